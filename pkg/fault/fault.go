@@ -72,6 +72,7 @@ const (
 	InsufficientEarnings         Reason = "insufficient_earnings"
 	EarningsHeld                 Reason = "earnings_held"
 	DayOpen                      Reason = "day_open"
+	CountsDiffer                 Reason = "counts_differ"
 	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"

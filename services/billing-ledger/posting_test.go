@@ -277,3 +277,69 @@ func TestWhatCannotBeAFactIsRefused(t *testing.T) {
 	}
 	b.wantInvalid(t, "no fact", &billingv1.PostRequest{})
 }
+
+func TestAMonthThatIsNotOverOrNotSealedIsNotClosed(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	for name, tc := range map[string]struct {
+		month, through string
+		want           fault.Reason
+	}{
+		"no month":                {"2026-3", "2026-04-02", fault.InvalidValue},
+		"no day":                  {"2026-03", "2026-04-31", fault.InvalidValue},
+		"a day of the month":      {"2026-03", "2026-03-31", fault.InvalidValue},
+		"a day that is not there": {"2026-03", yesterday, fault.DayOpen},
+	} {
+		_, err := b.facts.ClosePlanMonth(t.Context(), &billingv1.ClosePlanMonthRequest{Month: tc.month, Through: tc.through})
+		if !fault.Is(err, tc.want) {
+			t.Errorf("%s: got the error %v, want the reason %s", name, err, tc.want)
+		}
+	}
+}
+
+func TestAnOpenMonthHasNoShares(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	_, err := b.facts.GetPlanMonth(t.Context(), &billingv1.GetPlanMonthRequest{Month: "2026-03"})
+	if !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("GetPlanMonth: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	}
+	_, err = b.facts.ListPlanShares(t.Context(), &billingv1.ListPlanSharesRequest{Month: "2026-03"})
+	if !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("ListPlanShares: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	}
+	_, err = b.facts.ListPlanShares(t.Context(), &billingv1.ListPlanSharesRequest{Month: "2026-03", PageToken: "x"})
+	if !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("another list's token: got the error %v, want the reason %s", err, fault.InvalidValue)
+	}
+	request, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.facts.ShareReleased(t.Context(), &billingv1.ShareReleasedRequest{RequestId: request.String()})
+	if !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("ShareReleased: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	}
+}
+
+func TestBalancesAreThoseOfTheBooks(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	for _, req := range b.story() {
+		if _, err := b.facts.Post(t.Context(), req); err != nil {
+			t.Fatalf("%s: %v", kindOf(req), err)
+		}
+	}
+	got, err := b.accruals.GetProviderBalances(t.Context(), &billingv1.GetProviderBalancesRequest{ProviderId: b.provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &billingv1.GetProviderBalancesResponse{
+		AccruedNanoUsd: dollars(40), PayableNanoUsd: dollars(50) - 5, PaidNanoUsd: dollars(10), ConvertedNanoUsd: 5,
+		OwedNanoUsd: dollars(6),
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("balances: got %v, want %v", got, want)
+	}
+}

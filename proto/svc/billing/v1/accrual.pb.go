@@ -929,6 +929,243 @@ func (x *ListSealedBalancesResponse) GetNextPageToken() string {
 	return ""
 }
 
+type GetProviderBalancesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProviderBalancesRequest) Reset() {
+	*x = GetProviderBalancesRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProviderBalancesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProviderBalancesRequest) ProtoMessage() {}
+
+func (x *GetProviderBalancesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProviderBalancesRequest.ProtoReflect.Descriptor instead.
+func (*GetProviderBalancesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetProviderBalancesRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+// MonthEarned is what a provider earned by the plans of a month that is not closed.
+type MonthEarned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM.
+	Month         string `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	AmountNanoUsd int64  `protobuf:"varint,2,opt,name=amount_nano_usd,json=amountNanoUsd,proto3" json:"amount_nano_usd,omitempty"`
+	// The part that is held for a person to look at.
+	HeldNanoUsd   int64 `protobuf:"varint,3,opt,name=held_nano_usd,json=heldNanoUsd,proto3" json:"held_nano_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MonthEarned) Reset() {
+	*x = MonthEarned{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MonthEarned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MonthEarned) ProtoMessage() {}
+
+func (x *MonthEarned) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MonthEarned.ProtoReflect.Descriptor instead.
+func (*MonthEarned) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MonthEarned) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *MonthEarned) GetAmountNanoUsd() int64 {
+	if x != nil {
+		return x.AmountNanoUsd
+	}
+	return 0
+}
+
+func (x *MonthEarned) GetHeldNanoUsd() int64 {
+	if x != nil {
+		return x.HeldNanoUsd
+	}
+	return 0
+}
+
+type GetProviderBalancesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Earned and not batched yet, and the part of it that is held for a person to look at.
+	AccruedNanoUsd int64 `protobuf:"varint,1,opt,name=accrued_nano_usd,json=accruedNanoUsd,proto3" json:"accrued_nano_usd,omitempty"`
+	HeldNanoUsd    int64 `protobuf:"varint,2,opt,name=held_nano_usd,json=heldNanoUsd,proto3" json:"held_nano_usd,omitempty"`
+	// Settlement pending: earned by plans, month by month.
+	Pending         []*MonthEarned `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
+	PayableNanoUsd  int64          `protobuf:"varint,4,opt,name=payable_nano_usd,json=payableNanoUsd,proto3" json:"payable_nano_usd,omitempty"`
+	InFlightNanoUsd int64          `protobuf:"varint,5,opt,name=in_flight_nano_usd,json=inFlightNanoUsd,proto3" json:"in_flight_nano_usd,omitempty"`
+	// All that was ever paid out, before fees, and what became credit.
+	PaidNanoUsd      int64 `protobuf:"varint,6,opt,name=paid_nano_usd,json=paidNanoUsd,proto3" json:"paid_nano_usd,omitempty"`
+	ConvertedNanoUsd int64 `protobuf:"varint,7,opt,name=converted_nano_usd,json=convertedNanoUsd,proto3" json:"converted_nano_usd,omitempty"`
+	// What the provider owes.
+	OwedNanoUsd int64 `protobuf:"varint,8,opt,name=owed_nano_usd,json=owedNanoUsd,proto3" json:"owed_nano_usd,omitempty"`
+	// Collateral that was paid by card: what stands, what waits for the end of a slash, and
+	// what is on its way back.
+	CollateralNanoUsd    int64 `protobuf:"varint,9,opt,name=collateral_nano_usd,json=collateralNanoUsd,proto3" json:"collateral_nano_usd,omitempty"`
+	SlashEscrowNanoUsd   int64 `protobuf:"varint,10,opt,name=slash_escrow_nano_usd,json=slashEscrowNanoUsd,proto3" json:"slash_escrow_nano_usd,omitempty"`
+	RefundPendingNanoUsd int64 `protobuf:"varint,11,opt,name=refund_pending_nano_usd,json=refundPendingNanoUsd,proto3" json:"refund_pending_nano_usd,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *GetProviderBalancesResponse) Reset() {
+	*x = GetProviderBalancesResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProviderBalancesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProviderBalancesResponse) ProtoMessage() {}
+
+func (x *GetProviderBalancesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProviderBalancesResponse.ProtoReflect.Descriptor instead.
+func (*GetProviderBalancesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetProviderBalancesResponse) GetAccruedNanoUsd() int64 {
+	if x != nil {
+		return x.AccruedNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetHeldNanoUsd() int64 {
+	if x != nil {
+		return x.HeldNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetPending() []*MonthEarned {
+	if x != nil {
+		return x.Pending
+	}
+	return nil
+}
+
+func (x *GetProviderBalancesResponse) GetPayableNanoUsd() int64 {
+	if x != nil {
+		return x.PayableNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetInFlightNanoUsd() int64 {
+	if x != nil {
+		return x.InFlightNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetPaidNanoUsd() int64 {
+	if x != nil {
+		return x.PaidNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetConvertedNanoUsd() int64 {
+	if x != nil {
+		return x.ConvertedNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetOwedNanoUsd() int64 {
+	if x != nil {
+		return x.OwedNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetCollateralNanoUsd() int64 {
+	if x != nil {
+		return x.CollateralNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetSlashEscrowNanoUsd() int64 {
+	if x != nil {
+		return x.SlashEscrowNanoUsd
+	}
+	return 0
+}
+
+func (x *GetProviderBalancesResponse) GetRefundPendingNanoUsd() int64 {
+	if x != nil {
+		return x.RefundPendingNanoUsd
+	}
+	return 0
+}
+
 var File_svc_billing_v1_accrual_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accrual_proto_rawDesc = "" +
@@ -1015,12 +1252,33 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x10balance_nano_usd\x18\x05 \x01(\x03R\x0ebalanceNanoUsd\"\x7f\n" +
 	"\x1aListSealedBalancesResponse\x129\n" +
 	"\bbalances\x18\x01 \x03(\v2\x1d.svc.billing.v1.SealedBalanceR\bbalances\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xb1\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"=\n" +
+	"\x1aGetProviderBalancesRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"o\n" +
+	"\vMonthEarned\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\x12&\n" +
+	"\x0famount_nano_usd\x18\x02 \x01(\x03R\ramountNanoUsd\x12\"\n" +
+	"\rheld_nano_usd\x18\x03 \x01(\x03R\vheldNanoUsd\"\x89\x04\n" +
+	"\x1bGetProviderBalancesResponse\x12(\n" +
+	"\x10accrued_nano_usd\x18\x01 \x01(\x03R\x0eaccruedNanoUsd\x12\"\n" +
+	"\rheld_nano_usd\x18\x02 \x01(\x03R\vheldNanoUsd\x125\n" +
+	"\apending\x18\x03 \x03(\v2\x1b.svc.billing.v1.MonthEarnedR\apending\x12(\n" +
+	"\x10payable_nano_usd\x18\x04 \x01(\x03R\x0epayableNanoUsd\x12+\n" +
+	"\x12in_flight_nano_usd\x18\x05 \x01(\x03R\x0finFlightNanoUsd\x12\"\n" +
+	"\rpaid_nano_usd\x18\x06 \x01(\x03R\vpaidNanoUsd\x12,\n" +
+	"\x12converted_nano_usd\x18\a \x01(\x03R\x10convertedNanoUsd\x12\"\n" +
+	"\rowed_nano_usd\x18\b \x01(\x03R\vowedNanoUsd\x12.\n" +
+	"\x13collateral_nano_usd\x18\t \x01(\x03R\x11collateralNanoUsd\x121\n" +
+	"\x15slash_escrow_nano_usd\x18\n" +
+	" \x01(\x03R\x12slashEscrowNanoUsd\x125\n" +
+	"\x17refund_pending_nano_usd\x18\v \x01(\x03R\x14refundPendingNanoUsd2\xa6\x04\n" +
 	"\x0eAccrualService\x12^\n" +
 	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\x12ListSealedEarnings\x12).svc.billing.v1.ListSealedEarningsRequest\x1a*.svc.billing.v1.ListSealedEarningsResponse\"\x03\x90\x02\x01\x12p\n" +
-	"\x12ListSealedBalances\x12).svc.billing.v1.ListSealedBalancesRequest\x1a*.svc.billing.v1.ListSealedBalancesResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x12ListSealedBalances\x12).svc.billing.v1.ListSealedBalancesRequest\x1a*.svc.billing.v1.ListSealedBalancesResponse\"\x03\x90\x02\x01\x12s\n" +
+	"\x13GetProviderBalances\x12*.svc.billing.v1.GetProviderBalancesRequest\x1a+.svc.billing.v1.GetProviderBalancesResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once
@@ -1035,50 +1293,56 @@ func file_svc_billing_v1_accrual_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_accrual_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_svc_billing_v1_accrual_proto_goTypes = []any{
-	(EarningChange_Kind)(0),            // 0: svc.billing.v1.EarningChange.Kind
-	(*ListAccrualsRequest)(nil),        // 1: svc.billing.v1.ListAccrualsRequest
-	(*Accrual)(nil),                    // 2: svc.billing.v1.Accrual
-	(*ListAccrualsResponse)(nil),       // 3: svc.billing.v1.ListAccrualsResponse
-	(*ListSettledRequest)(nil),         // 4: svc.billing.v1.ListSettledRequest
-	(*SettledRequest)(nil),             // 5: svc.billing.v1.SettledRequest
-	(*ListSettledResponse)(nil),        // 6: svc.billing.v1.ListSettledResponse
-	(*ListSealedEarningsRequest)(nil),  // 7: svc.billing.v1.ListSealedEarningsRequest
-	(*EarningChange)(nil),              // 8: svc.billing.v1.EarningChange
-	(*ListSealedEarningsResponse)(nil), // 9: svc.billing.v1.ListSealedEarningsResponse
-	(*ListSealedBalancesRequest)(nil),  // 10: svc.billing.v1.ListSealedBalancesRequest
-	(*SealedBalance)(nil),              // 11: svc.billing.v1.SealedBalance
-	(*ListSealedBalancesResponse)(nil), // 12: svc.billing.v1.ListSealedBalancesResponse
-	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 14: google.protobuf.Duration
-	(*v1.Rates)(nil),                   // 15: svc.money.v1.Rates
-	(v11.EvidenceSource)(0),            // 16: svc.events.v1.EvidenceSource
+	(EarningChange_Kind)(0),             // 0: svc.billing.v1.EarningChange.Kind
+	(*ListAccrualsRequest)(nil),         // 1: svc.billing.v1.ListAccrualsRequest
+	(*Accrual)(nil),                     // 2: svc.billing.v1.Accrual
+	(*ListAccrualsResponse)(nil),        // 3: svc.billing.v1.ListAccrualsResponse
+	(*ListSettledRequest)(nil),          // 4: svc.billing.v1.ListSettledRequest
+	(*SettledRequest)(nil),              // 5: svc.billing.v1.SettledRequest
+	(*ListSettledResponse)(nil),         // 6: svc.billing.v1.ListSettledResponse
+	(*ListSealedEarningsRequest)(nil),   // 7: svc.billing.v1.ListSealedEarningsRequest
+	(*EarningChange)(nil),               // 8: svc.billing.v1.EarningChange
+	(*ListSealedEarningsResponse)(nil),  // 9: svc.billing.v1.ListSealedEarningsResponse
+	(*ListSealedBalancesRequest)(nil),   // 10: svc.billing.v1.ListSealedBalancesRequest
+	(*SealedBalance)(nil),               // 11: svc.billing.v1.SealedBalance
+	(*ListSealedBalancesResponse)(nil),  // 12: svc.billing.v1.ListSealedBalancesResponse
+	(*GetProviderBalancesRequest)(nil),  // 13: svc.billing.v1.GetProviderBalancesRequest
+	(*MonthEarned)(nil),                 // 14: svc.billing.v1.MonthEarned
+	(*GetProviderBalancesResponse)(nil), // 15: svc.billing.v1.GetProviderBalancesResponse
+	(*timestamppb.Timestamp)(nil),       // 16: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 17: google.protobuf.Duration
+	(*v1.Rates)(nil),                    // 18: svc.money.v1.Rates
+	(v11.EvidenceSource)(0),             // 19: svc.events.v1.EvidenceSource
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
-	13, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
-	14, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
-	15, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
-	16, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
+	16, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
+	17, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
+	18, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
+	19, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	5,  // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
 	0,  // 6: svc.billing.v1.EarningChange.kind:type_name -> svc.billing.v1.EarningChange.Kind
-	13, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
+	16, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
 	8,  // 8: svc.billing.v1.ListSealedEarningsResponse.changes:type_name -> svc.billing.v1.EarningChange
 	11, // 9: svc.billing.v1.ListSealedBalancesResponse.balances:type_name -> svc.billing.v1.SealedBalance
-	1,  // 10: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
-	4,  // 11: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
-	7,  // 12: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
-	10, // 13: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
-	3,  // 14: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
-	6,  // 15: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
-	9,  // 16: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
-	12, // 17: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 10: svc.billing.v1.GetProviderBalancesResponse.pending:type_name -> svc.billing.v1.MonthEarned
+	1,  // 11: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
+	4,  // 12: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
+	7,  // 13: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
+	10, // 14: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
+	13, // 15: svc.billing.v1.AccrualService.GetProviderBalances:input_type -> svc.billing.v1.GetProviderBalancesRequest
+	3,  // 16: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
+	6,  // 17: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
+	9,  // 18: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
+	12, // 19: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
+	15, // 20: svc.billing.v1.AccrualService.GetProviderBalances:output_type -> svc.billing.v1.GetProviderBalancesResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accrual_proto_init() }
@@ -1092,7 +1356,7 @@ func file_svc_billing_v1_accrual_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accrual_proto_rawDesc), len(file_svc_billing_v1_accrual_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccrualService_ListAccruals_FullMethodName       = "/svc.billing.v1.AccrualService/ListAccruals"
-	AccrualService_ListSettled_FullMethodName        = "/svc.billing.v1.AccrualService/ListSettled"
-	AccrualService_ListSealedEarnings_FullMethodName = "/svc.billing.v1.AccrualService/ListSealedEarnings"
-	AccrualService_ListSealedBalances_FullMethodName = "/svc.billing.v1.AccrualService/ListSealedBalances"
+	AccrualService_ListAccruals_FullMethodName        = "/svc.billing.v1.AccrualService/ListAccruals"
+	AccrualService_ListSettled_FullMethodName         = "/svc.billing.v1.AccrualService/ListSettled"
+	AccrualService_ListSealedEarnings_FullMethodName  = "/svc.billing.v1.AccrualService/ListSealedEarnings"
+	AccrualService_ListSealedBalances_FullMethodName  = "/svc.billing.v1.AccrualService/ListSealedBalances"
+	AccrualService_GetProviderBalances_FullMethodName = "/svc.billing.v1.AccrualService/GetProviderBalances"
 )
 
 // AccrualServiceClient is the client API for AccrualService service.
@@ -49,6 +50,8 @@ type AccrualServiceClient interface {
 	// whatever kind of entry. It fails as ListSealedEarnings. Read only. At most 5,000 rows a
 	// page.
 	ListSealedBalances(ctx context.Context, in *ListSealedBalancesRequest, opts ...grpc.CallOption) (*ListSealedBalancesResponse, error)
+	// GetProviderBalances says where the earnings of a provider stand now. Read only.
+	GetProviderBalances(ctx context.Context, in *GetProviderBalancesRequest, opts ...grpc.CallOption) (*GetProviderBalancesResponse, error)
 }
 
 type accrualServiceClient struct {
@@ -99,6 +102,16 @@ func (c *accrualServiceClient) ListSealedBalances(ctx context.Context, in *ListS
 	return out, nil
 }
 
+func (c *accrualServiceClient) GetProviderBalances(ctx context.Context, in *GetProviderBalancesRequest, opts ...grpc.CallOption) (*GetProviderBalancesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProviderBalancesResponse)
+	err := c.cc.Invoke(ctx, AccrualService_GetProviderBalances_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccrualServiceServer is the server API for AccrualService service.
 // All implementations must embed UnimplementedAccrualServiceServer
 // for forward compatibility.
@@ -123,6 +136,8 @@ type AccrualServiceServer interface {
 	// whatever kind of entry. It fails as ListSealedEarnings. Read only. At most 5,000 rows a
 	// page.
 	ListSealedBalances(context.Context, *ListSealedBalancesRequest) (*ListSealedBalancesResponse, error)
+	// GetProviderBalances says where the earnings of a provider stand now. Read only.
+	GetProviderBalances(context.Context, *GetProviderBalancesRequest) (*GetProviderBalancesResponse, error)
 	mustEmbedUnimplementedAccrualServiceServer()
 }
 
@@ -144,6 +159,9 @@ func (UnimplementedAccrualServiceServer) ListSealedEarnings(context.Context, *Li
 }
 func (UnimplementedAccrualServiceServer) ListSealedBalances(context.Context, *ListSealedBalancesRequest) (*ListSealedBalancesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSealedBalances not implemented")
+}
+func (UnimplementedAccrualServiceServer) GetProviderBalances(context.Context, *GetProviderBalancesRequest) (*GetProviderBalancesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProviderBalances not implemented")
 }
 func (UnimplementedAccrualServiceServer) mustEmbedUnimplementedAccrualServiceServer() {}
 func (UnimplementedAccrualServiceServer) testEmbeddedByValue()                        {}
@@ -238,6 +256,24 @@ func _AccrualService_ListSealedBalances_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccrualService_GetProviderBalances_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProviderBalancesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).GetProviderBalances(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_GetProviderBalances_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).GetProviderBalances(ctx, req.(*GetProviderBalancesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccrualService_ServiceDesc is the grpc.ServiceDesc for AccrualService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -260,6 +296,10 @@ var AccrualService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSealedBalances",
 			Handler:    _AccrualService_ListSealedBalances_Handler,
+		},
+		{
+			MethodName: "GetProviderBalances",
+			Handler:    _AccrualService_GetProviderBalances_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -22,6 +22,583 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ClosePlanMonthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM.
+	Month string `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	// YYYY-MM-DD: a sealed day behind the month. What is settled later is late.
+	Through       string `protobuf:"bytes,2,opt,name=through,proto3" json:"through,omitempty"`
+	PoolNanoUsd   int64  `protobuf:"varint,3,opt,name=pool_nano_usd,json=poolNanoUsd,proto3" json:"pool_nano_usd,omitempty"`
+	EarnedNanoUsd int64  `protobuf:"varint,4,opt,name=earned_nano_usd,json=earnedNanoUsd,proto3" json:"earned_nano_usd,omitempty"`
+	Providers     int64  `protobuf:"varint,5,opt,name=providers,proto3" json:"providers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosePlanMonthRequest) Reset() {
+	*x = ClosePlanMonthRequest{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosePlanMonthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosePlanMonthRequest) ProtoMessage() {}
+
+func (x *ClosePlanMonthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosePlanMonthRequest.ProtoReflect.Descriptor instead.
+func (*ClosePlanMonthRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ClosePlanMonthRequest) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *ClosePlanMonthRequest) GetThrough() string {
+	if x != nil {
+		return x.Through
+	}
+	return ""
+}
+
+func (x *ClosePlanMonthRequest) GetPoolNanoUsd() int64 {
+	if x != nil {
+		return x.PoolNanoUsd
+	}
+	return 0
+}
+
+func (x *ClosePlanMonthRequest) GetEarnedNanoUsd() int64 {
+	if x != nil {
+		return x.EarnedNanoUsd
+	}
+	return 0
+}
+
+func (x *ClosePlanMonthRequest) GetProviders() int64 {
+	if x != nil {
+		return x.Providers
+	}
+	return 0
+}
+
+// PlanShare is what a provider has of a closed month.
+type PlanShare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	EarnedNanoUsd int64                  `protobuf:"varint,2,opt,name=earned_nano_usd,json=earnedNanoUsd,proto3" json:"earned_nano_usd,omitempty"`
+	// Its part of the pool.
+	PaidNanoUsd int64 `protobuf:"varint,3,opt,name=paid_nano_usd,json=paidNanoUsd,proto3" json:"paid_nano_usd,omitempty"`
+	// What of both waits for the end of what was held when the month was closed.
+	WithheldNanoUsd     int64 `protobuf:"varint,4,opt,name=withheld_nano_usd,json=withheldNanoUsd,proto3" json:"withheld_nano_usd,omitempty"`
+	WithheldPaidNanoUsd int64 `protobuf:"varint,5,opt,name=withheld_paid_nano_usd,json=withheldPaidNanoUsd,proto3" json:"withheld_paid_nano_usd,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *PlanShare) Reset() {
+	*x = PlanShare{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanShare) ProtoMessage() {}
+
+func (x *PlanShare) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanShare.ProtoReflect.Descriptor instead.
+func (*PlanShare) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PlanShare) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *PlanShare) GetEarnedNanoUsd() int64 {
+	if x != nil {
+		return x.EarnedNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanShare) GetPaidNanoUsd() int64 {
+	if x != nil {
+		return x.PaidNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanShare) GetWithheldNanoUsd() int64 {
+	if x != nil {
+		return x.WithheldNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanShare) GetWithheldPaidNanoUsd() int64 {
+	if x != nil {
+		return x.WithheldPaidNanoUsd
+	}
+	return 0
+}
+
+// PlanMonth is a closed month: earned by all providers, and paid of it.
+type PlanMonth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Month         string                 `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	Through       string                 `protobuf:"bytes,2,opt,name=through,proto3" json:"through,omitempty"`
+	PoolNanoUsd   int64                  `protobuf:"varint,3,opt,name=pool_nano_usd,json=poolNanoUsd,proto3" json:"pool_nano_usd,omitempty"`
+	EarnedNanoUsd int64                  `protobuf:"varint,4,opt,name=earned_nano_usd,json=earnedNanoUsd,proto3" json:"earned_nano_usd,omitempty"`
+	PaidNanoUsd   int64                  `protobuf:"varint,5,opt,name=paid_nano_usd,json=paidNanoUsd,proto3" json:"paid_nano_usd,omitempty"`
+	Providers     int64                  `protobuf:"varint,6,opt,name=providers,proto3" json:"providers,omitempty"`
+	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanMonth) Reset() {
+	*x = PlanMonth{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanMonth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanMonth) ProtoMessage() {}
+
+func (x *PlanMonth) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanMonth.ProtoReflect.Descriptor instead.
+func (*PlanMonth) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PlanMonth) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *PlanMonth) GetThrough() string {
+	if x != nil {
+		return x.Through
+	}
+	return ""
+}
+
+func (x *PlanMonth) GetPoolNanoUsd() int64 {
+	if x != nil {
+		return x.PoolNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanMonth) GetEarnedNanoUsd() int64 {
+	if x != nil {
+		return x.EarnedNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanMonth) GetPaidNanoUsd() int64 {
+	if x != nil {
+		return x.PaidNanoUsd
+	}
+	return 0
+}
+
+func (x *PlanMonth) GetProviders() int64 {
+	if x != nil {
+		return x.Providers
+	}
+	return 0
+}
+
+func (x *PlanMonth) GetClosedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedAt
+	}
+	return nil
+}
+
+type ClosePlanMonthResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PlanMonth     *PlanMonth             `protobuf:"bytes,1,opt,name=plan_month,json=planMonth,proto3" json:"plan_month,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosePlanMonthResponse) Reset() {
+	*x = ClosePlanMonthResponse{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosePlanMonthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosePlanMonthResponse) ProtoMessage() {}
+
+func (x *ClosePlanMonthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosePlanMonthResponse.ProtoReflect.Descriptor instead.
+func (*ClosePlanMonthResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ClosePlanMonthResponse) GetPlanMonth() *PlanMonth {
+	if x != nil {
+		return x.PlanMonth
+	}
+	return nil
+}
+
+type GetPlanMonthRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM.
+	Month         string `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanMonthRequest) Reset() {
+	*x = GetPlanMonthRequest{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanMonthRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanMonthRequest) ProtoMessage() {}
+
+func (x *GetPlanMonthRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanMonthRequest.ProtoReflect.Descriptor instead.
+func (*GetPlanMonthRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetPlanMonthRequest) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+type GetPlanMonthResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PlanMonth     *PlanMonth             `protobuf:"bytes,1,opt,name=plan_month,json=planMonth,proto3" json:"plan_month,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanMonthResponse) Reset() {
+	*x = GetPlanMonthResponse{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanMonthResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanMonthResponse) ProtoMessage() {}
+
+func (x *GetPlanMonthResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanMonthResponse.ProtoReflect.Descriptor instead.
+func (*GetPlanMonthResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetPlanMonthResponse) GetPlanMonth() *PlanMonth {
+	if x != nil {
+		return x.PlanMonth
+	}
+	return nil
+}
+
+type ListPlanSharesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM.
+	Month string `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	// Token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlanSharesRequest) Reset() {
+	*x = ListPlanSharesRequest{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlanSharesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlanSharesRequest) ProtoMessage() {}
+
+func (x *ListPlanSharesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlanSharesRequest.ProtoReflect.Descriptor instead.
+func (*ListPlanSharesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListPlanSharesRequest) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *ListPlanSharesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListPlanSharesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shares        []*PlanShare           `protobuf:"bytes,1,rep,name=shares,proto3" json:"shares,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlanSharesResponse) Reset() {
+	*x = ListPlanSharesResponse{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlanSharesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlanSharesResponse) ProtoMessage() {}
+
+func (x *ListPlanSharesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlanSharesResponse.ProtoReflect.Descriptor instead.
+func (*ListPlanSharesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListPlanSharesResponse) GetShares() []*PlanShare {
+	if x != nil {
+		return x.Shares
+	}
+	return nil
+}
+
+func (x *ListPlanSharesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type ShareReleasedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareReleasedRequest) Reset() {
+	*x = ShareReleasedRequest{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareReleasedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareReleasedRequest) ProtoMessage() {}
+
+func (x *ShareReleasedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareReleasedRequest.ProtoReflect.Descriptor instead.
+func (*ShareReleasedRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ShareReleasedRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type ShareReleasedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EntryId       string                 `protobuf:"bytes,1,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareReleasedResponse) Reset() {
+	*x = ShareReleasedResponse{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareReleasedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareReleasedResponse) ProtoMessage() {}
+
+func (x *ShareReleasedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareReleasedResponse.ProtoReflect.Descriptor instead.
+func (*ShareReleasedResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ShareReleasedResponse) GetEntryId() string {
+	if x != nil {
+		return x.EntryId
+	}
+	return ""
+}
+
 type PostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Fact:
@@ -57,7 +634,7 @@ type PostRequest struct {
 
 func (x *PostRequest) Reset() {
 	*x = PostRequest{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -69,7 +646,7 @@ func (x *PostRequest) String() string {
 func (*PostRequest) ProtoMessage() {}
 
 func (x *PostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -82,7 +659,7 @@ func (x *PostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostRequest.ProtoReflect.Descriptor instead.
 func (*PostRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{0}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PostRequest) GetFact() isPostRequest_Fact {
@@ -469,7 +1046,7 @@ type PostResponse struct {
 
 func (x *PostResponse) Reset() {
 	*x = PostResponse{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +1058,7 @@ func (x *PostResponse) String() string {
 func (*PostResponse) ProtoMessage() {}
 
 func (x *PostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +1071,7 @@ func (x *PostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostResponse.ProtoReflect.Descriptor instead.
 func (*PostResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{1}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PostResponse) GetEntryId() string {
@@ -518,7 +1095,7 @@ type TokenQuote struct {
 
 func (x *TokenQuote) Reset() {
 	*x = TokenQuote{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +1107,7 @@ func (x *TokenQuote) String() string {
 func (*TokenQuote) ProtoMessage() {}
 
 func (x *TokenQuote) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +1120,7 @@ func (x *TokenQuote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenQuote.ProtoReflect.Descriptor instead.
 func (*TokenQuote) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{2}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TokenQuote) GetRateNanoUsd() int64 {
@@ -582,7 +1159,7 @@ type TokenSum struct {
 
 func (x *TokenSum) Reset() {
 	*x = TokenSum{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +1171,7 @@ func (x *TokenSum) String() string {
 func (*TokenSum) ProtoMessage() {}
 
 func (x *TokenSum) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +1184,7 @@ func (x *TokenSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenSum.ProtoReflect.Descriptor instead.
 func (*TokenSum) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{3}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TokenSum) GetToken() string {
@@ -647,7 +1224,7 @@ type EarningsBatch struct {
 
 func (x *EarningsBatch) Reset() {
 	*x = EarningsBatch{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +1236,7 @@ func (x *EarningsBatch) String() string {
 func (*EarningsBatch) ProtoMessage() {}
 
 func (x *EarningsBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +1249,7 @@ func (x *EarningsBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarningsBatch.ProtoReflect.Descriptor instead.
 func (*EarningsBatch) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{4}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EarningsBatch) GetDay() string {
@@ -716,7 +1293,7 @@ type Payout struct {
 
 func (x *Payout) Reset() {
 	*x = Payout{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +1305,7 @@ func (x *Payout) String() string {
 func (*Payout) ProtoMessage() {}
 
 func (x *Payout) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +1318,7 @@ func (x *Payout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payout.ProtoReflect.Descriptor instead.
 func (*Payout) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Payout) GetPayoutId() string {
@@ -778,7 +1355,7 @@ type PayoutConfirmed struct {
 
 func (x *PayoutConfirmed) Reset() {
 	*x = PayoutConfirmed{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +1367,7 @@ func (x *PayoutConfirmed) String() string {
 func (*PayoutConfirmed) ProtoMessage() {}
 
 func (x *PayoutConfirmed) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +1380,7 @@ func (x *PayoutConfirmed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayoutConfirmed.ProtoReflect.Descriptor instead.
 func (*PayoutConfirmed) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PayoutConfirmed) GetPayout() *Payout {
@@ -840,7 +1417,7 @@ type GasSpent struct {
 
 func (x *GasSpent) Reset() {
 	*x = GasSpent{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1429,7 @@ func (x *GasSpent) String() string {
 func (*GasSpent) ProtoMessage() {}
 
 func (x *GasSpent) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1442,7 @@ func (x *GasSpent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GasSpent.ProtoReflect.Descriptor instead.
 func (*GasSpent) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GasSpent) GetChainId() string {
@@ -902,7 +1479,7 @@ type EarningsConverted struct {
 
 func (x *EarningsConverted) Reset() {
 	*x = EarningsConverted{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1491,7 @@ func (x *EarningsConverted) String() string {
 func (*EarningsConverted) ProtoMessage() {}
 
 func (x *EarningsConverted) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1504,7 @@ func (x *EarningsConverted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarningsConverted.ProtoReflect.Descriptor instead.
 func (*EarningsConverted) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EarningsConverted) GetConversionId() string {
@@ -971,7 +1548,7 @@ type CollateralPart struct {
 
 func (x *CollateralPart) Reset() {
 	*x = CollateralPart{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1560,7 @@ func (x *CollateralPart) String() string {
 func (*CollateralPart) ProtoMessage() {}
 
 func (x *CollateralPart) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1573,7 @@ func (x *CollateralPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollateralPart.ProtoReflect.Descriptor instead.
 func (*CollateralPart) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CollateralPart) GetId() string {
@@ -1031,7 +1608,7 @@ type Compensation struct {
 
 func (x *Compensation) Reset() {
 	*x = Compensation{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1620,7 @@ func (x *Compensation) String() string {
 func (*Compensation) ProtoMessage() {}
 
 func (x *Compensation) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1633,7 @@ func (x *Compensation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compensation.ProtoReflect.Descriptor instead.
 func (*Compensation) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Compensation) GetAccountId() string {
@@ -1085,7 +1662,7 @@ type SlashForfeited struct {
 
 func (x *SlashForfeited) Reset() {
 	*x = SlashForfeited{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1674,7 @@ func (x *SlashForfeited) String() string {
 func (*SlashForfeited) ProtoMessage() {}
 
 func (x *SlashForfeited) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1687,7 @@ func (x *SlashForfeited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlashForfeited.ProtoReflect.Descriptor instead.
 func (*SlashForfeited) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SlashForfeited) GetPart() *CollateralPart {
@@ -1141,7 +1718,7 @@ type ChainSlashed struct {
 
 func (x *ChainSlashed) Reset() {
 	*x = ChainSlashed{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1730,7 @@ func (x *ChainSlashed) String() string {
 func (*ChainSlashed) ProtoMessage() {}
 
 func (x *ChainSlashed) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1743,7 @@ func (x *ChainSlashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainSlashed.ProtoReflect.Descriptor instead.
 func (*ChainSlashed) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ChainSlashed) GetPenaltyId() string {
@@ -1209,7 +1786,7 @@ type CollateralRefunded struct {
 
 func (x *CollateralRefunded) Reset() {
 	*x = CollateralRefunded{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1798,7 @@ func (x *CollateralRefunded) String() string {
 func (*CollateralRefunded) ProtoMessage() {}
 
 func (x *CollateralRefunded) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1811,7 @@ func (x *CollateralRefunded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollateralRefunded.ProtoReflect.Descriptor instead.
 func (*CollateralRefunded) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CollateralRefunded) GetPart() *CollateralPart {
@@ -1265,7 +1842,7 @@ type TransferPlace struct {
 
 func (x *TransferPlace) Reset() {
 	*x = TransferPlace{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1854,7 @@ func (x *TransferPlace) String() string {
 func (*TransferPlace) ProtoMessage() {}
 
 func (x *TransferPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1867,7 @@ func (x *TransferPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferPlace.ProtoReflect.Descriptor instead.
 func (*TransferPlace) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TransferPlace) GetChainId() string {
@@ -1329,7 +1906,7 @@ type CustodyMoved struct {
 
 func (x *CustodyMoved) Reset() {
 	*x = CustodyMoved{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1918,7 @@ func (x *CustodyMoved) String() string {
 func (*CustodyMoved) ProtoMessage() {}
 
 func (x *CustodyMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1931,7 @@ func (x *CustodyMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustodyMoved.ProtoReflect.Descriptor instead.
 func (*CustodyMoved) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CustodyMoved) GetTransfer() *TransferPlace {
@@ -1405,7 +1982,7 @@ type TokenTransfer struct {
 
 func (x *TokenTransfer) Reset() {
 	*x = TokenTransfer{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1994,7 @@ func (x *TokenTransfer) String() string {
 func (*TokenTransfer) ProtoMessage() {}
 
 func (x *TokenTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +2007,7 @@ func (x *TokenTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenTransfer.ProtoReflect.Descriptor instead.
 func (*TokenTransfer) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TokenTransfer) GetTransfer() *TransferPlace {
@@ -1467,7 +2044,7 @@ type DepositMatched struct {
 
 func (x *DepositMatched) Reset() {
 	*x = DepositMatched{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +2056,7 @@ func (x *DepositMatched) String() string {
 func (*DepositMatched) ProtoMessage() {}
 
 func (x *DepositMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +2069,7 @@ func (x *DepositMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DepositMatched.ProtoReflect.Descriptor instead.
 func (*DepositMatched) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DepositMatched) GetTransfer() *TransferPlace {
@@ -1530,7 +2107,7 @@ type TreasuryMoved struct {
 
 func (x *TreasuryMoved) Reset() {
 	*x = TreasuryMoved{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +2119,7 @@ func (x *TreasuryMoved) String() string {
 func (*TreasuryMoved) ProtoMessage() {}
 
 func (x *TreasuryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +2132,7 @@ func (x *TreasuryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreasuryMoved.ProtoReflect.Descriptor instead.
 func (*TreasuryMoved) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TreasuryMoved) GetChainId() string {
@@ -1601,7 +2178,7 @@ type Revalued struct {
 
 func (x *Revalued) Reset() {
 	*x = Revalued{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +2190,7 @@ func (x *Revalued) String() string {
 func (*Revalued) ProtoMessage() {}
 
 func (x *Revalued) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +2203,7 @@ func (x *Revalued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revalued.ProtoReflect.Descriptor instead.
 func (*Revalued) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Revalued) GetDay() string {
@@ -1663,7 +2240,7 @@ type PlanSold struct {
 
 func (x *PlanSold) Reset() {
 	*x = PlanSold{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +2252,7 @@ func (x *PlanSold) String() string {
 func (*PlanSold) ProtoMessage() {}
 
 func (x *PlanSold) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +2265,7 @@ func (x *PlanSold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSold.ProtoReflect.Descriptor instead.
 func (*PlanSold) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlanSold) GetInvoiceId() string {
@@ -1728,7 +2305,7 @@ type PlanEarnedLate struct {
 
 func (x *PlanEarnedLate) Reset() {
 	*x = PlanEarnedLate{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2317,7 @@ func (x *PlanEarnedLate) String() string {
 func (*PlanEarnedLate) ProtoMessage() {}
 
 func (x *PlanEarnedLate) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2330,7 @@ func (x *PlanEarnedLate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanEarnedLate.ProtoReflect.Descriptor instead.
 func (*PlanEarnedLate) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlanEarnedLate) GetMonth() string {
@@ -1788,7 +2365,48 @@ var File_svc_billing_v1_posting_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\n" +
-	"\x1csvc/billing/v1/posting.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\r\n" +
+	"\x1csvc/billing/v1/posting.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x01\n" +
+	"\x15ClosePlanMonthRequest\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\x12\x18\n" +
+	"\athrough\x18\x02 \x01(\tR\athrough\x12\"\n" +
+	"\rpool_nano_usd\x18\x03 \x01(\x03R\vpoolNanoUsd\x12&\n" +
+	"\x0fearned_nano_usd\x18\x04 \x01(\x03R\rearnedNanoUsd\x12\x1c\n" +
+	"\tproviders\x18\x05 \x01(\x03R\tproviders\"\xd9\x01\n" +
+	"\tPlanShare\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12&\n" +
+	"\x0fearned_nano_usd\x18\x02 \x01(\x03R\rearnedNanoUsd\x12\"\n" +
+	"\rpaid_nano_usd\x18\x03 \x01(\x03R\vpaidNanoUsd\x12*\n" +
+	"\x11withheld_nano_usd\x18\x04 \x01(\x03R\x0fwithheldNanoUsd\x123\n" +
+	"\x16withheld_paid_nano_usd\x18\x05 \x01(\x03R\x13withheldPaidNanoUsd\"\x82\x02\n" +
+	"\tPlanMonth\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\x12\x18\n" +
+	"\athrough\x18\x02 \x01(\tR\athrough\x12\"\n" +
+	"\rpool_nano_usd\x18\x03 \x01(\x03R\vpoolNanoUsd\x12&\n" +
+	"\x0fearned_nano_usd\x18\x04 \x01(\x03R\rearnedNanoUsd\x12\"\n" +
+	"\rpaid_nano_usd\x18\x05 \x01(\x03R\vpaidNanoUsd\x12\x1c\n" +
+	"\tproviders\x18\x06 \x01(\x03R\tproviders\x127\n" +
+	"\tclosed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"R\n" +
+	"\x16ClosePlanMonthResponse\x128\n" +
+	"\n" +
+	"plan_month\x18\x01 \x01(\v2\x19.svc.billing.v1.PlanMonthR\tplanMonth\"+\n" +
+	"\x13GetPlanMonthRequest\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\"P\n" +
+	"\x14GetPlanMonthResponse\x128\n" +
+	"\n" +
+	"plan_month\x18\x01 \x01(\v2\x19.svc.billing.v1.PlanMonthR\tplanMonth\"L\n" +
+	"\x15ListPlanSharesRequest\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"s\n" +
+	"\x16ListPlanSharesResponse\x121\n" +
+	"\x06shares\x18\x01 \x03(\v2\x19.svc.billing.v1.PlanShareR\x06shares\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"5\n" +
+	"\x14ShareReleasedRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"2\n" +
+	"\x15ShareReleasedResponse\x12\x19\n" +
+	"\bentry_id\x18\x01 \x01(\tR\aentryId\"\xe7\r\n" +
 	"\vPostRequest\x12F\n" +
 	"\x0eearnings_batch\x18\x01 \x01(\v2\x1d.svc.billing.v1.EarningsBatchH\x00R\rearningsBatch\x12C\n" +
 	"\x10payout_requested\x18\x02 \x01(\v2\x16.svc.billing.v1.PayoutH\x00R\x0fpayoutRequested\x12L\n" +
@@ -1915,9 +2533,13 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\x03day\x18\x02 \x01(\tR\x03day\x12\x1f\n" +
 	"\vprovider_id\x18\x03 \x01(\tR\n" +
 	"providerId\x12&\n" +
-	"\x0famount_nano_usd\x18\x04 \x01(\x03R\ramountNanoUsd2X\n" +
+	"\x0famount_nano_usd\x18\x04 \x01(\x03R\ramountNanoUsd2\xe7\x03\n" +
 	"\x0ePostingService\x12F\n" +
-	"\x04Post\x12\x1b.svc.billing.v1.PostRequest\x1a\x1c.svc.billing.v1.PostResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x04Post\x12\x1b.svc.billing.v1.PostRequest\x1a\x1c.svc.billing.v1.PostResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\x0eClosePlanMonth\x12%.svc.billing.v1.ClosePlanMonthRequest\x1a&.svc.billing.v1.ClosePlanMonthResponse\"\x03\x90\x02\x02\x12^\n" +
+	"\fGetPlanMonth\x12#.svc.billing.v1.GetPlanMonthRequest\x1a$.svc.billing.v1.GetPlanMonthResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\x0eListPlanShares\x12%.svc.billing.v1.ListPlanSharesRequest\x1a&.svc.billing.v1.ListPlanSharesResponse\"\x03\x90\x02\x01\x12a\n" +
+	"\rShareReleased\x12$.svc.billing.v1.ShareReleasedRequest\x1a%.svc.billing.v1.ShareReleasedResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_posting_proto_rawDescOnce sync.Once
@@ -1931,80 +2553,102 @@ func file_svc_billing_v1_posting_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_posting_proto_rawDescData
 }
 
-var file_svc_billing_v1_posting_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_svc_billing_v1_posting_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_svc_billing_v1_posting_proto_goTypes = []any{
-	(*PostRequest)(nil),           // 0: svc.billing.v1.PostRequest
-	(*PostResponse)(nil),          // 1: svc.billing.v1.PostResponse
-	(*TokenQuote)(nil),            // 2: svc.billing.v1.TokenQuote
-	(*TokenSum)(nil),              // 3: svc.billing.v1.TokenSum
-	(*EarningsBatch)(nil),         // 4: svc.billing.v1.EarningsBatch
-	(*Payout)(nil),                // 5: svc.billing.v1.Payout
-	(*PayoutConfirmed)(nil),       // 6: svc.billing.v1.PayoutConfirmed
-	(*GasSpent)(nil),              // 7: svc.billing.v1.GasSpent
-	(*EarningsConverted)(nil),     // 8: svc.billing.v1.EarningsConverted
-	(*CollateralPart)(nil),        // 9: svc.billing.v1.CollateralPart
-	(*Compensation)(nil),          // 10: svc.billing.v1.Compensation
-	(*SlashForfeited)(nil),        // 11: svc.billing.v1.SlashForfeited
-	(*ChainSlashed)(nil),          // 12: svc.billing.v1.ChainSlashed
-	(*CollateralRefunded)(nil),    // 13: svc.billing.v1.CollateralRefunded
-	(*TransferPlace)(nil),         // 14: svc.billing.v1.TransferPlace
-	(*CustodyMoved)(nil),          // 15: svc.billing.v1.CustodyMoved
-	(*TokenTransfer)(nil),         // 16: svc.billing.v1.TokenTransfer
-	(*DepositMatched)(nil),        // 17: svc.billing.v1.DepositMatched
-	(*TreasuryMoved)(nil),         // 18: svc.billing.v1.TreasuryMoved
-	(*Revalued)(nil),              // 19: svc.billing.v1.Revalued
-	(*PlanSold)(nil),              // 20: svc.billing.v1.PlanSold
-	(*PlanEarnedLate)(nil),        // 21: svc.billing.v1.PlanEarnedLate
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*ClosePlanMonthRequest)(nil),  // 0: svc.billing.v1.ClosePlanMonthRequest
+	(*PlanShare)(nil),              // 1: svc.billing.v1.PlanShare
+	(*PlanMonth)(nil),              // 2: svc.billing.v1.PlanMonth
+	(*ClosePlanMonthResponse)(nil), // 3: svc.billing.v1.ClosePlanMonthResponse
+	(*GetPlanMonthRequest)(nil),    // 4: svc.billing.v1.GetPlanMonthRequest
+	(*GetPlanMonthResponse)(nil),   // 5: svc.billing.v1.GetPlanMonthResponse
+	(*ListPlanSharesRequest)(nil),  // 6: svc.billing.v1.ListPlanSharesRequest
+	(*ListPlanSharesResponse)(nil), // 7: svc.billing.v1.ListPlanSharesResponse
+	(*ShareReleasedRequest)(nil),   // 8: svc.billing.v1.ShareReleasedRequest
+	(*ShareReleasedResponse)(nil),  // 9: svc.billing.v1.ShareReleasedResponse
+	(*PostRequest)(nil),            // 10: svc.billing.v1.PostRequest
+	(*PostResponse)(nil),           // 11: svc.billing.v1.PostResponse
+	(*TokenQuote)(nil),             // 12: svc.billing.v1.TokenQuote
+	(*TokenSum)(nil),               // 13: svc.billing.v1.TokenSum
+	(*EarningsBatch)(nil),          // 14: svc.billing.v1.EarningsBatch
+	(*Payout)(nil),                 // 15: svc.billing.v1.Payout
+	(*PayoutConfirmed)(nil),        // 16: svc.billing.v1.PayoutConfirmed
+	(*GasSpent)(nil),               // 17: svc.billing.v1.GasSpent
+	(*EarningsConverted)(nil),      // 18: svc.billing.v1.EarningsConverted
+	(*CollateralPart)(nil),         // 19: svc.billing.v1.CollateralPart
+	(*Compensation)(nil),           // 20: svc.billing.v1.Compensation
+	(*SlashForfeited)(nil),         // 21: svc.billing.v1.SlashForfeited
+	(*ChainSlashed)(nil),           // 22: svc.billing.v1.ChainSlashed
+	(*CollateralRefunded)(nil),     // 23: svc.billing.v1.CollateralRefunded
+	(*TransferPlace)(nil),          // 24: svc.billing.v1.TransferPlace
+	(*CustodyMoved)(nil),           // 25: svc.billing.v1.CustodyMoved
+	(*TokenTransfer)(nil),          // 26: svc.billing.v1.TokenTransfer
+	(*DepositMatched)(nil),         // 27: svc.billing.v1.DepositMatched
+	(*TreasuryMoved)(nil),          // 28: svc.billing.v1.TreasuryMoved
+	(*Revalued)(nil),               // 29: svc.billing.v1.Revalued
+	(*PlanSold)(nil),               // 30: svc.billing.v1.PlanSold
+	(*PlanEarnedLate)(nil),         // 31: svc.billing.v1.PlanEarnedLate
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_posting_proto_depIdxs = []int32{
-	4,  // 0: svc.billing.v1.PostRequest.earnings_batch:type_name -> svc.billing.v1.EarningsBatch
-	5,  // 1: svc.billing.v1.PostRequest.payout_requested:type_name -> svc.billing.v1.Payout
-	6,  // 2: svc.billing.v1.PostRequest.payout_confirmed:type_name -> svc.billing.v1.PayoutConfirmed
-	5,  // 3: svc.billing.v1.PostRequest.payout_failed:type_name -> svc.billing.v1.Payout
-	7,  // 4: svc.billing.v1.PostRequest.gas_spent:type_name -> svc.billing.v1.GasSpent
-	8,  // 5: svc.billing.v1.PostRequest.earnings_converted:type_name -> svc.billing.v1.EarningsConverted
-	9,  // 6: svc.billing.v1.PostRequest.card_collateral_paid:type_name -> svc.billing.v1.CollateralPart
-	9,  // 7: svc.billing.v1.PostRequest.card_collateral_reversed:type_name -> svc.billing.v1.CollateralPart
-	9,  // 8: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
-	11, // 9: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
-	9,  // 10: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
-	12, // 11: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
-	9,  // 12: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
-	13, // 13: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
-	15, // 14: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
-	16, // 15: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
-	16, // 16: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
-	17, // 17: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
-	16, // 18: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
-	16, // 19: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
-	18, // 20: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
-	19, // 21: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
-	20, // 22: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
-	21, // 23: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
-	22, // 24: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
-	2,  // 25: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
-	5,  // 26: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
-	3,  // 27: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
-	3,  // 28: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
-	9,  // 29: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
-	10, // 30: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
-	3,  // 31: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
-	10, // 32: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
-	9,  // 33: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
-	14, // 34: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
-	14, // 35: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
-	3,  // 36: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
-	14, // 37: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
-	3,  // 38: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
-	3,  // 39: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
-	0,  // 40: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
-	1,  // 41: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
-	41, // [41:42] is the sub-list for method output_type
-	40, // [40:41] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	32, // 0: svc.billing.v1.PlanMonth.closed_at:type_name -> google.protobuf.Timestamp
+	2,  // 1: svc.billing.v1.ClosePlanMonthResponse.plan_month:type_name -> svc.billing.v1.PlanMonth
+	2,  // 2: svc.billing.v1.GetPlanMonthResponse.plan_month:type_name -> svc.billing.v1.PlanMonth
+	1,  // 3: svc.billing.v1.ListPlanSharesResponse.shares:type_name -> svc.billing.v1.PlanShare
+	14, // 4: svc.billing.v1.PostRequest.earnings_batch:type_name -> svc.billing.v1.EarningsBatch
+	15, // 5: svc.billing.v1.PostRequest.payout_requested:type_name -> svc.billing.v1.Payout
+	16, // 6: svc.billing.v1.PostRequest.payout_confirmed:type_name -> svc.billing.v1.PayoutConfirmed
+	15, // 7: svc.billing.v1.PostRequest.payout_failed:type_name -> svc.billing.v1.Payout
+	17, // 8: svc.billing.v1.PostRequest.gas_spent:type_name -> svc.billing.v1.GasSpent
+	18, // 9: svc.billing.v1.PostRequest.earnings_converted:type_name -> svc.billing.v1.EarningsConverted
+	19, // 10: svc.billing.v1.PostRequest.card_collateral_paid:type_name -> svc.billing.v1.CollateralPart
+	19, // 11: svc.billing.v1.PostRequest.card_collateral_reversed:type_name -> svc.billing.v1.CollateralPart
+	19, // 12: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
+	21, // 13: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
+	19, // 14: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
+	22, // 15: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
+	19, // 16: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
+	23, // 17: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
+	25, // 18: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
+	26, // 19: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
+	26, // 20: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
+	27, // 21: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
+	26, // 22: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
+	26, // 23: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
+	28, // 24: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
+	29, // 25: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
+	30, // 26: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
+	31, // 27: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
+	32, // 28: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
+	12, // 29: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
+	15, // 30: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
+	13, // 31: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
+	13, // 32: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
+	19, // 33: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
+	20, // 34: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
+	13, // 35: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
+	20, // 36: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
+	19, // 37: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
+	24, // 38: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
+	24, // 39: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
+	13, // 40: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
+	24, // 41: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
+	13, // 42: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
+	13, // 43: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
+	10, // 44: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
+	0,  // 45: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
+	4,  // 46: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
+	6,  // 47: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
+	8,  // 48: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
+	11, // 49: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
+	3,  // 50: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
+	5,  // 51: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
+	7,  // 52: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
+	9,  // 53: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
+	49, // [49:54] is the sub-list for method output_type
+	44, // [44:49] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_posting_proto_init() }
@@ -2012,7 +2656,7 @@ func file_svc_billing_v1_posting_proto_init() {
 	if File_svc_billing_v1_posting_proto != nil {
 		return
 	}
-	file_svc_billing_v1_posting_proto_msgTypes[0].OneofWrappers = []any{
+	file_svc_billing_v1_posting_proto_msgTypes[10].OneofWrappers = []any{
 		(*PostRequest_EarningsBatch)(nil),
 		(*PostRequest_PayoutRequested)(nil),
 		(*PostRequest_PayoutConfirmed)(nil),
@@ -2044,7 +2688,7 @@ func file_svc_billing_v1_posting_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_posting_proto_rawDesc), len(file_svc_billing_v1_posting_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

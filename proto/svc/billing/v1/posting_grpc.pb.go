@@ -19,7 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PostingService_Post_FullMethodName = "/svc.billing.v1.PostingService/Post"
+	PostingService_Post_FullMethodName           = "/svc.billing.v1.PostingService/Post"
+	PostingService_ClosePlanMonth_FullMethodName = "/svc.billing.v1.PostingService/ClosePlanMonth"
+	PostingService_GetPlanMonth_FullMethodName   = "/svc.billing.v1.PostingService/GetPlanMonth"
+	PostingService_ListPlanShares_FullMethodName = "/svc.billing.v1.PostingService/ListPlanShares"
+	PostingService_ShareReleased_FullMethodName  = "/svc.billing.v1.PostingService/ShareReleased"
 )
 
 // PostingServiceClient is the client API for PostingService service.
@@ -36,6 +40,21 @@ type PostingServiceClient interface {
 	// transition_not_allowed, and idempotency_key_reused where another fact was posted under
 	// the same business id.
 	Post(ctx context.Context, in *PostRequest, opts ...grpc.CallOption) (*PostResponse, error)
+	// ClosePlanMonth divides the pool of a month among what providers earned by its plans,
+	// and posts lines 13 and 14. The ledger counts for itself, and fails with
+	// FAILED_PRECONDITION (counts_differ) where settlement counts otherwise, or (day_open)
+	// where the day is not sealed. A month is closed once: a repeat returns the closed month.
+	ClosePlanMonth(ctx context.Context, in *ClosePlanMonthRequest, opts ...grpc.CallOption) (*ClosePlanMonthResponse, error)
+	// GetPlanMonth returns a closed month; another one fails with FAILED_PRECONDITION
+	// (transition_not_allowed).
+	GetPlanMonth(ctx context.Context, in *GetPlanMonthRequest, opts ...grpc.CallOption) (*GetPlanMonthResponse, error)
+	// ListPlanShares lists what providers have of a closed month, by provider. It fails as
+	// GetPlanMonth. At most 5,000 rows a page.
+	ListPlanShares(ctx context.Context, in *ListPlanSharesRequest, opts ...grpc.CallOption) (*ListPlanSharesResponse, error)
+	// ShareReleased pays what was held of a request's earnings when its month was closed, and
+	// was released since. It fails with FAILED_PRECONDITION (transition_not_allowed) where
+	// nothing was.
+	ShareReleased(ctx context.Context, in *ShareReleasedRequest, opts ...grpc.CallOption) (*ShareReleasedResponse, error)
 }
 
 type postingServiceClient struct {
@@ -56,6 +75,46 @@ func (c *postingServiceClient) Post(ctx context.Context, in *PostRequest, opts .
 	return out, nil
 }
 
+func (c *postingServiceClient) ClosePlanMonth(ctx context.Context, in *ClosePlanMonthRequest, opts ...grpc.CallOption) (*ClosePlanMonthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClosePlanMonthResponse)
+	err := c.cc.Invoke(ctx, PostingService_ClosePlanMonth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *postingServiceClient) GetPlanMonth(ctx context.Context, in *GetPlanMonthRequest, opts ...grpc.CallOption) (*GetPlanMonthResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPlanMonthResponse)
+	err := c.cc.Invoke(ctx, PostingService_GetPlanMonth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *postingServiceClient) ListPlanShares(ctx context.Context, in *ListPlanSharesRequest, opts ...grpc.CallOption) (*ListPlanSharesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPlanSharesResponse)
+	err := c.cc.Invoke(ctx, PostingService_ListPlanShares_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *postingServiceClient) ShareReleased(ctx context.Context, in *ShareReleasedRequest, opts ...grpc.CallOption) (*ShareReleasedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShareReleasedResponse)
+	err := c.cc.Invoke(ctx, PostingService_ShareReleased_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PostingServiceServer is the server API for PostingService service.
 // All implementations must embed UnimplementedPostingServiceServer
 // for forward compatibility.
@@ -70,6 +129,21 @@ type PostingServiceServer interface {
 	// transition_not_allowed, and idempotency_key_reused where another fact was posted under
 	// the same business id.
 	Post(context.Context, *PostRequest) (*PostResponse, error)
+	// ClosePlanMonth divides the pool of a month among what providers earned by its plans,
+	// and posts lines 13 and 14. The ledger counts for itself, and fails with
+	// FAILED_PRECONDITION (counts_differ) where settlement counts otherwise, or (day_open)
+	// where the day is not sealed. A month is closed once: a repeat returns the closed month.
+	ClosePlanMonth(context.Context, *ClosePlanMonthRequest) (*ClosePlanMonthResponse, error)
+	// GetPlanMonth returns a closed month; another one fails with FAILED_PRECONDITION
+	// (transition_not_allowed).
+	GetPlanMonth(context.Context, *GetPlanMonthRequest) (*GetPlanMonthResponse, error)
+	// ListPlanShares lists what providers have of a closed month, by provider. It fails as
+	// GetPlanMonth. At most 5,000 rows a page.
+	ListPlanShares(context.Context, *ListPlanSharesRequest) (*ListPlanSharesResponse, error)
+	// ShareReleased pays what was held of a request's earnings when its month was closed, and
+	// was released since. It fails with FAILED_PRECONDITION (transition_not_allowed) where
+	// nothing was.
+	ShareReleased(context.Context, *ShareReleasedRequest) (*ShareReleasedResponse, error)
 	mustEmbedUnimplementedPostingServiceServer()
 }
 
@@ -82,6 +156,18 @@ type UnimplementedPostingServiceServer struct{}
 
 func (UnimplementedPostingServiceServer) Post(context.Context, *PostRequest) (*PostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Post not implemented")
+}
+func (UnimplementedPostingServiceServer) ClosePlanMonth(context.Context, *ClosePlanMonthRequest) (*ClosePlanMonthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClosePlanMonth not implemented")
+}
+func (UnimplementedPostingServiceServer) GetPlanMonth(context.Context, *GetPlanMonthRequest) (*GetPlanMonthResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPlanMonth not implemented")
+}
+func (UnimplementedPostingServiceServer) ListPlanShares(context.Context, *ListPlanSharesRequest) (*ListPlanSharesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPlanShares not implemented")
+}
+func (UnimplementedPostingServiceServer) ShareReleased(context.Context, *ShareReleasedRequest) (*ShareReleasedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShareReleased not implemented")
 }
 func (UnimplementedPostingServiceServer) mustEmbedUnimplementedPostingServiceServer() {}
 func (UnimplementedPostingServiceServer) testEmbeddedByValue()                        {}
@@ -122,6 +208,78 @@ func _PostingService_Post_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PostingService_ClosePlanMonth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClosePlanMonthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PostingServiceServer).ClosePlanMonth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PostingService_ClosePlanMonth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PostingServiceServer).ClosePlanMonth(ctx, req.(*ClosePlanMonthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PostingService_GetPlanMonth_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPlanMonthRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PostingServiceServer).GetPlanMonth(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PostingService_GetPlanMonth_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PostingServiceServer).GetPlanMonth(ctx, req.(*GetPlanMonthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PostingService_ListPlanShares_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPlanSharesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PostingServiceServer).ListPlanShares(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PostingService_ListPlanShares_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PostingServiceServer).ListPlanShares(ctx, req.(*ListPlanSharesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PostingService_ShareReleased_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShareReleasedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PostingServiceServer).ShareReleased(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PostingService_ShareReleased_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PostingServiceServer).ShareReleased(ctx, req.(*ShareReleasedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PostingService_ServiceDesc is the grpc.ServiceDesc for PostingService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -132,6 +290,22 @@ var PostingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Post",
 			Handler:    _PostingService_Post_Handler,
+		},
+		{
+			MethodName: "ClosePlanMonth",
+			Handler:    _PostingService_ClosePlanMonth_Handler,
+		},
+		{
+			MethodName: "GetPlanMonth",
+			Handler:    _PostingService_GetPlanMonth_Handler,
+		},
+		{
+			MethodName: "ListPlanShares",
+			Handler:    _PostingService_ListPlanShares_Handler,
+		},
+		{
+			MethodName: "ShareReleased",
+			Handler:    _PostingService_ShareReleased_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -101,6 +101,8 @@ var (
 	// payout, or the slash, has ended otherwise.
 	ErrNoPayout = errors.New("no such payout was requested")
 	ErrEnded    = errors.New("it has ended otherwise")
+	// ErrMonthClosed: the month of plans whose pool the entry moves is closed.
+	ErrMonthClosed = errors.New("the month is closed")
 	// ErrCeiling: a balance would grow beyond what the ledger counts.
 	ErrCeiling = errors.New("the balance would exceed its bound")
 )

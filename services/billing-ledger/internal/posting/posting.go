@@ -58,6 +58,7 @@ type Store interface {
 // Poster posts facts.
 type Poster struct {
 	Store  Store
+	Months MonthStore
 	Clock  clock.Clock
 	Random io.Reader
 }
@@ -91,6 +92,7 @@ var reasons = []struct {
 	{ledger.ErrShort, fault.InsufficientCredits, "the consumer has less credit than that"},
 	{ledger.ErrOverpaid, fault.TransitionNotAllowed, "less than that is owed"},
 	{ledger.ErrNoPayout, fault.TransitionNotAllowed, "no payout of the provider and the amount was requested"},
+	{ledger.ErrMonthClosed, fault.TransitionNotAllowed, "the month is closed"},
 	{ledger.ErrEnded, fault.TransitionNotAllowed, "it has ended otherwise"},
 	{ledger.ErrCeiling, fault.InvalidValue, "a balance would grow beyond its bound"},
 }

@@ -18,6 +18,7 @@ type Accruals struct {
 		earning.AccrualStore
 		earning.SettledStore
 		earning.SealedStore
+		earning.BalanceStore
 	}
 }
 

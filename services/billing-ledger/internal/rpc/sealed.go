@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/earning"
 )
@@ -64,6 +65,32 @@ func (s *Accruals) ListSealedBalances(
 			ProviderId: r.Provider.String(), Account: string(r.Account), Month: r.Month,
 			MovedNanoUsd: int64(r.Moved), BalanceNanoUsd: int64(r.Balance),
 		}
+	}
+	return m, nil
+}
+
+// GetProviderBalances says where the earnings of a provider stand.
+func (s *Accruals) GetProviderBalances(
+	ctx context.Context, req *billingv1.GetProviderBalancesRequest,
+) (*billingv1.GetProviderBalancesResponse, error) {
+	provider, err := ids.ParseProvider(req.GetProviderId())
+	if err != nil {
+		return nil, malformed("provider_id")
+	}
+	b, err := s.Store.ProviderBalances(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	m := &billingv1.GetProviderBalancesResponse{
+		AccruedNanoUsd: int64(b.Accrued), HeldNanoUsd: int64(b.Held), PayableNanoUsd: int64(b.Payable),
+		InFlightNanoUsd: int64(b.InFlight), PaidNanoUsd: int64(b.Paid), ConvertedNanoUsd: int64(b.Converted),
+		OwedNanoUsd: int64(b.Owed), CollateralNanoUsd: int64(b.Collateral), SlashEscrowNanoUsd: int64(b.Escrow),
+		RefundPendingNanoUsd: int64(b.Refund),
+	}
+	for _, p := range b.Pending {
+		m.Pending = append(m.Pending, &billingv1.MonthEarned{
+			Month: p.Month, AmountNanoUsd: int64(p.Amount), HeldNanoUsd: int64(p.Held),
+		})
 	}
 	return m, nil
 }

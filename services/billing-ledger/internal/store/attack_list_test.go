@@ -57,6 +57,21 @@ cleared_day cleared_day_day_fkey | day = day + 1000
 cleared_day cleared_day_pkey | =
 closed_day closed_day_pkey | =
 closed_day day_is_over | day = now()::date => is not over
+closed_month closed_month_earned_check | month = '2000-02', earned = -1, paid = -1
+closed_month closed_month_is_over | month = '2999-01'
+closed_month closed_month_month_check | month = '2000-1'
+closed_month closed_month_pays | month = '2000-02', paid = 7
+closed_month closed_month_pkey | =
+closed_month closed_month_pool_check | month = '2000-02', pool = -1, paid = -1
+closed_month closed_month_providers_check | month = '2000-02', providers = -1
+closed_month closed_month_through_fkey | month = '2000-02', through = through - 1000
+closed_share closed_share_check | provider_id = gen_random_uuid(), withheld = 8
+closed_share closed_share_earned_check | provider_id = gen_random_uuid(), earned = 0, paid = 0, withheld = 0,
+	withheld_paid = 0
+closed_share closed_share_month_fkey | month = '2000-02'
+closed_share closed_share_paid | provider_id = gen_random_uuid(), paid = 8
+closed_share closed_share_pkey | =
+closed_share closed_share_waits | provider_id = gen_random_uuid(), withheld_paid = 3
 consumer_key consumer_key_account_id_fkey | id = gen_random_uuid(), hash = sha256('x'), account_id = gen_random_uuid()
 consumer_key consumer_key_allowed_models_check | allowed_models = array_fill('x'::text, ARRAY[101])
 consumer_key consumer_key_check | revoked_at = now()
@@ -261,6 +276,9 @@ posting slash_ends_once | ! WITH l (kind, leg, account_kind, owned, amount) AS (
 	RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
 	SELECT id, leg, kind, account_kind, owned, CASE WHEN owned THEN provider_id END, amount
 	FROM e JOIN l USING (kind), held_earning => entry_ends_once
+posting plan_pool_is_open | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'plan_sale', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
+	account_kind, account_owned, book, amount) SELECT id, 1, kind, 'l:plan_pool', false, '2000-01', 1 FROM e
 posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id, name)
 	VALUES (gen_random_uuid(), 'x') RETURNING id), e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,

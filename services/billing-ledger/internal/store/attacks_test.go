@@ -55,6 +55,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO plan_gate VALUES ($1, 0, now())`, account)
 	e.exec(t, `INSERT INTO plan_counter VALUES ($1, 'tokens', 'week', date_trunc('week', now())::date, 1, 5)`, account)
 	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'open', '')`, account)
+	e.exec(t, `INSERT INTO closed_month SELECT '2000-01', min(day), 6, 7, 6, 1 FROM seal`)
+	e.exec(t, `INSERT INTO closed_share VALUES ('2000-01', $1, 7, 6, 2, 1)`, account)
 	return e
 }
 

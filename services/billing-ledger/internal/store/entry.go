@@ -33,8 +33,9 @@ const maxPosts = 3
 // when a consumer does not exist, ErrShort when a consumer has less than is taken,
 // ErrCeiling when a consumer would have too much, ErrHeld when what is taken from a
 // provider is held, ErrUnearned when a provider has less than is taken, ErrOverpaid when
-// more is paid than is owed, ErrEnded when a payout or a slash has another end, and
-// ErrNoPayout when a payout was not requested so.
+// more is paid than is owed, ErrEnded when a payout or a slash has another end,
+// ErrNoPayout when a payout was not requested so, and ErrMonthClosed when the pool of a
+// closed month is moved.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	return s.postAnd(ctx, entries, nil)
 }
@@ -137,6 +138,8 @@ func refusalOf(err error) error {
 		return ledger.ErrNoPayout
 	case pg.IsCheck(err, "entry_ends_once"):
 		return ledger.ErrEnded
+	case pg.IsCheck(err, "plan_pool_is_open"):
+		return ledger.ErrMonthClosed
 	}
 	return nil
 }

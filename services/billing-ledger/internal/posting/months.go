@@ -1,0 +1,178 @@
+package posting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/earning"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+// Month is what settlement says of a month of plans that is over: its pool, and what
+// providers earned up to a sealed day of the next month.
+type Month struct {
+	Month   ledger.Month
+	Through time.Time
+	// Pool and Earned are whole, and Providers is how many have earned anything.
+	Pool, Earned money.NanoUSD
+	Providers    int64
+}
+
+// Closed is a closed month.
+type Closed struct {
+	Month
+	// Paid is what providers are paid, now or when what is held of their earnings ends.
+	Paid money.NanoUSD
+	At   time.Time
+	// Shares are those of a close. A closed month that is read again has none here.
+	Shares []ledger.Share
+}
+
+// The errors of months.
+var (
+	// ErrMonthOpen is the error for a month that is not closed.
+	ErrMonthOpen = errors.New("the month is not closed")
+	// ErrDiffers is the error where the ledger counts otherwise than settlement.
+	ErrDiffers = errors.New("the ledger counts otherwise")
+	// ErrNotReleased is the error for a request of which nothing was released after the
+	// close of its month.
+	ErrNotReleased = errors.New("nothing was released after the close of its month")
+)
+
+// Close divides the pool that the books have among the shares that they have, unless
+// settlement counted otherwise.
+func (m Month) Close(pool money.NanoUSD, shares []ledger.Share) (Closed, error) {
+	divided, err := ledger.DividePool(pool, shares)
+	if err != nil {
+		return Closed{}, err
+	}
+	var earned money.NanoUSD
+	for _, s := range divided {
+		earned += s.Earned
+	}
+	c := Closed{Month: m, Paid: min(pool, earned), Shares: divided}
+	c.Pool, c.Earned, c.Providers = pool, earned, int64(len(divided))
+	return c, m.Check(c)
+}
+
+// Check returns ErrDiffers with both counts, unless a closed month is what settlement says.
+func (m Month) Check(c Closed) error {
+	if m.Pool == c.Pool && m.Earned == c.Earned && m.Providers == c.Providers && m.Through.Equal(c.Through) {
+		return nil
+	}
+	return fmt.Errorf("%w: a pool of %s, %s earned by %d providers up to %s", ErrDiffers, c.Pool, c.Earned, c.Providers,
+		c.Through.Format(time.DateOnly))
+}
+
+// Released is what was held of a request when its month was closed, and is released.
+type Released struct {
+	Request  ids.RequestID
+	Provider ids.ProviderID
+	Month    ledger.Month
+	Earned   money.NanoUSD
+	// Waits is what waits of the provider's share, this request's included.
+	Waits ledger.Withheld
+	Owed  money.NanoUSD
+}
+
+// Entry returns the entry by which it is paid.
+func (r Released) Entry(id ids.EntryID) (ledger.Entry, error) {
+	paid, _, err := r.Waits.End(r.Earned)
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	business := fmt.Sprintf("%s/%s/held/%s", r.Month, r.Provider, r.Request)
+	return ledger.PlanShare(ledger.Fact{ID: id, BusinessID: business}, r.Provider, r.Month, r.Earned, paid, r.Owed)
+}
+
+// MonthStore closes months.
+type MonthStore interface {
+	// CloseMonth closes a month, once: a repeat returns the closed month. Its errors are
+	// ErrDiffers, earning.ErrDayOpen and those of Store.
+	CloseMonth(ctx context.Context, m Month, newID func() (ids.EntryID, error)) (Closed, error)
+	// ClosedMonth returns a closed month, or ErrMonthOpen.
+	ClosedMonth(ctx context.Context, month ledger.Month) (Closed, error)
+	// MonthShares returns at most limit shares of a closed month behind a provider, by
+	// provider, or ErrMonthOpen.
+	MonthShares(ctx context.Context, month ledger.Month, after ids.ProviderID, limit int) ([]ledger.Share, error)
+	// ShareReleased posts the share of released earnings, or returns ErrNotReleased.
+	ShareReleased(ctx context.Context, id ids.EntryID, request ids.RequestID) (ids.EntryID, error)
+}
+
+// CloseMonth closes a month of plans that is over. The ledger counts for itself, and refuses
+// a difference.
+func (p *Poster) CloseMonth(ctx context.Context, m Month) (Closed, error) {
+	first, err := time.Parse("2006-01", string(m.Month))
+	if err != nil || first.Year() < 2000 {
+		return Closed{}, invalid("month", "must be a month since 2000, YYYY-MM")
+	}
+	if m.Through.Before(first.AddDate(0, 1, 0)) {
+		return Closed{}, invalid("through", "must be a day behind the month")
+	}
+	closed, err := p.Months.CloseMonth(ctx, m, func() (ids.EntryID, error) {
+		return ids.NewEntry(p.Clock.Now(), p.Random)
+	})
+	return closed, explainMonth(err)
+}
+
+// Month returns a closed month.
+func (p *Poster) Month(ctx context.Context, month ledger.Month) (Closed, error) {
+	closed, err := p.Months.ClosedMonth(ctx, month)
+	return closed, explainMonth(err)
+}
+
+// SharesPage is the largest number of shares in a page.
+const SharesPage = 5_000
+
+// Shares returns a page of the shares of a closed month, and the token of the next page,
+// empty after the last.
+func (p *Poster) Shares(
+	ctx context.Context, month ledger.Month, token string,
+) (shares []ledger.Share, next string, err error) {
+	var after ids.ProviderID
+	if token != "" {
+		if after, err = ids.ParseProvider(token); err != nil {
+			return nil, "", invalid("page_token", "is not one of this list")
+		}
+	}
+	if shares, err = p.Months.MonthShares(ctx, month, after, SharesPage+1); err != nil {
+		return nil, "", explainMonth(err)
+	}
+	if len(shares) > SharesPage {
+		shares = shares[:SharesPage]
+		next = shares[SharesPage-1].Provider.String()
+	}
+	return shares, next, nil
+}
+
+// ShareReleased pays what was held of a request's earnings when its month was closed, and was
+// released since.
+func (p *Poster) ShareReleased(ctx context.Context, request ids.RequestID) (ids.EntryID, error) {
+	id, err := ids.NewEntry(p.Clock.Now(), p.Random)
+	if err != nil {
+		return ids.EntryID{}, fmt.Errorf("make an entry id: %w", err)
+	}
+	posted, err := p.Months.ShareReleased(ctx, id, request)
+	return posted, explainMonth(err)
+}
+
+func explainMonth(err error) error {
+	switch {
+	case errors.Is(err, ErrDiffers):
+		return fault.Wrap(err, fault.Precondition, fault.CountsDiffer, "%v", err)
+	case errors.Is(err, earning.ErrDayOpen):
+		return fault.Wrap(err, fault.Precondition, fault.DayOpen, "the day is not sealed yet").On("through")
+	case errors.Is(err, ErrMonthOpen), errors.Is(err, ErrNotReleased):
+		return fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
+	}
+	return explain(err)
+}
+
+func invalid(field, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+}
