@@ -111,6 +111,7 @@ type Service struct {
 	accounts  *account.Accounts
 	house     *house.Accounts
 	poster    *posting.Poster
+	months    *posting.Months
 	plans     *plan.Plans
 	claims    *idempotency.Claims
 	visitors  *limit.Visitors
@@ -209,7 +210,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 	}
-	s.poster = &posting.Poster{Store: st, Months: st, Clock: deps.Clock, Random: deps.Random}
+	s.poster = &posting.Poster{Store: st, Clock: deps.Clock, Random: deps.Random}
+	s.months = &posting.Months{Store: st, Clock: deps.Clock, Random: deps.Random}
 	s.house = &house.Accounts{
 		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
 		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
@@ -235,7 +237,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
-	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster})
+	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -104,25 +106,32 @@ type MonthStore interface {
 	ShareReleased(ctx context.Context, id ids.EntryID, request ids.RequestID) (ids.EntryID, error)
 }
 
-// CloseMonth closes a month of plans that is over. The ledger counts for itself, and refuses
+// Months closes months of plans.
+type Months struct {
+	Store  MonthStore
+	Clock  clock.Clock
+	Random io.Reader
+}
+
+// Close closes a month of plans that is over. The ledger counts for itself, and refuses
 // a difference.
-func (p *Poster) CloseMonth(ctx context.Context, m Month) (Closed, error) {
-	first, err := time.Parse("2006-01", string(m.Month))
+func (m *Months) Close(ctx context.Context, said Month) (Closed, error) {
+	first, err := time.Parse("2006-01", string(said.Month))
 	if err != nil || first.Year() < 2000 {
 		return Closed{}, invalid("month", "must be a month since 2000, YYYY-MM")
 	}
-	if m.Through.Before(first.AddDate(0, 1, 0)) {
+	if said.Through.Before(first.AddDate(0, 1, 0)) {
 		return Closed{}, invalid("through", "must be a day behind the month")
 	}
-	closed, err := p.Months.CloseMonth(ctx, m, func() (ids.EntryID, error) {
-		return ids.NewEntry(p.Clock.Now(), p.Random)
+	closed, err := m.Store.CloseMonth(ctx, said, func() (ids.EntryID, error) {
+		return ids.NewEntry(m.Clock.Now(), m.Random)
 	})
 	return closed, explainMonth(err)
 }
 
-// Month returns a closed month.
-func (p *Poster) Month(ctx context.Context, month ledger.Month) (Closed, error) {
-	closed, err := p.Months.ClosedMonth(ctx, month)
+// Get returns a closed month.
+func (m *Months) Get(ctx context.Context, month ledger.Month) (Closed, error) {
+	closed, err := m.Store.ClosedMonth(ctx, month)
 	return closed, explainMonth(err)
 }
 
@@ -131,7 +140,7 @@ const SharesPage = 5_000
 
 // Shares returns a page of the shares of a closed month, and the token of the next page,
 // empty after the last.
-func (p *Poster) Shares(
+func (m *Months) Shares(
 	ctx context.Context, month ledger.Month, token string,
 ) (shares []ledger.Share, next string, err error) {
 	var after ids.ProviderID
@@ -140,7 +149,7 @@ func (p *Poster) Shares(
 			return nil, "", invalid("page_token", "is not one of this list")
 		}
 	}
-	if shares, err = p.Months.MonthShares(ctx, month, after, SharesPage+1); err != nil {
+	if shares, err = m.Store.MonthShares(ctx, month, after, SharesPage+1); err != nil {
 		return nil, "", explainMonth(err)
 	}
 	if len(shares) > SharesPage {
@@ -152,12 +161,12 @@ func (p *Poster) Shares(
 
 // ShareReleased pays what was held of a request's earnings when its month was closed, and was
 // released since.
-func (p *Poster) ShareReleased(ctx context.Context, request ids.RequestID) (ids.EntryID, error) {
-	id, err := ids.NewEntry(p.Clock.Now(), p.Random)
+func (m *Months) ShareReleased(ctx context.Context, request ids.RequestID) (ids.EntryID, error) {
+	id, err := ids.NewEntry(m.Clock.Now(), m.Random)
 	if err != nil {
 		return ids.EntryID{}, fmt.Errorf("make an entry id: %w", err)
 	}
-	posted, err := p.Months.ShareReleased(ctx, id, request)
+	posted, err := m.Store.ShareReleased(ctx, id, request)
 	return posted, explainMonth(err)
 }
 

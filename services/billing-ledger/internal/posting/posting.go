@@ -58,7 +58,6 @@ type Store interface {
 // Poster posts facts.
 type Poster struct {
 	Store  Store
-	Months MonthStore
 	Clock  clock.Clock
 	Random io.Reader
 }

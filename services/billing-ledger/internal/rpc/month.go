@@ -21,7 +21,7 @@ func (s *Posting) ClosePlanMonth(
 	if err != nil {
 		return nil, malformed("through")
 	}
-	closed, err := s.Poster.CloseMonth(ctx, posting.Month{
+	closed, err := s.Months.Close(ctx, posting.Month{
 		Month: ledger.Month(req.GetMonth()), Through: through, Pool: money.NanoUSD(req.GetPoolNanoUsd()),
 		Earned: money.NanoUSD(req.GetEarnedNanoUsd()), Providers: req.GetProviders(),
 	})
@@ -35,7 +35,7 @@ func (s *Posting) ClosePlanMonth(
 func (s *Posting) GetPlanMonth(
 	ctx context.Context, req *billingv1.GetPlanMonthRequest,
 ) (*billingv1.GetPlanMonthResponse, error) {
-	closed, err := s.Poster.Month(ctx, ledger.Month(req.GetMonth()))
+	closed, err := s.Months.Get(ctx, ledger.Month(req.GetMonth()))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Posting) ShareReleased(
 	if err != nil {
 		return nil, malformed("request_id")
 	}
-	id, err := s.Poster.ShareReleased(ctx, request)
+	id, err := s.Months.ShareReleased(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Posting) ShareReleased(
 func (s *Posting) ListPlanShares(
 	ctx context.Context, req *billingv1.ListPlanSharesRequest,
 ) (*billingv1.ListPlanSharesResponse, error) {
-	shares, next, err := s.Poster.Shares(ctx, ledger.Month(req.GetMonth()), req.GetPageToken())
+	shares, next, err := s.Months.Shares(ctx, ledger.Month(req.GetMonth()), req.GetPageToken())
 	if err != nil {
 		return nil, err
 	}

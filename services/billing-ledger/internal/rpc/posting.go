@@ -15,6 +15,7 @@ import (
 type Posting struct {
 	billingv1.UnimplementedPostingServiceServer
 	Poster *posting.Poster
+	Months *posting.Months
 }
 
 // Post posts a fact.

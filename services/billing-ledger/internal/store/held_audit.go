@@ -98,9 +98,11 @@ var payoutChecks = []check{
 	}, {
 		"the shares of a closed month are its sums",
 		`SELECT count(*) FROM closed_month`,
-		`SELECT format('month %s: earned %s, paid %s of %s providers', month, sum(s.earned), sum(s.paid), count(s.provider_id))
+		`SELECT format('month %s: earned %s, paid %s of %s providers', month, sum(s.earned), sum(s.paid),
+			count(s.provider_id))
 		FROM closed_month m LEFT JOIN closed_share s USING (month)
 		GROUP BY month, m.earned, m.paid, m.providers
-		HAVING (coalesce(sum(s.earned), 0), coalesce(sum(s.paid), 0), count(s.provider_id)) <> (m.earned, m.paid, m.providers)`,
+		HAVING (coalesce(sum(s.earned), 0), coalesce(sum(s.paid), 0), count(s.provider_id))
+			<> (m.earned, m.paid, m.providers)`,
 	},
 }

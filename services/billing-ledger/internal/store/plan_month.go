@@ -62,8 +62,8 @@ type rower interface {
 
 func readClosed(ctx context.Context, from rower, month ledger.Month) (posting.Closed, error) {
 	c := posting.Closed{Month: posting.Month{Month: month}}
-	err := from.QueryRow(ctx, `SELECT through, pool, earned, paid, providers, closed_at FROM closed_month WHERE month = $1`,
-		string(month)).Scan(&c.Through, &c.Pool, &c.Earned, &c.Paid, &c.Providers, &c.At)
+	err := from.QueryRow(ctx, `SELECT through, pool, earned, paid, providers, closed_at
+		FROM closed_month WHERE month = $1`, string(month)).Scan(&c.Through, &c.Pool, &c.Earned, &c.Paid, &c.Providers, &c.At)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return c, posting.ErrMonthOpen
@@ -198,7 +198,8 @@ func (s *Store) ShareReleased(ctx context.Context, id ids.EntryID, request ids.R
 func readReleased(ctx context.Context, tx pgx.Tx, request ids.RequestID) (posting.Released, error) {
 	r := posting.Released{Request: request}
 	var provider [16]byte
-	err := tx.QueryRow(ctx, `SELECT h.provider_id, h.book, h.payout FROM held_earning h JOIN closed_month m ON m.month = h.book
+	err := tx.QueryRow(ctx, `SELECT h.provider_id, h.book, h.payout
+		FROM held_earning h JOIN closed_month m ON m.month = h.book
 		WHERE h.request_id = $1 AND h.ended_as = 'released' AND h.ended_at > m.closed_at`, [16]byte(request)).
 		Scan(&provider, &r.Month, &r.Earned)
 	switch {
@@ -212,7 +213,8 @@ func readReleased(ctx context.Context, tx pgx.Tx, request ids.RequestID) (postin
 		return r, err
 	}
 	// What this request's own entry took belongs to it still: a repeat finds the same.
-	err = tx.QueryRow(ctx, `SELECT s.withheld - coalesce(sum(-p.amount) FILTER (WHERE p.account_kind = 'l:provider:plan_held'), 0),
+	err = tx.QueryRow(ctx, `SELECT
+			s.withheld - coalesce(sum(-p.amount) FILTER (WHERE p.account_kind = 'l:provider:plan_held'), 0),
 			s.withheld_paid - coalesce(sum(p.amount) FILTER (WHERE p.account_kind <> 'l:provider:plan_held'), 0),
 			-provider_balance('a:provider_receivable', s.provider_id, '')
 		FROM closed_share s
