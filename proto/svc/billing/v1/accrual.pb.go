@@ -34,9 +34,10 @@ const (
 	EarningChange_KIND_PAYG   EarningChange_Kind = 1
 	EarningChange_KIND_PLAN   EarningChange_Kind = 2
 	EarningChange_KIND_ORPHAN EarningChange_Kind = 3
-	// What a refund took back, and what an undone entry moved.
+	// What a refund took back, what an undone entry moved, and what another entry did.
 	EarningChange_KIND_REFUND   EarningChange_Kind = 4
 	EarningChange_KIND_REVERSAL EarningChange_Kind = 5
+	EarningChange_KIND_ENTRY    EarningChange_Kind = 11
 	// What is held of earnings, and the ways in which that ends.
 	EarningChange_KIND_HELD          EarningChange_Kind = 6
 	EarningChange_KIND_RELEASED      EarningChange_Kind = 7
@@ -54,6 +55,7 @@ var (
 		3:  "KIND_ORPHAN",
 		4:  "KIND_REFUND",
 		5:  "KIND_REVERSAL",
+		11: "KIND_ENTRY",
 		6:  "KIND_HELD",
 		7:  "KIND_RELEASED",
 		8:  "KIND_HELD_REFUNDED",
@@ -67,6 +69,7 @@ var (
 		"KIND_ORPHAN":        3,
 		"KIND_REFUND":        4,
 		"KIND_REVERSAL":      5,
+		"KIND_ENTRY":         11,
 		"KIND_HELD":          6,
 		"KIND_RELEASED":      7,
 		"KIND_HELD_REFUNDED": 8,
@@ -586,12 +589,16 @@ type EarningChange struct {
 	EntryId    string `protobuf:"bytes,4,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
 	ProviderId string `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	// The account as the chart names it: l:provider:accrued, l:provider:plan_held,
-	// l:provider:payable or a:provider_receivable.
+	// l:provider:payable, l:provider:payout_in_flight or a:provider_receivable.
 	Account string `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"`
 	// YYYY-MM of plan_held.
 	Month string `protobuf:"bytes,7,opt,name=month,proto3" json:"month,omitempty"`
 	// Above zero for more. Of what is held or no longer held it is the amount, above zero.
 	AmountNanoUsd int64 `protobuf:"varint,8,opt,name=amount_nano_usd,json=amountNanoUsd,proto3" json:"amount_nano_usd,omitempty"`
+	// The kind of the entry as the ledger names it, for example earnings_batch, and its
+	// business id; empty where there is no entry.
+	EntryKind     string `protobuf:"bytes,9,opt,name=entry_kind,json=entryKind,proto3" json:"entry_kind,omitempty"`
+	BusinessId    string `protobuf:"bytes,10,opt,name=business_id,json=businessId,proto3" json:"business_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,6 +687,20 @@ func (x *EarningChange) GetAmountNanoUsd() int64 {
 		return x.AmountNanoUsd
 	}
 	return 0
+}
+
+func (x *EarningChange) GetEntryKind() string {
+	if x != nil {
+		return x.EntryKind
+	}
+	return ""
+}
+
+func (x *EarningChange) GetBusinessId() string {
+	if x != nil {
+		return x.BusinessId
+	}
+	return ""
 }
 
 type ListSealedEarningsResponse struct {
@@ -1210,7 +1231,7 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x19ListSealedEarningsRequest\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\tR\x03day\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\xfe\x03\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xce\x04\n" +
 	"\rEarningChange\x126\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\".svc.billing.v1.EarningChange.KindR\x04kind\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1d\n" +
@@ -1221,14 +1242,21 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"providerId\x12\x18\n" +
 	"\aaccount\x18\x06 \x01(\tR\aaccount\x12\x14\n" +
 	"\x05month\x18\a \x01(\tR\x05month\x12&\n" +
-	"\x0famount_nano_usd\x18\b \x01(\x03R\ramountNanoUsd\"\xd5\x01\n" +
+	"\x0famount_nano_usd\x18\b \x01(\x03R\ramountNanoUsd\x12\x1d\n" +
+	"\n" +
+	"entry_kind\x18\t \x01(\tR\tentryKind\x12\x1f\n" +
+	"\vbusiness_id\x18\n" +
+	" \x01(\tR\n" +
+	"businessId\"\xe5\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_PAYG\x10\x01\x12\r\n" +
 	"\tKIND_PLAN\x10\x02\x12\x0f\n" +
 	"\vKIND_ORPHAN\x10\x03\x12\x0f\n" +
 	"\vKIND_REFUND\x10\x04\x12\x11\n" +
-	"\rKIND_REVERSAL\x10\x05\x12\r\n" +
+	"\rKIND_REVERSAL\x10\x05\x12\x0e\n" +
+	"\n" +
+	"KIND_ENTRY\x10\v\x12\r\n" +
 	"\tKIND_HELD\x10\x06\x12\x11\n" +
 	"\rKIND_RELEASED\x10\a\x12\x16\n" +
 	"\x12KIND_HELD_REFUNDED\x10\b\x12\x12\n" +

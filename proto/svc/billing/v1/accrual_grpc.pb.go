@@ -42,7 +42,8 @@ type AccrualServiceClient interface {
 	// made, it says nothing.
 	ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error)
 	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by
-	// requests, refunds and reversals, and what of them is held or no longer held. A day that
+	// requests and by entries, and what of them is held or no longer held. All but what is held
+	// sums to what ListSealedBalances says that the accounts moved. A day that
 	// is not sealed yet fails with FAILED_PRECONDITION (day_open). A sealed day has the same
 	// rows for ever. Read only. At most 5,000 rows a page.
 	ListSealedEarnings(ctx context.Context, in *ListSealedEarningsRequest, opts ...grpc.CallOption) (*ListSealedEarningsResponse, error)
@@ -128,7 +129,8 @@ type AccrualServiceServer interface {
 	// made, it says nothing.
 	ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error)
 	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by
-	// requests, refunds and reversals, and what of them is held or no longer held. A day that
+	// requests and by entries, and what of them is held or no longer held. All but what is held
+	// sums to what ListSealedBalances says that the accounts moved. A day that
 	// is not sealed yet fails with FAILED_PRECONDITION (day_open). A sealed day has the same
 	// rows for ever. Read only. At most 5,000 rows a page.
 	ListSealedEarnings(context.Context, *ListSealedEarningsRequest) (*ListSealedEarningsResponse, error)

@@ -28,7 +28,9 @@ const (
 	ByOrphan   ChangeKind = "orphan"
 	ByRefund   ChangeKind = "request_refund"
 	ByReversal ChangeKind = "reversal"
-	NowHeld    ChangeKind = "held"
+	// ByEntry is an entry of any other kind.
+	ByEntry ChangeKind = "entry"
+	NowHeld ChangeKind = "held"
 )
 
 // ChangeCursor is the place of a change among those of a day: the part of the list, the time
@@ -44,9 +46,13 @@ type ChangeCursor struct {
 type Change struct {
 	ChangeCursor
 	Kind ChangeKind
-	// Request is zero where an undone entry was about none, and Entry where there is none.
-	Request  ids.RequestID
-	Entry    ids.EntryID
+	// Request is zero where an entry is about none.
+	Request ids.RequestID
+	// Entry is zero where there is none. EntryKind and BusinessID are its.
+	Entry      ids.EntryID
+	EntryKind  ledger.EntryKind
+	BusinessID string
+
 	Provider ids.ProviderID
 	Account  ledger.AccountKind
 	// Month is that of earnings by plans, "2026-03".

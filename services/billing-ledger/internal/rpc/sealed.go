@@ -16,6 +16,7 @@ var changeKinds = map[earning.ChangeKind]billingv1.EarningChange_Kind{
 	earning.ByPlan:                        billingv1.EarningChange_KIND_PLAN,
 	earning.ByOrphan:                      billingv1.EarningChange_KIND_ORPHAN,
 	earning.ByRefund:                      billingv1.EarningChange_KIND_REFUND,
+	earning.ByEntry:                       billingv1.EarningChange_KIND_ENTRY,
 	earning.ByReversal:                    billingv1.EarningChange_KIND_REVERSAL,
 	earning.NowHeld:                       billingv1.EarningChange_KIND_HELD,
 	earning.ChangeKind(earning.Released):  billingv1.EarningChange_KIND_RELEASED,
@@ -38,6 +39,7 @@ func (s *Accruals) ListSealedEarnings(
 		c := &billingv1.EarningChange{
 			Kind: changeKinds[r.Kind], At: timestamppb.New(r.At), ProviderId: r.Provider.String(),
 			Account: string(r.Account), Month: r.Month, AmountNanoUsd: int64(r.Amount),
+			EntryKind: string(r.EntryKind), BusinessId: r.BusinessID,
 		}
 		if !r.Request.IsZero() {
 			c.RequestId = r.Request.String()

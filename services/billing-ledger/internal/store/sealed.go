@@ -17,26 +17,27 @@ import (
 // of the day, and $3 to $5 the place after which a page begins: the time, the id and the
 // leg. A part has no rows of other days, and none that changes when the day is sealed.
 var sealedParts = []string{
-	`SELECT settled_at, request_id, 0, source, request_id, NULL::uuid, provider_id,
+	`SELECT settled_at, request_id, 0, source, request_id, NULL::uuid, '', '', provider_id,
 		CASE source WHEN 'plan' THEN 'l:provider:plan_held' ELSE 'l:provider:accrued' END,
 		CASE source WHEN 'plan' THEN to_char(day, 'YYYY-MM') ELSE '' END, payout
 	FROM usage_settlement
 	WHERE settled_at >= $1 AND settled_at < $2 AND payout > 0 AND (settled_at, request_id, 0) > ($3, $4, $5)
 	ORDER BY settled_at, request_id LIMIT $6`,
-	`SELECT e.at, e.id, p.leg, e.kind,
+	`SELECT e.at, e.id, p.leg, CASE WHEN e.kind IN ('request_refund', 'reversal') THEN e.kind ELSE 'entry' END,
 		CASE WHEN coalesce(o.kind, e.kind) IN ('request_refund', 'orphan_work')
 			THEN coalesce(o.business_id, e.business_id)::uuid END,
-		e.id, p.owner_id, p.account_kind, p.book, p.amount
+		e.id, e.kind, e.business_id, p.owner_id, p.account_kind, p.book, p.amount
 	FROM entry e JOIN posting p ON p.entry_id = e.id LEFT JOIN entry o ON o.id = e.reverses
-	WHERE e.at >= $1 AND e.at < $2 AND e.kind IN ('request_refund', 'reversal') AND p.asset = 'usd'
-		AND p.account_kind IN ('l:provider:accrued', 'l:provider:plan_held', 'l:provider:payable', 'a:provider_receivable')
+	WHERE e.at >= $1 AND e.at < $2 AND e.kind <> 'orphan_work' AND p.asset = 'usd'
+		AND p.account_kind IN ('l:provider:accrued', 'l:provider:plan_held', 'l:provider:payable',
+			'l:provider:payout_in_flight', 'a:provider_receivable')
 		AND (e.at, e.id, p.leg) > ($3, $4, $5)
 	ORDER BY e.at, e.id, p.leg LIMIT $6`,
-	`SELECT held_at, request_id, 0, 'held', request_id, NULL::uuid, provider_id,
+	`SELECT held_at, request_id, 0, 'held', request_id, NULL::uuid, '', '', provider_id,
 		CASE book WHEN '' THEN 'l:provider:accrued' ELSE 'l:provider:plan_held' END, book, payout
 	FROM held_earning WHERE held_at >= $1 AND held_at < $2 AND (held_at, request_id, 0) > ($3, $4, $5)
 	ORDER BY held_at, request_id LIMIT $6`,
-	`SELECT ended_at, request_id, 0, ended_as, request_id, NULL::uuid, provider_id,
+	`SELECT ended_at, request_id, 0, ended_as, request_id, NULL::uuid, '', '', provider_id,
 		CASE book WHEN '' THEN 'l:provider:accrued' ELSE 'l:provider:plan_held' END, book, payout
 	FROM held_earning WHERE ended_at >= $1 AND ended_at < $2 AND (ended_at, request_id, 0) > ($3, $4, $5)
 	ORDER BY ended_at, request_id LIMIT $6`,
@@ -75,13 +76,13 @@ func (s *Store) SealedChanges(
 
 func scanChange(row pgx.CollectableRow) (earning.Change, error) {
 	var c earning.Change
-	var kind, account string
+	var kind, entryKind, account string
 	var request, entry *[16]byte
 	var provider [16]byte
 	var amount int64
-	err := row.Scan(&c.At, &c.ID, &c.Leg, &kind, &request, &entry, &provider, &account, &c.Month, &amount)
+	err := row.Scan(&c.At, &c.ID, &c.Leg, &kind, &request, &entry, &entryKind, &c.BusinessID, &provider, &account, &c.Month, &amount)
 	c.At, c.Kind, c.Provider = c.At.UTC(), earning.ChangeKind(kind), provider
-	c.Account, c.Amount = ledger.AccountKind(account), nano(amount)
+	c.EntryKind, c.Account, c.Amount = ledger.EntryKind(entryKind), ledger.AccountKind(account), nano(amount)
 	if request != nil {
 		c.Request = *request
 	}
