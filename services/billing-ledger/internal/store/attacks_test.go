@@ -241,6 +241,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
 		"closed_day":   "SELECT INSERT(day)",
+		"closed_month": "SELECT INSERT(month,through,pool,earned,paid,providers)", "closed_share": "INSERT SELECT",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
