@@ -80,7 +80,8 @@ func scanChange(row pgx.CollectableRow) (earning.Change, error) {
 	var request, entry *[16]byte
 	var provider [16]byte
 	var amount int64
-	err := row.Scan(&c.At, &c.ID, &c.Leg, &kind, &request, &entry, &entryKind, &c.BusinessID, &provider, &account, &c.Month, &amount)
+	err := row.Scan(&c.At, &c.ID, &c.Leg, &kind, &request, &entry, &entryKind, &c.BusinessID, &provider, &account,
+		&c.Month, &amount)
 	c.At, c.Kind, c.Provider = c.At.UTC(), earning.ChangeKind(kind), provider
 	c.EntryKind, c.Account, c.Amount = ledger.EntryKind(entryKind), ledger.AccountKind(account), nano(amount)
 	if request != nil {

@@ -147,7 +147,8 @@ func TestTheChangesOfASealedDaySumToWhatItsAccountsMoved(t *testing.T) {
 	for account, sum := range sums {
 		t.Errorf("%s has no balance, and its changes sum to %s", account, sum)
 	}
-	if rest, err := e.store.SealedBalances(t.Context(), sealed.Day, balances[len(balances)-1].BalanceCursor, 100); err != nil {
+	last := balances[len(balances)-1].BalanceCursor
+	if rest, err := e.store.SealedBalances(t.Context(), sealed.Day, last, 100); err != nil {
 		t.Fatal(err)
 	} else if len(rest) != 0 {
 		t.Errorf("behind the last: got %+v, want nothing", rest)
