@@ -214,7 +214,9 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 			Timing: timing, Handler: o.answer})
 		o.agents, o.providers = append(o.agents, a), append(o.providers, p)
 	}
-	m.WaitOffered(t, o.model, o.providers[v1Agents-1].ID)
+	for _, p := range o.providers {
+		m.WaitOffered(t, o.model, p.ID)
+	}
 
 	// A restart: streams that can end within the drain do, and the rest is cut off.
 	o.stubborn.Store(true)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,13 +21,24 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // verified is the output of billing-ledger verify --json.
 type verified struct {
-	TrialBalance []struct {
-		Account string `json:"account"`
-		Debit   string `json:"debit_usd"`
-		Credit  string `json:"credit_usd"`
-	} `json:"trial_balance"`
-	Seal  string `json:"seal"`
-	Drift int64  `json:"drift"`
+	TrialBalance []trialLine `json:"trial_balance"`
+	Seal         string      `json:"seal"`
+	Drift        int64       `json:"drift"`
+}
+
+type trialLine struct {
+	Account string `json:"account"`
+	Debit   string `json:"debit_usd"`
+	Credit  string `json:"credit_usd"`
+}
+
+// moved is the report without accounts that nothing ever moved: a later chart has more of
+// them.
+func (v verified) moved() verified {
+	v.TrialBalance = slices.DeleteFunc(slices.Clone(v.TrialBalance), func(l trialLine) bool {
+		return l.Debit == "0.00" && l.Credit == "0.00"
+	})
+	return v
 }
 
 // sealed is a closed day.
@@ -115,7 +127,7 @@ func (d day) testVerify(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	same(t, got, d.want.Verify)
+	same(t, got.moved(), d.want.Verify.moved())
 	for _, i := range report.Invariants {
 		if i.Drift > 0 {
 			t.Errorf("%s: got drift %d, want 0", i.Name, i.Drift)
