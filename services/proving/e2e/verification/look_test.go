@@ -81,7 +81,9 @@ func own[T any](t testing.TB, l *laboratory, key, path string) (v T, body []byte
 
 // away reports whether an answer says that the verifier does not run, which is so for a while
 // where it is killed.
-func (l *laboratory) away(status int) bool { return l.killed && status == http.StatusServiceUnavailable }
+func (l *laboratory) away(status int) bool {
+	return l.killed && status == http.StatusServiceUnavailable
+}
 
 // standings are where a provider is with its models.
 type standings struct {
