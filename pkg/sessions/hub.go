@@ -47,7 +47,7 @@ func (r *Record[K, V]) Serves() bool { return r.serves }
 type Hub[K comparable, V any] struct {
 	id          string
 	incarnation int64
-	// report is the one that is being taken over, or was last, and heard its time.
+	// report is the last report, which may be half taken over, and heard its time.
 	report Report
 	heard  time.Time
 

@@ -48,7 +48,7 @@ type Change struct {
 	Kind ChangeKind
 	// Request is zero where an entry is about none.
 	Request ids.RequestID
-	// Entry is zero where there is none. EntryKind and BusinessID are its.
+	// Entry is zero where there is none. EntryKind and BusinessID are those of the entry.
 	Entry      ids.EntryID
 	EntryKind  ledger.EntryKind
 	BusinessID string

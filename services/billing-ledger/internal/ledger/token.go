@@ -183,7 +183,7 @@ func ReverseDeposit(fact Fact, account ids.AccountID, of Sum, unheld money.NanoU
 		credit(DepositBonus, nobody, bonus))...)
 }
 
-// Way says whether tokens enter the platform's wallets or leave them.
+// Way is whether tokens enter the platform's wallets or leave them.
 type Way bool
 
 // The ways.

@@ -80,9 +80,10 @@ var payoutChecks = []check{
 		`SELECT count(*) FROM closed_month`,
 		`WITH waits AS (
 			SELECT s.month, sum(s.withheld - s.withheld_paid) - coalesce(sum(e.unpaid), 0) AS amount FROM closed_share s
-			LEFT JOIN LATERAL (SELECT sum(p.amount) AS unpaid FROM entry e JOIN posting p ON p.entry_id = e.id
-				WHERE e.kind = 'plan_share' AND e.business_id LIKE s.month || '/' || s.provider_id || '/held/%'
-					AND p.account_kind = 'x:plan_accrual') e ON true
+			LEFT JOIN LATERAL (SELECT sum(p.amount) AS unpaid FROM posting h JOIN entry e ON e.id = h.entry_id
+				JOIN posting p ON p.entry_id = h.entry_id AND p.account_kind = 'x:plan_accrual'
+				WHERE s.withheld > 0 AND h.account_kind = 'l:provider:plan_held' AND h.owner_id = s.provider_id
+					AND h.book = s.month AND h.entry_kind = 'plan_share' AND e.business_id LIKE '%/held/%') e ON true
 			GROUP BY s.month),
 		late AS (
 			SELECT m.month, sum(l.amount) AS amount FROM closed_month m JOIN ledger_leg l ON l.book = m.month

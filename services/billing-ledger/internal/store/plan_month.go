@@ -213,15 +213,16 @@ func readReleased(ctx context.Context, tx pgx.Tx, request ids.RequestID) (postin
 		return r, err
 	}
 	// What this request's own entry took belongs to it still: a repeat finds the same.
-	err = tx.QueryRow(ctx, `SELECT
-			s.withheld - coalesce(sum(-p.amount) FILTER (WHERE p.account_kind = 'l:provider:plan_held'), 0),
-			s.withheld_paid - coalesce(sum(p.amount) FILTER (WHERE p.account_kind <> 'l:provider:plan_held'), 0),
+	err = tx.QueryRow(ctx, `SELECT s.withheld - coalesce(sum(ended.earned), 0)::bigint,
+			s.withheld_paid - coalesce(sum(ended.paid), 0)::bigint,
 			-provider_balance('a:provider_receivable', s.provider_id, '')
 		FROM closed_share s
-		LEFT JOIN entry e ON e.kind = 'plan_share' AND e.business_id LIKE s.month || '/' || s.provider_id || '/held/%'
-			AND e.business_id <> s.month || '/' || s.provider_id || '/held/' || $3::text
-		LEFT JOIN posting p ON p.entry_id = e.id
-			AND p.account_kind IN ('l:provider:plan_held', 'l:provider:payable', 'a:provider_receivable')
+		LEFT JOIN LATERAL (SELECT -h.amount AS earned, (SELECT sum(p.amount) FROM posting p WHERE p.entry_id = h.entry_id
+				AND p.account_kind IN ('l:provider:payable', 'a:provider_receivable')) AS paid
+			FROM posting h JOIN entry e ON e.id = h.entry_id
+			WHERE h.account_kind = 'l:provider:plan_held' AND h.owner_id = s.provider_id AND h.book = s.month
+				AND h.entry_kind = 'plan_share' AND e.business_id LIKE '%/held/%'
+				AND e.business_id NOT LIKE '%/held/' || $3::text) ended ON true
 		WHERE s.month = $1 AND s.provider_id = $2 GROUP BY s.month, s.provider_id, s.withheld, s.withheld_paid`,
 		r.Month, provider, request.String()).Scan(&r.Waits.Earned, &r.Waits.Paid, &r.Owed)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -56,8 +56,8 @@ type Answer struct {
 	Failed bool `json:"failed,omitempty"`
 	// TooLong reports that the provider or its engine refused the prompt as too long.
 	TooLong bool `json:"too_long,omitempty"`
-	// Cut says why the answer was left before its end; empty for one that was not, and for
-	// one that the plan leaves.
+	// Cut is why the answer was left before its end; empty for an answer that was not, and for
+	// an answer that the plan leaves.
 	Cut Cut `json:"cut,omitempty"`
 	// Raw is the body, a stream's events included, at most statistic.MaxBody bytes.
 	Raw []byte `json:"raw"`
