@@ -46,6 +46,7 @@ type room struct {
 	maxBytes int64
 	bytes    int64 // in the stream, at the last look and published since
 	inflight int64 // published and not answered
+	stored   int64 // published and stored since the connection ensured the stream
 	lookedAt time.Time
 }
 
@@ -64,15 +65,25 @@ func (r *room) end(size int64, stored bool) {
 	r.inflight -= size
 	if stored {
 		r.bytes += size
+		r.stored += size
 	}
 }
 
-// looked takes over what the server says of the stream, and returns how many bytes there
-// are with those under way, and the bound.
-func (r *room) looked(state *jetstream.StreamInfo, now time.Time) (filled, maxBytes int64) {
+// beforeLook returns the bytes that were stored before a look begins.
+func (r *room) beforeLook() (stored int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bytes, r.maxBytes, r.lookedAt = int64(state.State.Bytes), state.Config.MaxBytes, now
+	return r.stored
+}
+
+// looked takes over what the server says of the stream, and returns how many bytes there
+// are with those under way, and the bound. Messages that were stored while the look was
+// under way may be missing in the server's answer, so their bytes are added to it.
+func (r *room) looked(state *jetstream.StreamInfo, storedBefore int64, now time.Time) (filled, maxBytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes = int64(state.State.Bytes) + r.stored - storedBefore
+	r.maxBytes, r.lookedAt = state.Config.MaxBytes, now
 	return r.bytes + r.inflight, r.maxBytes
 }
 
@@ -133,6 +144,7 @@ func (all *rooms) enter(
 func (r *room) look(ctx context.Context, js jetstream.JetStream, subject string, size int64) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
+	storedBefore := r.beforeLook()
 	stream, err := js.Stream(ctx, r.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil // the publication makes it again
@@ -140,7 +152,7 @@ func (r *room) look(ctx context.Context, js jetstream.JetStream, subject string,
 	if err != nil {
 		return fmt.Errorf("look at stream %s: %w", r.stream, err)
 	}
-	filled, maxBytes := r.looked(stream.CachedInfo(), time.Now())
+	filled, maxBytes := r.looked(stream.CachedInfo(), storedBefore, time.Now())
 	if filled <= furtherRoom(maxBytes) {
 		return nil
 	}
