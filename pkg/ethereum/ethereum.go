@@ -5,7 +5,9 @@ package ethereum
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"golang.org/x/crypto/sha3"
 )
@@ -36,6 +38,25 @@ func (a Address) String() string {
 	}
 	return string(text)
 }
+
+// ParseAddress reads an address as 0x and 40 hexadecimal digits. Digits in both cases must be the capitals of EIP-55,
+// which tell a mistyped address.
+func ParseAddress(text string) (Address, error) {
+	var a Address
+	digits, ok := strings.CutPrefix(text, "0x")
+	if n, err := hex.Decode(a[:], []byte(digits[:min(len(digits), 2*len(a))])); !ok || err != nil || n != len(a) ||
+		len(digits) != 2*len(a) {
+		return Address{}, fmt.Errorf("an address is 0x and %d hexadecimal digits", 2*len(a))
+	}
+	mixed := digits != strings.ToLower(digits) && digits != strings.ToUpper(digits)
+	if mixed && text != a.String() {
+		return Address{}, fmt.Errorf("the capitals of the address are not those of its checksum: is a digit wrong?")
+	}
+	return a, nil
+}
+
+// IsZero reports whether the address is that of nobody.
+func (a Address) IsZero() bool { return a == Address{} }
 
 // PersonalDigest returns what personal_sign signs of a text (EIP-191).
 func PersonalDigest(text string) [32]byte {
