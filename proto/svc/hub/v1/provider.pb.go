@@ -95,6 +95,67 @@ func (ProviderStatus) EnumDescriptor() ([]byte, []int) {
 	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{0}
 }
 
+// SuspensionCause is why a provider is suspended. A provider is suspended while it has a
+// cause; the end of one cause ends no other.
+type SuspensionCause int32
+
+const (
+	SuspensionCause_SUSPENSION_CAUSE_UNSPECIFIED SuspensionCause = 0
+	// An operator's word.
+	SuspensionCause_SUSPENSION_CAUSE_ADMIN SuspensionCause = 1
+	// Its collateral is being refunded.
+	SuspensionCause_SUSPENSION_CAUSE_REFUND SuspensionCause = 2
+	// A card payment of its collateral was reversed.
+	SuspensionCause_SUSPENSION_CAUSE_CARD SuspensionCause = 3
+	// A depositor leaves on chain with collateral of the provider.
+	SuspensionCause_SUSPENSION_CAUSE_EXIT SuspensionCause = 4
+)
+
+// Enum value maps for SuspensionCause.
+var (
+	SuspensionCause_name = map[int32]string{
+		0: "SUSPENSION_CAUSE_UNSPECIFIED",
+		1: "SUSPENSION_CAUSE_ADMIN",
+		2: "SUSPENSION_CAUSE_REFUND",
+		3: "SUSPENSION_CAUSE_CARD",
+		4: "SUSPENSION_CAUSE_EXIT",
+	}
+	SuspensionCause_value = map[string]int32{
+		"SUSPENSION_CAUSE_UNSPECIFIED": 0,
+		"SUSPENSION_CAUSE_ADMIN":       1,
+		"SUSPENSION_CAUSE_REFUND":      2,
+		"SUSPENSION_CAUSE_CARD":        3,
+		"SUSPENSION_CAUSE_EXIT":        4,
+	}
+)
+
+func (x SuspensionCause) Enum() *SuspensionCause {
+	p := new(SuspensionCause)
+	*p = x
+	return p
+}
+
+func (x SuspensionCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SuspensionCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_hub_v1_provider_proto_enumTypes[1].Descriptor()
+}
+
+func (SuspensionCause) Type() protoreflect.EnumType {
+	return &file_svc_hub_v1_provider_proto_enumTypes[1]
+}
+
+func (x SuspensionCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SuspensionCause.Descriptor instead.
+func (SuspensionCause) EnumDescriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+}
+
 // Provider is a provider's account.
 type Provider struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -122,7 +183,10 @@ type Provider struct {
 	// What keys alone asked for and does not count yet, at most one of a kind.
 	Proposals []*BindingProposal `protobuf:"bytes,14,rep,name=proposals,proto3" json:"proposals,omitempty"`
 	// The provider is a reference of the platform: it is never active and earns nothing.
-	Reference     bool `protobuf:"varint,15,opt,name=reference,proto3" json:"reference,omitempty"`
+	Reference bool `protobuf:"varint,15,opt,name=reference,proto3" json:"reference,omitempty"`
+	// Why it is suspended, the oldest cause first. A provider that is rejected keeps its
+	// causes, and is suspended again if it returns while one of them lasts.
+	Suspensions   []*Suspension `protobuf:"bytes,16,rep,name=suspensions,proto3" json:"suspensions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -262,6 +326,85 @@ func (x *Provider) GetReference() bool {
 	return false
 }
 
+func (x *Provider) GetSuspensions() []*Suspension {
+	if x != nil {
+		return x.Suspensions
+	}
+	return nil
+}
+
+// Suspension is one cause that lasts.
+type Suspension struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cause SuspensionCause        `protobuf:"varint,1,opt,name=cause,proto3,enum=svc.hub.v1.SuspensionCause" json:"cause,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// What the cause means for the provider, in plain words.
+	Meaning string `protobuf:"bytes,3,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	// What settlement said of it; empty for an operator's word, whose reason is in the
+	// history alone.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspension) Reset() {
+	*x = Suspension{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspension) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspension) ProtoMessage() {}
+
+func (x *Suspension) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
+func (*Suspension) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Suspension) GetCause() SuspensionCause {
+	if x != nil {
+		return x.Cause
+	}
+	return SuspensionCause_SUSPENSION_CAUSE_UNSPECIFIED
+}
+
+func (x *Suspension) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Suspension) GetMeaning() string {
+	if x != nil {
+		return x.Meaning
+	}
+	return ""
+}
+
+func (x *Suspension) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // BindingProposal is a change that a provider key alone asked for. It takes effect
 // when the account's user confirms it, or, where the account has no user, at
 // takes_effect_at. Another address of the same kind takes its place and waits anew.
@@ -284,7 +427,7 @@ type BindingProposal struct {
 
 func (x *BindingProposal) Reset() {
 	*x = BindingProposal{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +439,7 @@ func (x *BindingProposal) String() string {
 func (*BindingProposal) ProtoMessage() {}
 
 func (x *BindingProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +452,7 @@ func (x *BindingProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindingProposal.ProtoReflect.Descriptor instead.
 func (*BindingProposal) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BindingProposal) GetProposalId() string {
@@ -372,7 +515,7 @@ type Qualification struct {
 
 func (x *Qualification) Reset() {
 	*x = Qualification{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +527,7 @@ func (x *Qualification) String() string {
 func (*Qualification) ProtoMessage() {}
 
 func (x *Qualification) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +540,7 @@ func (x *Qualification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Qualification.ProtoReflect.Descriptor instead.
 func (*Qualification) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Qualification) GetCollateralConfirmed() bool {
@@ -451,7 +594,7 @@ type GetProviderRequest struct {
 
 func (x *GetProviderRequest) Reset() {
 	*x = GetProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +606,7 @@ func (x *GetProviderRequest) String() string {
 func (*GetProviderRequest) ProtoMessage() {}
 
 func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +619,7 @@ func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderRequest.ProtoReflect.Descriptor instead.
 func (*GetProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetProviderRequest) GetProviderId() string {
@@ -495,7 +638,7 @@ type GetProviderResponse struct {
 
 func (x *GetProviderResponse) Reset() {
 	*x = GetProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +650,7 @@ func (x *GetProviderResponse) String() string {
 func (*GetProviderResponse) ProtoMessage() {}
 
 func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +663,7 @@ func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderResponse.ProtoReflect.Descriptor instead.
 func (*GetProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetProviderResponse) GetProvider() *Provider {
@@ -542,7 +685,7 @@ type CreateProviderRequest struct {
 
 func (x *CreateProviderRequest) Reset() {
 	*x = CreateProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +697,7 @@ func (x *CreateProviderRequest) String() string {
 func (*CreateProviderRequest) ProtoMessage() {}
 
 func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +710,7 @@ func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderRequest.ProtoReflect.Descriptor instead.
 func (*CreateProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateProviderRequest) GetName() string {
@@ -600,7 +743,7 @@ type CreateProviderResponse struct {
 
 func (x *CreateProviderResponse) Reset() {
 	*x = CreateProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +755,7 @@ func (x *CreateProviderResponse) String() string {
 func (*CreateProviderResponse) ProtoMessage() {}
 
 func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +768,7 @@ func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderResponse.ProtoReflect.Descriptor instead.
 func (*CreateProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateProviderResponse) GetProvider() *Provider {
@@ -645,7 +788,7 @@ type ListProvidersRequest struct {
 
 func (x *ListProvidersRequest) Reset() {
 	*x = ListProvidersRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +800,7 @@ func (x *ListProvidersRequest) String() string {
 func (*ListProvidersRequest) ProtoMessage() {}
 
 func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +813,7 @@ func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListProvidersRequest) GetPage() int32 {
@@ -699,7 +842,7 @@ type ListProvidersResponse struct {
 
 func (x *ListProvidersResponse) Reset() {
 	*x = ListProvidersResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +854,7 @@ func (x *ListProvidersResponse) String() string {
 func (*ListProvidersResponse) ProtoMessage() {}
 
 func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +867,7 @@ func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListProvidersResponse) GetList() []*Provider {
@@ -767,7 +910,7 @@ type SetProviderStatusRequest struct {
 
 func (x *SetProviderStatusRequest) Reset() {
 	*x = SetProviderStatusRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +922,7 @@ func (x *SetProviderStatusRequest) String() string {
 func (*SetProviderStatusRequest) ProtoMessage() {}
 
 func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +935,7 @@ func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetProviderStatusRequest) GetProviderId() string {
@@ -825,7 +968,7 @@ type GetProviderDetailRequest struct {
 
 func (x *GetProviderDetailRequest) Reset() {
 	*x = GetProviderDetailRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +980,7 @@ func (x *GetProviderDetailRequest) String() string {
 func (*GetProviderDetailRequest) ProtoMessage() {}
 
 func (x *GetProviderDetailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +993,7 @@ func (x *GetProviderDetailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderDetailRequest.ProtoReflect.Descriptor instead.
 func (*GetProviderDetailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetProviderDetailRequest) GetProviderId() string {
@@ -874,7 +1017,7 @@ type GetProviderDetailResponse struct {
 
 func (x *GetProviderDetailResponse) Reset() {
 	*x = GetProviderDetailResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1029,7 @@ func (x *GetProviderDetailResponse) String() string {
 func (*GetProviderDetailResponse) ProtoMessage() {}
 
 func (x *GetProviderDetailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1042,7 @@ func (x *GetProviderDetailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderDetailResponse.ProtoReflect.Descriptor instead.
 func (*GetProviderDetailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetProviderDetailResponse) GetProvider() *Provider {
@@ -947,7 +1090,7 @@ type AnsweredAs struct {
 
 func (x *AnsweredAs) Reset() {
 	*x = AnsweredAs{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1102,7 @@ func (x *AnsweredAs) String() string {
 func (*AnsweredAs) ProtoMessage() {}
 
 func (x *AnsweredAs) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1115,7 @@ func (x *AnsweredAs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredAs.ProtoReflect.Descriptor instead.
 func (*AnsweredAs) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AnsweredAs) GetModelId() string {
@@ -1041,7 +1184,7 @@ type ProviderNode struct {
 
 func (x *ProviderNode) Reset() {
 	*x = ProviderNode{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1196,7 @@ func (x *ProviderNode) String() string {
 func (*ProviderNode) ProtoMessage() {}
 
 func (x *ProviderNode) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1209,7 @@ func (x *ProviderNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderNode.ProtoReflect.Descriptor instead.
 func (*ProviderNode) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProviderNode) GetNodeId() string {
@@ -1169,7 +1312,7 @@ type ConfirmQualificationRequest struct {
 
 func (x *ConfirmQualificationRequest) Reset() {
 	*x = ConfirmQualificationRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1324,7 @@ func (x *ConfirmQualificationRequest) String() string {
 func (*ConfirmQualificationRequest) ProtoMessage() {}
 
 func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1337,7 @@ func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConfirmQualificationRequest) GetProviderId() string {
@@ -1241,7 +1384,7 @@ type ConfirmQualificationResponse struct {
 
 func (x *ConfirmQualificationResponse) Reset() {
 	*x = ConfirmQualificationResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1396,7 @@ func (x *ConfirmQualificationResponse) String() string {
 func (*ConfirmQualificationResponse) ProtoMessage() {}
 
 func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1409,7 @@ func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConfirmQualificationResponse) GetProvider() *Provider {
@@ -1293,7 +1436,7 @@ type UnbindProviderRequest struct {
 
 func (x *UnbindProviderRequest) Reset() {
 	*x = UnbindProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1448,7 @@ func (x *UnbindProviderRequest) String() string {
 func (*UnbindProviderRequest) ProtoMessage() {}
 
 func (x *UnbindProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1461,7 @@ func (x *UnbindProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindProviderRequest.ProtoReflect.Descriptor instead.
 func (*UnbindProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnbindProviderRequest) GetProviderId() string {
@@ -1365,7 +1508,7 @@ type UnbindProviderResponse struct {
 
 func (x *UnbindProviderResponse) Reset() {
 	*x = UnbindProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1520,7 @@ func (x *UnbindProviderResponse) String() string {
 func (*UnbindProviderResponse) ProtoMessage() {}
 
 func (x *UnbindProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1533,7 @@ func (x *UnbindProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindProviderResponse.ProtoReflect.Descriptor instead.
 func (*UnbindProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnbindProviderResponse) GetProvider() *Provider {
@@ -1412,7 +1555,7 @@ type SetReferenceRequest struct {
 
 func (x *SetReferenceRequest) Reset() {
 	*x = SetReferenceRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1567,7 @@ func (x *SetReferenceRequest) String() string {
 func (*SetReferenceRequest) ProtoMessage() {}
 
 func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1580,7 @@ func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
 func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetReferenceRequest) GetProviderId() string {
@@ -1470,7 +1613,7 @@ type SetReferenceResponse struct {
 
 func (x *SetReferenceResponse) Reset() {
 	*x = SetReferenceResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1625,7 @@ func (x *SetReferenceResponse) String() string {
 func (*SetReferenceResponse) ProtoMessage() {}
 
 func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1638,7 @@ func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
 func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetReferenceResponse) GetProvider() *Provider {
@@ -1516,7 +1659,7 @@ type ListStatusChangesRequest struct {
 
 func (x *ListStatusChangesRequest) Reset() {
 	*x = ListStatusChangesRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1671,7 @@ func (x *ListStatusChangesRequest) String() string {
 func (*ListStatusChangesRequest) ProtoMessage() {}
 
 func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1684,7 @@ func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListStatusChangesRequest) GetProviderId() string {
@@ -1573,15 +1716,17 @@ type StatusChange struct {
 	From ProviderStatus `protobuf:"varint,3,opt,name=from,proto3,enum=svc.hub.v1.ProviderStatus" json:"from,omitempty"`
 	To   ProviderStatus `protobuf:"varint,4,opt,name=to,proto3,enum=svc.hub.v1.ProviderStatus" json:"to,omitempty"`
 	// operator, provider or platform; of an operator with a name, operator:name.
-	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	By     string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The cause of a suspension that began or ended.
+	Cause         SuspensionCause `protobuf:"varint,7,opt,name=cause,proto3,enum=svc.hub.v1.SuspensionCause" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1738,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1751,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StatusChange) GetChangedAt() *timestamppb.Timestamp {
@@ -1651,6 +1796,13 @@ func (x *StatusChange) GetReason() string {
 	return ""
 }
 
+func (x *StatusChange) GetCause() SuspensionCause {
+	if x != nil {
+		return x.Cause
+	}
+	return SuspensionCause_SUSPENSION_CAUSE_UNSPECIFIED
+}
+
 type ListStatusChangesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	List          []*StatusChange        `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
@@ -1663,7 +1815,7 @@ type ListStatusChangesResponse struct {
 
 func (x *ListStatusChangesResponse) Reset() {
 	*x = ListStatusChangesResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1827,7 @@ func (x *ListStatusChangesResponse) String() string {
 func (*ListStatusChangesResponse) ProtoMessage() {}
 
 func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1840,7 @@ func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListStatusChangesResponse) GetList() []*StatusChange {
@@ -1730,7 +1882,7 @@ type WarmUpRequest struct {
 
 func (x *WarmUpRequest) Reset() {
 	*x = WarmUpRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1894,7 @@ func (x *WarmUpRequest) String() string {
 func (*WarmUpRequest) ProtoMessage() {}
 
 func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1907,7 @@ func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpRequest.ProtoReflect.Descriptor instead.
 func (*WarmUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WarmUpRequest) GetModelId() string {
@@ -1780,7 +1932,7 @@ type WarmUpResponse struct {
 
 func (x *WarmUpResponse) Reset() {
 	*x = WarmUpResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1944,7 @@ func (x *WarmUpResponse) String() string {
 func (*WarmUpResponse) ProtoMessage() {}
 
 func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1957,7 @@ func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpResponse.ProtoReflect.Descriptor instead.
 func (*WarmUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{25}
 }
 
 type SetProviderStatusResponse struct {
@@ -1817,7 +1969,7 @@ type SetProviderStatusResponse struct {
 
 func (x *SetProviderStatusResponse) Reset() {
 	*x = SetProviderStatusResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1981,7 @@ func (x *SetProviderStatusResponse) String() string {
 func (*SetProviderStatusResponse) ProtoMessage() {}
 
 func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1994,7 @@ func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{25}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetProviderStatusResponse) GetProvider() *Provider {
@@ -1862,7 +2014,7 @@ type IssueProviderKeyRequest struct {
 
 func (x *IssueProviderKeyRequest) Reset() {
 	*x = IssueProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2026,7 @@ func (x *IssueProviderKeyRequest) String() string {
 func (*IssueProviderKeyRequest) ProtoMessage() {}
 
 func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2039,7 @@ func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{26}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IssueProviderKeyRequest) GetProviderId() string {
@@ -1916,7 +2068,7 @@ type IssueProviderKeyResponse struct {
 
 func (x *IssueProviderKeyResponse) Reset() {
 	*x = IssueProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2080,7 @@ func (x *IssueProviderKeyResponse) String() string {
 func (*IssueProviderKeyResponse) ProtoMessage() {}
 
 func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2093,7 @@ func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{27}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *IssueProviderKeyResponse) GetKeyId() string {
@@ -1974,7 +2126,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2138,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[28]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2151,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{28}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -2017,7 +2169,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2181,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2194,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{29}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{30}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -2050,7 +2202,7 @@ var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
 const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x19svc/hub/v1/provider.proto\x12\n" +
-	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x04\n" +
+	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x05\n" +
 	"\bProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -2071,7 +2223,14 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x13beneficiary_address\x18\f \x01(\tR\x12beneficiaryAddress\x12!\n" +
 	"\fowner_proven\x18\r \x01(\bR\vownerProven\x129\n" +
 	"\tproposals\x18\x0e \x03(\v2\x1b.svc.hub.v1.BindingProposalR\tproposals\x12\x1c\n" +
-	"\treference\x18\x0f \x01(\bR\treference\"\xf8\x01\n" +
+	"\treference\x18\x0f \x01(\bR\treference\x128\n" +
+	"\vsuspensions\x18\x10 \x03(\v2\x16.svc.hub.v1.SuspensionR\vsuspensions\"\xa3\x01\n" +
+	"\n" +
+	"Suspension\x121\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x1b.svc.hub.v1.SuspensionCauseR\x05cause\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\ameaning\x18\x03 \x01(\tR\ameaning\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xf8\x01\n" +
 	"\x0fBindingProposal\x12\x1f\n" +
 	"\vproposal_id\x18\x01 \x01(\tR\n" +
 	"proposalId\x12\x12\n" +
@@ -2181,7 +2340,7 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
 	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\xe1\x01\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x94\x02\n" +
 	"\fStatusChange\x129\n" +
 	"\n" +
 	"changed_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x12\n" +
@@ -2189,7 +2348,8 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x04from\x18\x03 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x04from\x12*\n" +
 	"\x02to\x18\x04 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x02to\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x90\x01\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x121\n" +
+	"\x05cause\x18\a \x01(\x0e2\x1b.svc.hub.v1.SuspensionCauseR\x05cause\"\x90\x01\n" +
 	"\x19ListStatusChangesResponse\x12,\n" +
 	"\x04list\x18\x01 \x03(\v2\x18.svc.hub.v1.StatusChangeR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
@@ -2222,7 +2382,13 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x1cPROVIDER_STATUS_UNDER_REVIEW\x10\x04\x12\x1c\n" +
 	"\x18PROVIDER_STATUS_APPROVED\x10\x05\x12\x1e\n" +
 	"\x1aPROVIDER_STATUS_ACTIVATING\x10\x06\x12\x1c\n" +
-	"\x18PROVIDER_STATUS_REJECTED\x10\a2o\n" +
+	"\x18PROVIDER_STATUS_REJECTED\x10\a*\xa2\x01\n" +
+	"\x0fSuspensionCause\x12 \n" +
+	"\x1cSUSPENSION_CAUSE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16SUSPENSION_CAUSE_ADMIN\x10\x01\x12\x1b\n" +
+	"\x17SUSPENSION_CAUSE_REFUND\x10\x02\x12\x19\n" +
+	"\x15SUSPENSION_CAUSE_CARD\x10\x03\x12\x19\n" +
+	"\x15SUSPENSION_CAUSE_EXIT\x10\x042o\n" +
 	"\x18ProviderDirectoryService\x12S\n" +
 	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xc4\f\n" +
 	"\x14ProviderAdminService\x12{\n" +
@@ -2250,98 +2416,104 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_provider_proto_rawDescData
 }
 
-var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
-	(*Provider)(nil),                     // 1: svc.hub.v1.Provider
-	(*BindingProposal)(nil),              // 2: svc.hub.v1.BindingProposal
-	(*Qualification)(nil),                // 3: svc.hub.v1.Qualification
-	(*GetProviderRequest)(nil),           // 4: svc.hub.v1.GetProviderRequest
-	(*GetProviderResponse)(nil),          // 5: svc.hub.v1.GetProviderResponse
-	(*CreateProviderRequest)(nil),        // 6: svc.hub.v1.CreateProviderRequest
-	(*CreateProviderResponse)(nil),       // 7: svc.hub.v1.CreateProviderResponse
-	(*ListProvidersRequest)(nil),         // 8: svc.hub.v1.ListProvidersRequest
-	(*ListProvidersResponse)(nil),        // 9: svc.hub.v1.ListProvidersResponse
-	(*SetProviderStatusRequest)(nil),     // 10: svc.hub.v1.SetProviderStatusRequest
-	(*GetProviderDetailRequest)(nil),     // 11: svc.hub.v1.GetProviderDetailRequest
-	(*GetProviderDetailResponse)(nil),    // 12: svc.hub.v1.GetProviderDetailResponse
-	(*AnsweredAs)(nil),                   // 13: svc.hub.v1.AnsweredAs
-	(*ProviderNode)(nil),                 // 14: svc.hub.v1.ProviderNode
-	(*ConfirmQualificationRequest)(nil),  // 15: svc.hub.v1.ConfirmQualificationRequest
-	(*ConfirmQualificationResponse)(nil), // 16: svc.hub.v1.ConfirmQualificationResponse
-	(*UnbindProviderRequest)(nil),        // 17: svc.hub.v1.UnbindProviderRequest
-	(*UnbindProviderResponse)(nil),       // 18: svc.hub.v1.UnbindProviderResponse
-	(*SetReferenceRequest)(nil),          // 19: svc.hub.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),         // 20: svc.hub.v1.SetReferenceResponse
-	(*ListStatusChangesRequest)(nil),     // 21: svc.hub.v1.ListStatusChangesRequest
-	(*StatusChange)(nil),                 // 22: svc.hub.v1.StatusChange
-	(*ListStatusChangesResponse)(nil),    // 23: svc.hub.v1.ListStatusChangesResponse
-	(*WarmUpRequest)(nil),                // 24: svc.hub.v1.WarmUpRequest
-	(*WarmUpResponse)(nil),               // 25: svc.hub.v1.WarmUpResponse
-	(*SetProviderStatusResponse)(nil),    // 26: svc.hub.v1.SetProviderStatusResponse
-	(*IssueProviderKeyRequest)(nil),      // 27: svc.hub.v1.IssueProviderKeyRequest
-	(*IssueProviderKeyResponse)(nil),     // 28: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),     // 29: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil),    // 30: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),        // 31: google.protobuf.Timestamp
+	(SuspensionCause)(0),                 // 1: svc.hub.v1.SuspensionCause
+	(*Provider)(nil),                     // 2: svc.hub.v1.Provider
+	(*Suspension)(nil),                   // 3: svc.hub.v1.Suspension
+	(*BindingProposal)(nil),              // 4: svc.hub.v1.BindingProposal
+	(*Qualification)(nil),                // 5: svc.hub.v1.Qualification
+	(*GetProviderRequest)(nil),           // 6: svc.hub.v1.GetProviderRequest
+	(*GetProviderResponse)(nil),          // 7: svc.hub.v1.GetProviderResponse
+	(*CreateProviderRequest)(nil),        // 8: svc.hub.v1.CreateProviderRequest
+	(*CreateProviderResponse)(nil),       // 9: svc.hub.v1.CreateProviderResponse
+	(*ListProvidersRequest)(nil),         // 10: svc.hub.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil),        // 11: svc.hub.v1.ListProvidersResponse
+	(*SetProviderStatusRequest)(nil),     // 12: svc.hub.v1.SetProviderStatusRequest
+	(*GetProviderDetailRequest)(nil),     // 13: svc.hub.v1.GetProviderDetailRequest
+	(*GetProviderDetailResponse)(nil),    // 14: svc.hub.v1.GetProviderDetailResponse
+	(*AnsweredAs)(nil),                   // 15: svc.hub.v1.AnsweredAs
+	(*ProviderNode)(nil),                 // 16: svc.hub.v1.ProviderNode
+	(*ConfirmQualificationRequest)(nil),  // 17: svc.hub.v1.ConfirmQualificationRequest
+	(*ConfirmQualificationResponse)(nil), // 18: svc.hub.v1.ConfirmQualificationResponse
+	(*UnbindProviderRequest)(nil),        // 19: svc.hub.v1.UnbindProviderRequest
+	(*UnbindProviderResponse)(nil),       // 20: svc.hub.v1.UnbindProviderResponse
+	(*SetReferenceRequest)(nil),          // 21: svc.hub.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),         // 22: svc.hub.v1.SetReferenceResponse
+	(*ListStatusChangesRequest)(nil),     // 23: svc.hub.v1.ListStatusChangesRequest
+	(*StatusChange)(nil),                 // 24: svc.hub.v1.StatusChange
+	(*ListStatusChangesResponse)(nil),    // 25: svc.hub.v1.ListStatusChangesResponse
+	(*WarmUpRequest)(nil),                // 26: svc.hub.v1.WarmUpRequest
+	(*WarmUpResponse)(nil),               // 27: svc.hub.v1.WarmUpResponse
+	(*SetProviderStatusResponse)(nil),    // 28: svc.hub.v1.SetProviderStatusResponse
+	(*IssueProviderKeyRequest)(nil),      // 29: svc.hub.v1.IssueProviderKeyRequest
+	(*IssueProviderKeyResponse)(nil),     // 30: svc.hub.v1.IssueProviderKeyResponse
+	(*RevokeProviderKeyRequest)(nil),     // 31: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 32: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 33: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	31, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	31, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
-	3,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
-	2,  // 4: svc.hub.v1.Provider.proposals:type_name -> svc.hub.v1.BindingProposal
-	31, // 5: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
-	31, // 6: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
-	31, // 7: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 8: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 9: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 10: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
-	0,  // 11: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
-	1,  // 12: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
-	14, // 13: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	13, // 14: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	31, // 15: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
-	31, // 16: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
-	31, // 17: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
-	1,  // 18: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 19: svc.hub.v1.UnbindProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 20: svc.hub.v1.SetReferenceResponse.provider:type_name -> svc.hub.v1.Provider
-	31, // 21: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
-	0,  // 22: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
-	0,  // 23: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
-	22, // 24: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
-	1,  // 25: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	4,  // 26: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	6,  // 27: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	8,  // 28: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	10, // 29: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	11, // 30: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
-	15, // 31: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
-	17, // 32: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
-	19, // 33: svc.hub.v1.ProviderAdminService.SetReference:input_type -> svc.hub.v1.SetReferenceRequest
-	21, // 34: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
-	24, // 35: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
-	27, // 36: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	29, // 37: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	5,  // 38: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	7,  // 39: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	9,  // 40: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	26, // 41: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	12, // 42: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
-	16, // 43: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
-	18, // 44: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
-	20, // 45: svc.hub.v1.ProviderAdminService.SetReference:output_type -> svc.hub.v1.SetReferenceResponse
-	23, // 46: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
-	25, // 47: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
-	28, // 48: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	30, // 49: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	38, // [38:50] is the sub-list for method output_type
-	26, // [26:38] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	33, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	33, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	5,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
+	4,  // 4: svc.hub.v1.Provider.proposals:type_name -> svc.hub.v1.BindingProposal
+	3,  // 5: svc.hub.v1.Provider.suspensions:type_name -> svc.hub.v1.Suspension
+	1,  // 6: svc.hub.v1.Suspension.cause:type_name -> svc.hub.v1.SuspensionCause
+	33, // 7: svc.hub.v1.Suspension.since:type_name -> google.protobuf.Timestamp
+	33, // 8: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
+	33, // 9: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
+	33, // 10: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 11: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	2,  // 12: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	2,  // 13: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
+	0,  // 14: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
+	2,  // 15: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
+	16, // 16: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	15, // 17: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	33, // 18: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
+	33, // 19: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
+	33, // 20: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	2,  // 21: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
+	2,  // 22: svc.hub.v1.UnbindProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	2,  // 23: svc.hub.v1.SetReferenceResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 24: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 25: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
+	0,  // 26: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
+	1,  // 27: svc.hub.v1.StatusChange.cause:type_name -> svc.hub.v1.SuspensionCause
+	24, // 28: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
+	2,  // 29: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	6,  // 30: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	8,  // 31: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	10, // 32: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	12, // 33: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	13, // 34: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	17, // 35: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	19, // 36: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
+	21, // 37: svc.hub.v1.ProviderAdminService.SetReference:input_type -> svc.hub.v1.SetReferenceRequest
+	23, // 38: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	26, // 39: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	29, // 40: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	31, // 41: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	7,  // 42: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	9,  // 43: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	11, // 44: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	28, // 45: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	14, // 46: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	18, // 47: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	20, // 48: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
+	22, // 49: svc.hub.v1.ProviderAdminService.SetReference:output_type -> svc.hub.v1.SetReferenceResponse
+	25, // 50: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	27, // 51: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	30, // 52: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	32, // 53: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	42, // [42:54] is the sub-list for method output_type
+	30, // [30:42] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -2349,14 +2521,14 @@ func file_svc_hub_v1_provider_proto_init() {
 	if File_svc_hub_v1_provider_proto != nil {
 		return
 	}
-	file_svc_hub_v1_provider_proto_msgTypes[14].OneofWrappers = []any{}
+	file_svc_hub_v1_provider_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   30,
+			NumEnums:      2,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -156,8 +156,10 @@ type ProviderAdminServiceClient interface {
 	// ListProviders is one page, oldest first. Read only.
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
 	// SetProviderStatus is an operator's word on a provider; the same status
-	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
-	// suspension, or withdraws collateral and the waiver of the GPU rule.
+	// again changes nothing. SUSPENDED closes its connections, by the cause admin. PENDING
+	// ends that cause, and with the last cause the suspension; of a provider that is not
+	// suspended it withdraws collateral and the waiver of the GPU rule. It fails where only
+	// settlement's causes are left, which end by themselves.
 	// UNDER_REVIEW, APPROVED and REJECTED are a review's steps. ACTIVE confirms
 	// nothing: a provider becomes active by itself, and ACTIVE only approves a
 	// review of one that has everything. Fails with NOT_FOUND (provider_not_found)
@@ -330,8 +332,10 @@ type ProviderAdminServiceServer interface {
 	// ListProviders is one page, oldest first. Read only.
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
 	// SetProviderStatus is an operator's word on a provider; the same status
-	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
-	// suspension, or withdraws collateral and the waiver of the GPU rule.
+	// again changes nothing. SUSPENDED closes its connections, by the cause admin. PENDING
+	// ends that cause, and with the last cause the suspension; of a provider that is not
+	// suspended it withdraws collateral and the waiver of the GPU rule. It fails where only
+	// settlement's causes are left, which end by themselves.
 	// UNDER_REVIEW, APPROVED and REJECTED are a review's steps. ACTIVE confirms
 	// nothing: a provider becomes active by itself, and ACTIVE only approves a
 	// review of one that has everything. Fails with NOT_FOUND (provider_not_found)

@@ -24,9 +24,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ChallengePurpose is what a signature is good for.
+type ChallengePurpose int32
+
+const (
+	// To connect an agent.
+	ChallengePurpose_CHALLENGE_PURPOSE_UNSPECIFIED ChallengePurpose = 0
+	ChallengePurpose_CHALLENGE_PURPOSE_CONNECT     ChallengePurpose = 1
+	// The others are acts on the provider's money. To have earnings paid out.
+	ChallengePurpose_CHALLENGE_PURPOSE_PAYOUT ChallengePurpose = 2
+	// To cancel a payout.
+	ChallengePurpose_CHALLENGE_PURPOSE_PAYOUT_CANCEL ChallengePurpose = 3
+	// To convert earnings to credit.
+	ChallengePurpose_CHALLENGE_PURPOSE_CONVERT ChallengePurpose = 4
+	// To change, deposit or take back collateral.
+	ChallengePurpose_CHALLENGE_PURPOSE_COLLATERAL ChallengePurpose = 5
+)
+
+// Enum value maps for ChallengePurpose.
+var (
+	ChallengePurpose_name = map[int32]string{
+		0: "CHALLENGE_PURPOSE_UNSPECIFIED",
+		1: "CHALLENGE_PURPOSE_CONNECT",
+		2: "CHALLENGE_PURPOSE_PAYOUT",
+		3: "CHALLENGE_PURPOSE_PAYOUT_CANCEL",
+		4: "CHALLENGE_PURPOSE_CONVERT",
+		5: "CHALLENGE_PURPOSE_COLLATERAL",
+	}
+	ChallengePurpose_value = map[string]int32{
+		"CHALLENGE_PURPOSE_UNSPECIFIED":   0,
+		"CHALLENGE_PURPOSE_CONNECT":       1,
+		"CHALLENGE_PURPOSE_PAYOUT":        2,
+		"CHALLENGE_PURPOSE_PAYOUT_CANCEL": 3,
+		"CHALLENGE_PURPOSE_CONVERT":       4,
+		"CHALLENGE_PURPOSE_COLLATERAL":    5,
+	}
+)
+
+func (x ChallengePurpose) Enum() *ChallengePurpose {
+	p := new(ChallengePurpose)
+	*p = x
+	return p
+}
+
+func (x ChallengePurpose) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChallengePurpose) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_hub_v1_self_proto_enumTypes[0].Descriptor()
+}
+
+func (ChallengePurpose) Type() protoreflect.EnumType {
+	return &file_svc_hub_v1_self_proto_enumTypes[0]
+}
+
+func (x ChallengePurpose) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChallengePurpose.Descriptor instead.
+func (ChallengePurpose) EnumDescriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{0}
+}
+
 type GetOwnStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	KeyDigest     []byte                 `protobuf:"bytes,1,opt,name=key_digest,json=keyDigest,proto3" json:"key_digest,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	KeyDigest []byte                 `protobuf:"bytes,1,opt,name=key_digest,json=keyDigest,proto3" json:"key_digest,omitempty"`
+	// The account of a user who signed in, in place of a key.
+	ProviderId    string `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -68,6 +134,13 @@ func (x *GetOwnStatusRequest) GetKeyDigest() []byte {
 	return nil
 }
 
+func (x *GetOwnStatusRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
 type GetOwnStatusResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Provider *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -87,7 +160,9 @@ type GetOwnStatusResponse struct {
 	Nodes   []*ProviderNode `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// What its engines called models otherwise in the last 7 days, the last one
 	// first, at most 64.
-	AnsweredAs    []*AnsweredAs `protobuf:"bytes,10,rep,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
+	AnsweredAs []*AnsweredAs `protobuf:"bytes,10,rep,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
+	// Where earnings go.
+	Payee         *Payee `protobuf:"bytes,11,opt,name=payee,proto3" json:"payee,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +263,13 @@ func (x *GetOwnStatusResponse) GetNodes() []*ProviderNode {
 func (x *GetOwnStatusResponse) GetAnsweredAs() []*AnsweredAs {
 	if x != nil {
 		return x.AnsweredAs
+	}
+	return nil
+}
+
+func (x *GetOwnStatusResponse) GetPayee() *Payee {
+	if x != nil {
+		return x.Payee
 	}
 	return nil
 }
@@ -727,8 +809,10 @@ type SignUpRequest struct {
 	// Whose account it is; empty for nobody's.
 	UserId string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// What the owner's wallet signed and the challenge's nonce, or empty.
-	Signature     []byte `protobuf:"bytes,7,opt,name=signature,proto3" json:"signature,omitempty"`
-	AuthNonce     string `protobuf:"bytes,8,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	Signature []byte `protobuf:"bytes,7,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce string `protobuf:"bytes,8,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	// The user's consumer account, which earnings may be converted to; empty for none.
+	AccountId     string `protobuf:"bytes,9,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -808,6 +892,13 @@ func (x *SignUpRequest) GetSignature() []byte {
 func (x *SignUpRequest) GetAuthNonce() string {
 	if x != nil {
 		return x.AuthNonce
+	}
+	return ""
+}
+
+func (x *SignUpRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
 	}
 	return ""
 }
@@ -1386,16 +1477,84 @@ func (x *RotateOwnKeyResponse) GetOldKeyExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// MoneyAct is one act on a provider's money, as the text of its challenge names it.
+type MoneyAct struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose money it is.
+	ProviderId string `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// A decimal number of dollars as the request writes it, at most 32 characters; empty where
+	// the request names none.
+	AmountUsd string `protobuf:"bytes,2,opt,name=amount_usd,json=amountUsd,proto3" json:"amount_usd,omitempty"`
+	// The SHA-256 digest of the request: its method, a space, its path, a line feed, its body.
+	RequestSha256 []byte `protobuf:"bytes,3,opt,name=request_sha256,json=requestSha256,proto3" json:"request_sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoneyAct) Reset() {
+	*x = MoneyAct{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoneyAct) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoneyAct) ProtoMessage() {}
+
+func (x *MoneyAct) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoneyAct.ProtoReflect.Descriptor instead.
+func (*MoneyAct) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *MoneyAct) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *MoneyAct) GetAmountUsd() string {
+	if x != nil {
+		return x.AmountUsd
+	}
+	return ""
+}
+
+func (x *MoneyAct) GetRequestSha256() []byte {
+	if x != nil {
+		return x.RequestSha256
+	}
+	return nil
+}
+
 type CreateChallengeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Purpose ChallengePurpose       `protobuf:"varint,2,opt,name=purpose,proto3,enum=svc.hub.v1.ChallengePurpose" json:"purpose,omitempty"`
+	// Required for an act on money, and refused to connect.
+	Act           *MoneyAct `protobuf:"bytes,3,opt,name=act,proto3" json:"act,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateChallengeRequest) Reset() {
 	*x = CreateChallengeRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1566,7 @@ func (x *CreateChallengeRequest) String() string {
 func (*CreateChallengeRequest) ProtoMessage() {}
 
 func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1579,7 @@ func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateChallengeRequest) GetAddress() string {
@@ -1428,6 +1587,20 @@ func (x *CreateChallengeRequest) GetAddress() string {
 		return x.Address
 	}
 	return ""
+}
+
+func (x *CreateChallengeRequest) GetPurpose() ChallengePurpose {
+	if x != nil {
+		return x.Purpose
+	}
+	return ChallengePurpose_CHALLENGE_PURPOSE_UNSPECIFIED
+}
+
+func (x *CreateChallengeRequest) GetAct() *MoneyAct {
+	if x != nil {
+		return x.Act
+	}
+	return nil
 }
 
 type CreateChallengeResponse struct {
@@ -1442,7 +1615,7 @@ type CreateChallengeResponse struct {
 
 func (x *CreateChallengeResponse) Reset() {
 	*x = CreateChallengeResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1454,7 +1627,7 @@ func (x *CreateChallengeResponse) String() string {
 func (*CreateChallengeResponse) ProtoMessage() {}
 
 func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1467,7 +1640,7 @@ func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateChallengeResponse) GetNonce() string {
@@ -1491,15 +1664,149 @@ func (x *CreateChallengeResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type ProveOwnerRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Address   string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Signature []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce string                 `protobuf:"bytes,3,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	// An act on money.
+	Purpose ChallengePurpose `protobuf:"varint,4,opt,name=purpose,proto3,enum=svc.hub.v1.ChallengePurpose" json:"purpose,omitempty"`
+	// Its provider_id may be empty, because the wallet owns one provider at most; another
+	// provider fails.
+	Act           *MoneyAct `protobuf:"bytes,5,opt,name=act,proto3" json:"act,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveOwnerRequest) Reset() {
+	*x = ProveOwnerRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveOwnerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveOwnerRequest) ProtoMessage() {}
+
+func (x *ProveOwnerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveOwnerRequest.ProtoReflect.Descriptor instead.
+func (*ProveOwnerRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ProveOwnerRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ProveOwnerRequest) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *ProveOwnerRequest) GetAuthNonce() string {
+	if x != nil {
+		return x.AuthNonce
+	}
+	return ""
+}
+
+func (x *ProveOwnerRequest) GetPurpose() ChallengePurpose {
+	if x != nil {
+		return x.Purpose
+	}
+	return ChallengePurpose_CHALLENGE_PURPOSE_UNSPECIFIED
+}
+
+func (x *ProveOwnerRequest) GetAct() *MoneyAct {
+	if x != nil {
+		return x.Act
+	}
+	return nil
+}
+
+type ProveOwnerResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// The consumer account of the user who owns the provider; empty for none.
+	AccountId     string `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProveOwnerResponse) Reset() {
+	*x = ProveOwnerResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProveOwnerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProveOwnerResponse) ProtoMessage() {}
+
+func (x *ProveOwnerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProveOwnerResponse.ProtoReflect.Descriptor instead.
+func (*ProveOwnerResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ProveOwnerResponse) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *ProveOwnerResponse) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
 var File_svc_hub_v1_self_proto protoreflect.FileDescriptor
 
 const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\n" +
 	"\x15svc/hub/v1/self.proto\x12\n" +
-	"svc.hub.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19svc/hub/v1/provider.proto\"4\n" +
+	"svc.hub.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16svc/hub/v1/payee.proto\x1a\x19svc/hub/v1/provider.proto\"U\n" +
 	"\x13GetOwnStatusRequest\x12\x1d\n" +
 	"\n" +
-	"key_digest\x18\x01 \x01(\fR\tkeyDigest\"\xf7\x02\n" +
+	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\"\xa0\x03\n" +
 	"\x14GetOwnStatusResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12\x1f\n" +
 	"\vcan_connect\x18\x02 \x01(\bR\n" +
@@ -1515,7 +1822,8 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x05nodes\x18\t \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\x127\n" +
 	"\vanswered_as\x18\n" +
 	" \x03(\v2\x16.svc.hub.v1.AnsweredAsR\n" +
-	"answeredAs\"\xc4\x01\n" +
+	"answeredAs\x12'\n" +
+	"\x05payee\x18\v \x01(\v2\x11.svc.hub.v1.PayeeR\x05payee\"\xc4\x01\n" +
 	"\x10UpdateOwnRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12/\n" +
@@ -1550,7 +1858,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\"\x88\x01\n" +
 	"\x15RequestReviewResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12=\n" +
-	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\xed\x01\n" +
+	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\x8c\x02\n" +
 	"\rSignUpRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12/\n" +
@@ -1559,7 +1867,9 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\auser_id\x18\x06 \x01(\tR\x06userId\x12\x1c\n" +
 	"\tsignature\x18\a \x01(\fR\tsignature\x12\x1d\n" +
 	"\n" +
-	"auth_nonce\x18\b \x01(\tR\tauthNonceJ\x04\b\x05\x10\x06\"F\n" +
+	"auth_nonce\x18\b \x01(\tR\tauthNonce\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\t \x01(\tR\taccountIdJ\x04\b\x05\x10\x06\"F\n" +
 	"\x0fIssueKeyRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -1606,14 +1916,41 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\aapi_key\x18\x02 \x01(\tR\x06apiKey\x12\x1d\n" +
 	"\n" +
 	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\x12G\n" +
-	"\x12old_key_expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldKeyExpiresAt\"2\n" +
+	"\x12old_key_expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0foldKeyExpiresAt\"q\n" +
+	"\bMoneyAct\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x1d\n" +
+	"\n" +
+	"amount_usd\x18\x02 \x01(\tR\tamountUsd\x12%\n" +
+	"\x0erequest_sha256\x18\x03 \x01(\fR\rrequestSha256\"\x92\x01\n" +
 	"\x16CreateChallengeRequest\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x84\x01\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x126\n" +
+	"\apurpose\x18\x02 \x01(\x0e2\x1c.svc.hub.v1.ChallengePurposeR\apurpose\x12&\n" +
+	"\x03act\x18\x03 \x01(\v2\x14.svc.hub.v1.MoneyActR\x03act\"\x84\x01\n" +
 	"\x17CreateChallengeResponse\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\tR\x05nonce\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\x83\b\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xca\x01\n" +
+	"\x11ProveOwnerRequest\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x1d\n" +
+	"\n" +
+	"auth_nonce\x18\x03 \x01(\tR\tauthNonce\x126\n" +
+	"\apurpose\x18\x04 \x01(\x0e2\x1c.svc.hub.v1.ChallengePurposeR\apurpose\x12&\n" +
+	"\x03act\x18\x05 \x01(\v2\x14.svc.hub.v1.MoneyActR\x03act\"T\n" +
+	"\x12ProveOwnerResponse\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId*\xd8\x01\n" +
+	"\x10ChallengePurpose\x12!\n" +
+	"\x1dCHALLENGE_PURPOSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19CHALLENGE_PURPOSE_CONNECT\x10\x01\x12\x1c\n" +
+	"\x18CHALLENGE_PURPOSE_PAYOUT\x10\x02\x12#\n" +
+	"\x1fCHALLENGE_PURPOSE_PAYOUT_CANCEL\x10\x03\x12\x1d\n" +
+	"\x19CHALLENGE_PURPOSE_CONVERT\x10\x04\x12 \n" +
+	"\x1cCHALLENGE_PURPOSE_COLLATERAL\x10\x052\xd0\b\n" +
 	"\x13ProviderSelfService\x12V\n" +
 	"\fGetOwnStatus\x12\x1f.svc.hub.v1.GetOwnStatusRequest\x1a .svc.hub.v1.GetOwnStatusResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tUpdateOwn\x12\x1c.svc.hub.v1.UpdateOwnRequest\x1a\x1d.svc.hub.v1.UpdateOwnResponse\"\x03\x90\x02\x02\x12Y\n" +
@@ -1626,7 +1963,9 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x0fConfirmProposal\x12\".svc.hub.v1.ConfirmProposalRequest\x1a#.svc.hub.v1.ConfirmProposalResponse\"\x03\x90\x02\x02\x12\\\n" +
 	"\x0eRefuseProposal\x12!.svc.hub.v1.RefuseProposalRequest\x1a\".svc.hub.v1.RefuseProposalResponse\"\x03\x90\x02\x02\x12Q\n" +
 	"\fRotateOwnKey\x12\x1f.svc.hub.v1.RotateOwnKeyRequest\x1a .svc.hub.v1.RotateOwnKeyResponse\x12Z\n" +
-	"\x0fCreateChallenge\x12\".svc.hub.v1.CreateChallengeRequest\x1a#.svc.hub.v1.CreateChallengeResponseB%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
+	"\x0fCreateChallenge\x12\".svc.hub.v1.CreateChallengeRequest\x1a#.svc.hub.v1.CreateChallengeResponse\x12K\n" +
+	"\n" +
+	"ProveOwner\x12\x1d.svc.hub.v1.ProveOwnerRequest\x1a\x1e.svc.hub.v1.ProveOwnerResponseB%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
 var (
 	file_svc_hub_v1_self_proto_rawDescOnce sync.Once
@@ -1640,84 +1979,97 @@ func file_svc_hub_v1_self_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_self_proto_rawDescData
 }
 
-var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_svc_hub_v1_self_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_svc_hub_v1_self_proto_goTypes = []any{
-	(*GetOwnStatusRequest)(nil),     // 0: svc.hub.v1.GetOwnStatusRequest
-	(*GetOwnStatusResponse)(nil),    // 1: svc.hub.v1.GetOwnStatusResponse
-	(*UpdateOwnRequest)(nil),        // 2: svc.hub.v1.UpdateOwnRequest
-	(*UpdateOwnResponse)(nil),       // 3: svc.hub.v1.UpdateOwnResponse
-	(*ListProposalsRequest)(nil),    // 4: svc.hub.v1.ListProposalsRequest
-	(*ListProposalsResponse)(nil),   // 5: svc.hub.v1.ListProposalsResponse
-	(*ConfirmProposalRequest)(nil),  // 6: svc.hub.v1.ConfirmProposalRequest
-	(*ConfirmProposalResponse)(nil), // 7: svc.hub.v1.ConfirmProposalResponse
-	(*RefuseProposalRequest)(nil),   // 8: svc.hub.v1.RefuseProposalRequest
-	(*RefuseProposalResponse)(nil),  // 9: svc.hub.v1.RefuseProposalResponse
-	(*RequestReviewRequest)(nil),    // 10: svc.hub.v1.RequestReviewRequest
-	(*RequestReviewResponse)(nil),   // 11: svc.hub.v1.RequestReviewResponse
-	(*SignUpRequest)(nil),           // 12: svc.hub.v1.SignUpRequest
-	(*IssueKeyRequest)(nil),         // 13: svc.hub.v1.IssueKeyRequest
-	(*IssueKeyResponse)(nil),        // 14: svc.hub.v1.IssueKeyResponse
-	(*ListKeysRequest)(nil),         // 15: svc.hub.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 16: svc.hub.v1.ListKeysResponse
-	(*ProviderKey)(nil),             // 17: svc.hub.v1.ProviderKey
-	(*RevokeKeyRequest)(nil),        // 18: svc.hub.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),       // 19: svc.hub.v1.RevokeKeyResponse
-	(*SignUpResponse)(nil),          // 20: svc.hub.v1.SignUpResponse
-	(*RotateOwnKeyRequest)(nil),     // 21: svc.hub.v1.RotateOwnKeyRequest
-	(*RotateOwnKeyResponse)(nil),    // 22: svc.hub.v1.RotateOwnKeyResponse
-	(*CreateChallengeRequest)(nil),  // 23: svc.hub.v1.CreateChallengeRequest
-	(*CreateChallengeResponse)(nil), // 24: svc.hub.v1.CreateChallengeResponse
-	(*Provider)(nil),                // 25: svc.hub.v1.Provider
-	(*ProviderNode)(nil),            // 26: svc.hub.v1.ProviderNode
-	(*AnsweredAs)(nil),              // 27: svc.hub.v1.AnsweredAs
-	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
+	(ChallengePurpose)(0),           // 0: svc.hub.v1.ChallengePurpose
+	(*GetOwnStatusRequest)(nil),     // 1: svc.hub.v1.GetOwnStatusRequest
+	(*GetOwnStatusResponse)(nil),    // 2: svc.hub.v1.GetOwnStatusResponse
+	(*UpdateOwnRequest)(nil),        // 3: svc.hub.v1.UpdateOwnRequest
+	(*UpdateOwnResponse)(nil),       // 4: svc.hub.v1.UpdateOwnResponse
+	(*ListProposalsRequest)(nil),    // 5: svc.hub.v1.ListProposalsRequest
+	(*ListProposalsResponse)(nil),   // 6: svc.hub.v1.ListProposalsResponse
+	(*ConfirmProposalRequest)(nil),  // 7: svc.hub.v1.ConfirmProposalRequest
+	(*ConfirmProposalResponse)(nil), // 8: svc.hub.v1.ConfirmProposalResponse
+	(*RefuseProposalRequest)(nil),   // 9: svc.hub.v1.RefuseProposalRequest
+	(*RefuseProposalResponse)(nil),  // 10: svc.hub.v1.RefuseProposalResponse
+	(*RequestReviewRequest)(nil),    // 11: svc.hub.v1.RequestReviewRequest
+	(*RequestReviewResponse)(nil),   // 12: svc.hub.v1.RequestReviewResponse
+	(*SignUpRequest)(nil),           // 13: svc.hub.v1.SignUpRequest
+	(*IssueKeyRequest)(nil),         // 14: svc.hub.v1.IssueKeyRequest
+	(*IssueKeyResponse)(nil),        // 15: svc.hub.v1.IssueKeyResponse
+	(*ListKeysRequest)(nil),         // 16: svc.hub.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 17: svc.hub.v1.ListKeysResponse
+	(*ProviderKey)(nil),             // 18: svc.hub.v1.ProviderKey
+	(*RevokeKeyRequest)(nil),        // 19: svc.hub.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),       // 20: svc.hub.v1.RevokeKeyResponse
+	(*SignUpResponse)(nil),          // 21: svc.hub.v1.SignUpResponse
+	(*RotateOwnKeyRequest)(nil),     // 22: svc.hub.v1.RotateOwnKeyRequest
+	(*RotateOwnKeyResponse)(nil),    // 23: svc.hub.v1.RotateOwnKeyResponse
+	(*MoneyAct)(nil),                // 24: svc.hub.v1.MoneyAct
+	(*CreateChallengeRequest)(nil),  // 25: svc.hub.v1.CreateChallengeRequest
+	(*CreateChallengeResponse)(nil), // 26: svc.hub.v1.CreateChallengeResponse
+	(*ProveOwnerRequest)(nil),       // 27: svc.hub.v1.ProveOwnerRequest
+	(*ProveOwnerResponse)(nil),      // 28: svc.hub.v1.ProveOwnerResponse
+	(*Provider)(nil),                // 29: svc.hub.v1.Provider
+	(*ProviderNode)(nil),            // 30: svc.hub.v1.ProviderNode
+	(*AnsweredAs)(nil),              // 31: svc.hub.v1.AnsweredAs
+	(*Payee)(nil),                   // 32: svc.hub.v1.Payee
+	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_self_proto_depIdxs = []int32{
-	25, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	26, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	27, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	25, // 3: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
-	25, // 4: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
-	25, // 5: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	25, // 6: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	25, // 7: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
-	28, // 8: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
-	17, // 9: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
-	28, // 10: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
-	28, // 11: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
-	28, // 12: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
-	25, // 13: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
-	28, // 14: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
-	28, // 15: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 16: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
-	2,  // 17: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
-	10, // 18: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
-	12, // 19: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
-	13, // 20: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
-	15, // 21: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
-	18, // 22: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
-	4,  // 23: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
-	6,  // 24: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
-	8,  // 25: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
-	21, // 26: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
-	23, // 27: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
-	1,  // 28: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
-	3,  // 29: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
-	11, // 30: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
-	20, // 31: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
-	14, // 32: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
-	16, // 33: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
-	19, // 34: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
-	5,  // 35: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
-	7,  // 36: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
-	9,  // 37: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
-	22, // 38: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
-	24, // 39: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
-	28, // [28:40] is the sub-list for method output_type
-	16, // [16:28] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	29, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	30, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	31, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	32, // 3: svc.hub.v1.GetOwnStatusResponse.payee:type_name -> svc.hub.v1.Payee
+	29, // 4: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
+	29, // 5: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
+	29, // 6: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	29, // 7: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	29, // 8: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 9: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
+	18, // 10: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	33, // 11: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
+	33, // 12: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 13: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
+	29, // 14: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 15: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 16: svc.hub.v1.CreateChallengeRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	24, // 17: svc.hub.v1.CreateChallengeRequest.act:type_name -> svc.hub.v1.MoneyAct
+	33, // 18: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 19: svc.hub.v1.ProveOwnerRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	24, // 20: svc.hub.v1.ProveOwnerRequest.act:type_name -> svc.hub.v1.MoneyAct
+	1,  // 21: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
+	3,  // 22: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
+	11, // 23: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
+	13, // 24: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
+	14, // 25: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
+	16, // 26: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
+	19, // 27: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
+	5,  // 28: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
+	7,  // 29: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
+	9,  // 30: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
+	22, // 31: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
+	25, // 32: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
+	27, // 33: svc.hub.v1.ProviderSelfService.ProveOwner:input_type -> svc.hub.v1.ProveOwnerRequest
+	2,  // 34: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
+	4,  // 35: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
+	12, // 36: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
+	21, // 37: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
+	15, // 38: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
+	17, // 39: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
+	20, // 40: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
+	6,  // 41: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
+	8,  // 42: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
+	10, // 43: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
+	23, // 44: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
+	26, // 45: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
+	28, // 46: svc.hub.v1.ProviderSelfService.ProveOwner:output_type -> svc.hub.v1.ProveOwnerResponse
+	34, // [34:47] is the sub-list for method output_type
+	21, // [21:34] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_self_proto_init() }
@@ -1725,19 +2077,21 @@ func file_svc_hub_v1_self_proto_init() {
 	if File_svc_hub_v1_self_proto != nil {
 		return
 	}
+	file_svc_hub_v1_payee_proto_init()
 	file_svc_hub_v1_provider_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_self_proto_rawDesc), len(file_svc_hub_v1_self_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   25,
+			NumEnums:      1,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_svc_hub_v1_self_proto_goTypes,
 		DependencyIndexes: file_svc_hub_v1_self_proto_depIdxs,
+		EnumInfos:         file_svc_hub_v1_self_proto_enumTypes,
 		MessageInfos:      file_svc_hub_v1_self_proto_msgTypes,
 	}.Build()
 	File_svc_hub_v1_self_proto = out.File

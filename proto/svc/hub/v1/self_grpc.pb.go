@@ -33,6 +33,7 @@ const (
 	ProviderSelfService_RefuseProposal_FullMethodName  = "/svc.hub.v1.ProviderSelfService/RefuseProposal"
 	ProviderSelfService_RotateOwnKey_FullMethodName    = "/svc.hub.v1.ProviderSelfService/RotateOwnKey"
 	ProviderSelfService_CreateChallenge_FullMethodName = "/svc.hub.v1.ProviderSelfService/CreateChallenge"
+	ProviderSelfService_ProveOwner_FullMethodName      = "/svc.hub.v1.ProviderSelfService/ProveOwner"
 )
 
 // ProviderSelfServiceClient is the client API for ProviderSelfService service.
@@ -44,7 +45,8 @@ const (
 // UNAUTHENTICATED (invalid_api_key, key_revoked); a suspended or rejected
 // provider may still read.
 type ProviderSelfServiceClient interface {
-	// GetOwnStatus tells a provider where it stands. Read only.
+	// GetOwnStatus tells a provider where it stands. Read only. For a user who signed in,
+	// whose account is named by provider_id, it fails with NOT_FOUND (provider_not_found).
 	GetOwnStatus(ctx context.Context, in *GetOwnStatusRequest, opts ...grpc.CallOption) (*GetOwnStatusResponse, error)
 	// UpdateOwn proposes where earnings go and whose wallet owns the account; see
 	// BindingProposal for when that takes effect. The address that counts already
@@ -99,10 +101,18 @@ type ProviderSelfServiceClient interface {
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(ctx context.Context, in *RotateOwnKeyRequest, opts ...grpc.CallOption) (*RotateOwnKeyResponse, error)
-	// CreateChallenge makes what a wallet signs to connect: an EIP-4361 message
-	// with a nonce that is good once, for 5 minutes. Fails with INVALID_ARGUMENT
-	// (invalid_value) on a bad address.
+	// CreateChallenge makes what a wallet signs to connect, or for one act on the
+	// provider's money: an EIP-4361 message with a nonce that is good once, for 5 minutes,
+	// and for nothing but what the message names. Fails with INVALID_ARGUMENT
+	// (invalid_value) on a bad address, purpose or act.
 	CreateChallenge(ctx context.Context, in *CreateChallengeRequest, opts ...grpc.CallOption) (*CreateChallengeResponse, error)
+	// ProveOwner verifies that the wallet which owns a provider signed the challenge of
+	// exactly this act, and spends the challenge. The provider may be suspended or rejected.
+	// Not idempotent: the same signature again fails. Fails with INVALID_ARGUMENT
+	// (invalid_signature) on a signature of anything else, of another wallet, that was used
+	// or has expired, or of a wallet that owns no provider, and with INVALID_ARGUMENT
+	// (invalid_value) on a bad purpose or act.
+	ProveOwner(ctx context.Context, in *ProveOwnerRequest, opts ...grpc.CallOption) (*ProveOwnerResponse, error)
 }
 
 type providerSelfServiceClient struct {
@@ -233,6 +243,16 @@ func (c *providerSelfServiceClient) CreateChallenge(ctx context.Context, in *Cre
 	return out, nil
 }
 
+func (c *providerSelfServiceClient) ProveOwner(ctx context.Context, in *ProveOwnerRequest, opts ...grpc.CallOption) (*ProveOwnerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProveOwnerResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_ProveOwner_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderSelfServiceServer is the server API for ProviderSelfService service.
 // All implementations must embed UnimplementedProviderSelfServiceServer
 // for forward compatibility.
@@ -242,7 +262,8 @@ func (c *providerSelfServiceClient) CreateChallenge(ctx context.Context, in *Cre
 // UNAUTHENTICATED (invalid_api_key, key_revoked); a suspended or rejected
 // provider may still read.
 type ProviderSelfServiceServer interface {
-	// GetOwnStatus tells a provider where it stands. Read only.
+	// GetOwnStatus tells a provider where it stands. Read only. For a user who signed in,
+	// whose account is named by provider_id, it fails with NOT_FOUND (provider_not_found).
 	GetOwnStatus(context.Context, *GetOwnStatusRequest) (*GetOwnStatusResponse, error)
 	// UpdateOwn proposes where earnings go and whose wallet owns the account; see
 	// BindingProposal for when that takes effect. The address that counts already
@@ -297,10 +318,18 @@ type ProviderSelfServiceServer interface {
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(context.Context, *RotateOwnKeyRequest) (*RotateOwnKeyResponse, error)
-	// CreateChallenge makes what a wallet signs to connect: an EIP-4361 message
-	// with a nonce that is good once, for 5 minutes. Fails with INVALID_ARGUMENT
-	// (invalid_value) on a bad address.
+	// CreateChallenge makes what a wallet signs to connect, or for one act on the
+	// provider's money: an EIP-4361 message with a nonce that is good once, for 5 minutes,
+	// and for nothing but what the message names. Fails with INVALID_ARGUMENT
+	// (invalid_value) on a bad address, purpose or act.
 	CreateChallenge(context.Context, *CreateChallengeRequest) (*CreateChallengeResponse, error)
+	// ProveOwner verifies that the wallet which owns a provider signed the challenge of
+	// exactly this act, and spends the challenge. The provider may be suspended or rejected.
+	// Not idempotent: the same signature again fails. Fails with INVALID_ARGUMENT
+	// (invalid_signature) on a signature of anything else, of another wallet, that was used
+	// or has expired, or of a wallet that owns no provider, and with INVALID_ARGUMENT
+	// (invalid_value) on a bad purpose or act.
+	ProveOwner(context.Context, *ProveOwnerRequest) (*ProveOwnerResponse, error)
 	mustEmbedUnimplementedProviderSelfServiceServer()
 }
 
@@ -346,6 +375,9 @@ func (UnimplementedProviderSelfServiceServer) RotateOwnKey(context.Context, *Rot
 }
 func (UnimplementedProviderSelfServiceServer) CreateChallenge(context.Context, *CreateChallengeRequest) (*CreateChallengeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateChallenge not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) ProveOwner(context.Context, *ProveOwnerRequest) (*ProveOwnerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProveOwner not implemented")
 }
 func (UnimplementedProviderSelfServiceServer) mustEmbedUnimplementedProviderSelfServiceServer() {}
 func (UnimplementedProviderSelfServiceServer) testEmbeddedByValue()                             {}
@@ -584,6 +616,24 @@ func _ProviderSelfService_CreateChallenge_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderSelfService_ProveOwner_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProveOwnerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).ProveOwner(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_ProveOwner_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).ProveOwner(ctx, req.(*ProveOwnerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ProviderSelfService_ServiceDesc is the grpc.ServiceDesc for ProviderSelfService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -638,6 +688,10 @@ var ProviderSelfService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateChallenge",
 			Handler:    _ProviderSelfService_CreateChallenge_Handler,
+		},
+		{
+			MethodName: "ProveOwner",
+			Handler:    _ProviderSelfService_ProveOwner_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

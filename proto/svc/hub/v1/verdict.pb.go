@@ -539,6 +539,130 @@ func (x *SetCollateralResponse) GetProvider() *Provider {
 	return nil
 }
 
+type SetSuspensionRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Cause      SuspensionCause        `protobuf:"varint,2,opt,name=cause,proto3,enum=svc.hub.v1.SuspensionCause" json:"cause,omitempty"`
+	// Whether the cause holds.
+	On bool `protobuf:"varint,3,opt,name=on,proto3" json:"on,omitempty"`
+	// Grows with every word of settlement on this cause of the provider, from 1; at most the
+	// Unix time of tomorrow in microseconds.
+	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	// For the provider's history; at most 200 printable characters. The provider reads it.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSuspensionRequest) Reset() {
+	*x = SetSuspensionRequest{}
+	mi := &file_svc_hub_v1_verdict_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSuspensionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSuspensionRequest) ProtoMessage() {}
+
+func (x *SetSuspensionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_verdict_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSuspensionRequest.ProtoReflect.Descriptor instead.
+func (*SetSuspensionRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_verdict_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SetSuspensionRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *SetSuspensionRequest) GetCause() SuspensionCause {
+	if x != nil {
+		return x.Cause
+	}
+	return SuspensionCause_SUSPENSION_CAUSE_UNSPECIFIED
+}
+
+func (x *SetSuspensionRequest) GetOn() bool {
+	if x != nil {
+		return x.On
+	}
+	return false
+}
+
+func (x *SetSuspensionRequest) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SetSuspensionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type SetSuspensionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSuspensionResponse) Reset() {
+	*x = SetSuspensionResponse{}
+	mi := &file_svc_hub_v1_verdict_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSuspensionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSuspensionResponse) ProtoMessage() {}
+
+func (x *SetSuspensionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_verdict_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSuspensionResponse.ProtoReflect.Descriptor instead.
+func (*SetSuspensionResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_verdict_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SetSuspensionResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
 var File_svc_hub_v1_verdict_proto protoreflect.FileDescriptor
 
 const file_svc_hub_v1_verdict_proto_rawDesc = "" +
@@ -578,6 +702,15 @@ const file_svc_hub_v1_verdict_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x124\n" +
 	"\x06source\x18\x05 \x01(\x0e2\x1c.svc.hub.v1.CollateralSourceR\x06source\"I\n" +
 	"\x15SetCollateralResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xae\x01\n" +
+	"\x14SetSuspensionRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x121\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x1b.svc.hub.v1.SuspensionCauseR\x05cause\x12\x0e\n" +
+	"\x02on\x18\x03 \x01(\bR\x02on\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"I\n" +
+	"\x15SetSuspensionResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider*x\n" +
 	"\x10CollateralSource\x12!\n" +
 	"\x1dCOLLATERAL_SOURCE_UNSPECIFIED\x10\x00\x12!\n" +
@@ -586,9 +719,10 @@ const file_svc_hub_v1_verdict_proto_rawDesc = "" +
 	"\x0eVerdictService\x12_\n" +
 	"\x0fReportBenchmark\x12\".svc.hub.v1.ReportBenchmarkRequest\x1a#.svc.hub.v1.ReportBenchmarkResponse\"\x03\x90\x02\x02\x12A\n" +
 	"\x05Expel\x12\x18.svc.hub.v1.ExpelRequest\x1a\x19.svc.hub.v1.ExpelResponse\"\x03\x90\x02\x02\x12M\n" +
-	"\tReinstate\x12\x1c.svc.hub.v1.ReinstateRequest\x1a\x1d.svc.hub.v1.ReinstateResponse\"\x03\x90\x02\x022v\n" +
+	"\tReinstate\x12\x1c.svc.hub.v1.ReinstateRequest\x1a\x1d.svc.hub.v1.ReinstateResponse\"\x03\x90\x02\x022\xd1\x01\n" +
 	"\x19ProviderCollateralService\x12Y\n" +
-	"\rSetCollateral\x12 .svc.hub.v1.SetCollateralRequest\x1a!.svc.hub.v1.SetCollateralResponse\"\x03\x90\x02\x02B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
+	"\rSetCollateral\x12 .svc.hub.v1.SetCollateralRequest\x1a!.svc.hub.v1.SetCollateralResponse\"\x03\x90\x02\x02\x12Y\n" +
+	"\rSetSuspension\x12 .svc.hub.v1.SetSuspensionRequest\x1a!.svc.hub.v1.SetSuspensionResponse\"\x03\x90\x02\x02B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
 var (
 	file_svc_hub_v1_verdict_proto_rawDescOnce sync.Once
@@ -603,7 +737,7 @@ func file_svc_hub_v1_verdict_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_verdict_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_verdict_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_svc_hub_v1_verdict_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_svc_hub_v1_verdict_proto_goTypes = []any{
 	(CollateralSource)(0),           // 0: svc.hub.v1.CollateralSource
 	(*ReportBenchmarkRequest)(nil),  // 1: svc.hub.v1.ReportBenchmarkRequest
@@ -614,29 +748,36 @@ var file_svc_hub_v1_verdict_proto_goTypes = []any{
 	(*ReinstateResponse)(nil),       // 6: svc.hub.v1.ReinstateResponse
 	(*SetCollateralRequest)(nil),    // 7: svc.hub.v1.SetCollateralRequest
 	(*SetCollateralResponse)(nil),   // 8: svc.hub.v1.SetCollateralResponse
-	(*timestamppb.Timestamp)(nil),   // 9: google.protobuf.Timestamp
-	(*Provider)(nil),                // 10: svc.hub.v1.Provider
+	(*SetSuspensionRequest)(nil),    // 9: svc.hub.v1.SetSuspensionRequest
+	(*SetSuspensionResponse)(nil),   // 10: svc.hub.v1.SetSuspensionResponse
+	(*timestamppb.Timestamp)(nil),   // 11: google.protobuf.Timestamp
+	(*Provider)(nil),                // 12: svc.hub.v1.Provider
+	(SuspensionCause)(0),            // 13: svc.hub.v1.SuspensionCause
 }
 var file_svc_hub_v1_verdict_proto_depIdxs = []int32{
-	9,  // 0: svc.hub.v1.ReportBenchmarkRequest.passed_at:type_name -> google.protobuf.Timestamp
-	10, // 1: svc.hub.v1.ReportBenchmarkResponse.provider:type_name -> svc.hub.v1.Provider
-	10, // 2: svc.hub.v1.ExpelResponse.provider:type_name -> svc.hub.v1.Provider
-	10, // 3: svc.hub.v1.ReinstateResponse.provider:type_name -> svc.hub.v1.Provider
+	11, // 0: svc.hub.v1.ReportBenchmarkRequest.passed_at:type_name -> google.protobuf.Timestamp
+	12, // 1: svc.hub.v1.ReportBenchmarkResponse.provider:type_name -> svc.hub.v1.Provider
+	12, // 2: svc.hub.v1.ExpelResponse.provider:type_name -> svc.hub.v1.Provider
+	12, // 3: svc.hub.v1.ReinstateResponse.provider:type_name -> svc.hub.v1.Provider
 	0,  // 4: svc.hub.v1.SetCollateralRequest.source:type_name -> svc.hub.v1.CollateralSource
-	10, // 5: svc.hub.v1.SetCollateralResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 6: svc.hub.v1.VerdictService.ReportBenchmark:input_type -> svc.hub.v1.ReportBenchmarkRequest
-	3,  // 7: svc.hub.v1.VerdictService.Expel:input_type -> svc.hub.v1.ExpelRequest
-	5,  // 8: svc.hub.v1.VerdictService.Reinstate:input_type -> svc.hub.v1.ReinstateRequest
-	7,  // 9: svc.hub.v1.ProviderCollateralService.SetCollateral:input_type -> svc.hub.v1.SetCollateralRequest
-	2,  // 10: svc.hub.v1.VerdictService.ReportBenchmark:output_type -> svc.hub.v1.ReportBenchmarkResponse
-	4,  // 11: svc.hub.v1.VerdictService.Expel:output_type -> svc.hub.v1.ExpelResponse
-	6,  // 12: svc.hub.v1.VerdictService.Reinstate:output_type -> svc.hub.v1.ReinstateResponse
-	8,  // 13: svc.hub.v1.ProviderCollateralService.SetCollateral:output_type -> svc.hub.v1.SetCollateralResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	12, // 5: svc.hub.v1.SetCollateralResponse.provider:type_name -> svc.hub.v1.Provider
+	13, // 6: svc.hub.v1.SetSuspensionRequest.cause:type_name -> svc.hub.v1.SuspensionCause
+	12, // 7: svc.hub.v1.SetSuspensionResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 8: svc.hub.v1.VerdictService.ReportBenchmark:input_type -> svc.hub.v1.ReportBenchmarkRequest
+	3,  // 9: svc.hub.v1.VerdictService.Expel:input_type -> svc.hub.v1.ExpelRequest
+	5,  // 10: svc.hub.v1.VerdictService.Reinstate:input_type -> svc.hub.v1.ReinstateRequest
+	7,  // 11: svc.hub.v1.ProviderCollateralService.SetCollateral:input_type -> svc.hub.v1.SetCollateralRequest
+	9,  // 12: svc.hub.v1.ProviderCollateralService.SetSuspension:input_type -> svc.hub.v1.SetSuspensionRequest
+	2,  // 13: svc.hub.v1.VerdictService.ReportBenchmark:output_type -> svc.hub.v1.ReportBenchmarkResponse
+	4,  // 14: svc.hub.v1.VerdictService.Expel:output_type -> svc.hub.v1.ExpelResponse
+	6,  // 15: svc.hub.v1.VerdictService.Reinstate:output_type -> svc.hub.v1.ReinstateResponse
+	8,  // 16: svc.hub.v1.ProviderCollateralService.SetCollateral:output_type -> svc.hub.v1.SetCollateralResponse
+	10, // 17: svc.hub.v1.ProviderCollateralService.SetSuspension:output_type -> svc.hub.v1.SetSuspensionResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_verdict_proto_init() }
@@ -651,7 +792,7 @@ func file_svc_hub_v1_verdict_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_verdict_proto_rawDesc), len(file_svc_hub_v1_verdict_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -230,6 +230,7 @@ var VerdictService_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	ProviderCollateralService_SetCollateral_FullMethodName = "/svc.hub.v1.ProviderCollateralService/SetCollateral"
+	ProviderCollateralService_SetSuspension_FullMethodName = "/svc.hub.v1.ProviderCollateralService/SetSuspension"
 )
 
 // ProviderCollateralServiceClient is the client API for ProviderCollateralService service.
@@ -243,6 +244,13 @@ type ProviderCollateralServiceClient interface {
 	// (provider_not_found) and INVALID_ARGUMENT (invalid_value), also for collateral that is
 	// confirmed without a source, or for development by a hub that does not consent to it.
 	SetCollateral(ctx context.Context, in *SetCollateralRequest, opts ...grpc.CallOption) (*SetCollateralResponse, error)
+	// SetSuspension begins or ends one of settlement's causes of a suspension: refund, card
+	// or exit. The first cause suspends the provider, the end of the last one makes it
+	// pending, and its benchmark is used up. A provider that is rejected stays so, and keeps
+	// the cause. Idempotent by revision, which counts for each provider and cause by itself:
+	// an older or equal one changes nothing. Fails with NOT_FOUND (provider_not_found) and
+	// INVALID_ARGUMENT (invalid_value), also for another cause.
+	SetSuspension(ctx context.Context, in *SetSuspensionRequest, opts ...grpc.CallOption) (*SetSuspensionResponse, error)
 }
 
 type providerCollateralServiceClient struct {
@@ -263,6 +271,16 @@ func (c *providerCollateralServiceClient) SetCollateral(ctx context.Context, in 
 	return out, nil
 }
 
+func (c *providerCollateralServiceClient) SetSuspension(ctx context.Context, in *SetSuspensionRequest, opts ...grpc.CallOption) (*SetSuspensionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetSuspensionResponse)
+	err := c.cc.Invoke(ctx, ProviderCollateralService_SetSuspension_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProviderCollateralServiceServer is the server API for ProviderCollateralService service.
 // All implementations must embed UnimplementedProviderCollateralServiceServer
 // for forward compatibility.
@@ -274,6 +292,13 @@ type ProviderCollateralServiceServer interface {
 	// (provider_not_found) and INVALID_ARGUMENT (invalid_value), also for collateral that is
 	// confirmed without a source, or for development by a hub that does not consent to it.
 	SetCollateral(context.Context, *SetCollateralRequest) (*SetCollateralResponse, error)
+	// SetSuspension begins or ends one of settlement's causes of a suspension: refund, card
+	// or exit. The first cause suspends the provider, the end of the last one makes it
+	// pending, and its benchmark is used up. A provider that is rejected stays so, and keeps
+	// the cause. Idempotent by revision, which counts for each provider and cause by itself:
+	// an older or equal one changes nothing. Fails with NOT_FOUND (provider_not_found) and
+	// INVALID_ARGUMENT (invalid_value), also for another cause.
+	SetSuspension(context.Context, *SetSuspensionRequest) (*SetSuspensionResponse, error)
 	mustEmbedUnimplementedProviderCollateralServiceServer()
 }
 
@@ -286,6 +311,9 @@ type UnimplementedProviderCollateralServiceServer struct{}
 
 func (UnimplementedProviderCollateralServiceServer) SetCollateral(context.Context, *SetCollateralRequest) (*SetCollateralResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetCollateral not implemented")
+}
+func (UnimplementedProviderCollateralServiceServer) SetSuspension(context.Context, *SetSuspensionRequest) (*SetSuspensionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetSuspension not implemented")
 }
 func (UnimplementedProviderCollateralServiceServer) mustEmbedUnimplementedProviderCollateralServiceServer() {
 }
@@ -327,6 +355,24 @@ func _ProviderCollateralService_SetCollateral_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderCollateralService_SetSuspension_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetSuspensionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderCollateralServiceServer).SetSuspension(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderCollateralService_SetSuspension_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderCollateralServiceServer).SetSuspension(ctx, req.(*SetSuspensionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ProviderCollateralService_ServiceDesc is the grpc.ServiceDesc for ProviderCollateralService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -337,6 +383,10 @@ var ProviderCollateralService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetCollateral",
 			Handler:    _ProviderCollateralService_SetCollateral_Handler,
+		},
+		{
+			MethodName: "SetSuspension",
+			Handler:    _ProviderCollateralService_SetSuspension_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

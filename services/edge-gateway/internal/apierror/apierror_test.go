@@ -16,27 +16,28 @@ import (
 // decided is the table of the public API, written down a second time.
 var decided = map[int][]fault.Reason{
 	400: {"invalid_request", "invalid_value", "duplicate_field", "missing_required_parameter", "context_length_exceeded",
-		"invalid_provider", "unsupported_endpoint_for_model"},
+		"invalid_provider", "unsupported_endpoint_for_model", "idempotency_key_missing", "invalid_signature"},
 	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type", "invalid_credentials",
 		"invalid_session", "session_expired"},
 	402: {"insufficient_credits", "plan_allowance_exceeded"},
-	403: {"model_not_allowed", "account_frozen", "origin_not_allowed"},
+	403: {"model_not_allowed", "account_frozen", "origin_not_allowed", "owner_required"},
 	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found",
 		"penalty_not_found", "proposal_not_found", "provider_not_found", "user_not_found", "offering_not_found",
 		"verdict_not_found", "effect_not_found"},
 	405: {"method_not_allowed"},
 	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed", "already_exists",
-		"no_reference", "not_calibrated", "earnings_held"},
+		"no_reference", "not_calibrated", "earnings_held", "beneficiary_cooling"},
 	410: {"evidence_deleted"},
 	413: {"request_too_large"},
 	415: {"unsupported_encoding"},
-	422: {"below_minimum", "insufficient_earnings", "idempotency_key_reused", "idempotency_answer_gone", "too_many_keys"},
+	422: {"below_minimum", "insufficient_earnings", "beneficiary_missing", "idempotency_key_reused",
+		"idempotency_answer_gone", "too_many_keys"},
 	429: {"rate_limit_exceeded", "concurrency_limit_exceeded", "benchmark_too_soon"},
 	499: {"client_closed"},
 	500: {"internal_error"},
 	502: {"requested_provider_failed", "upstream_error"},
 	503: {"no_provider_online", "requested_provider_unavailable", "providers_busy", "admission_unavailable",
-		"service_unavailable"},
+		"service_unavailable", "processor_unavailable", "chain_halted"},
 	504: {"timeout"},
 }
 
@@ -79,7 +80,8 @@ func TestEveryReasonHasItsRow(t *testing.T) {
 	}
 	for reason, want := range map[fault.Reason]time.Duration{
 		"no_provider_online": 5 * time.Second, "requested_provider_unavailable": 5 * time.Second,
-		"providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
+		"providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second, "processor_unavailable": 5 * time.Second,
+		"chain_halted": time.Minute,
 	} {
 		if got := Table[reason].RetryAfter; got != want {
 			t.Errorf("%s: retry: got %v, want %v", reason, got, want)

@@ -22,14 +22,10 @@ const (
 	OriginNotAllowed            fault.Reason = "origin_not_allowed"
 	DuplicateField              fault.Reason = "duplicate_field"
 	MissingRequired             fault.Reason = "missing_required_parameter"
-)
-
-// Reasons of the public table that the contract has, and that no service gives yet.
-const (
-	payoutPending     fault.Reason = "payout_pending"
-	payoutTooFrequent fault.Reason = "payout_too_frequent"
-	refundBlocked     fault.Reason = "refund_blocked"
-	belowMinimum      fault.Reason = "below_minimum"
+	// IdempotencyKeyMissing refuses an act on money without an Idempotency-Key.
+	IdempotencyKeyMissing fault.Reason = "idempotency_key_missing"
+	// OwnerRequired refuses an act on a provider's money that its owner does not do.
+	OwnerRequired fault.Reason = "owner_required"
 )
 
 // PenaltyNotFound is settlement's word for a penalty that does not exist for the caller.
@@ -65,6 +61,8 @@ var Table = map[fault.Reason]Row{
 	fault.InvalidValue:          {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	DuplicateField:              {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	MissingRequired:             {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	IdempotencyKeyMissing:       {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	fault.InvalidSignature:      {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.ContextLengthExceeded: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.InvalidProvider:       {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	UnsupportedEndpointForModel: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
@@ -85,6 +83,7 @@ var Table = map[fault.Reason]Row{
 	fault.ModelNotAllowed:       {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
 	OriginNotAllowed:            {http.StatusForbidden, openai.TypePermission, true, 0},
+	OwnerRequired:               {http.StatusForbidden, openai.TypePermission, true, 0},
 
 	UnknownRoute:           {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ModelNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -111,15 +110,18 @@ var Table = map[fault.Reason]Row{
 	UpstreamError:                      {http.StatusBadGateway, openai.TypeServer, false, 0},
 	fault.AdmissionUnavailable:         {http.StatusServiceUnavailable, openai.TypeServer, false, time.Second},
 	fault.ServiceUnavailable:           {http.StatusServiceUnavailable, openai.TypeServer, false, time.Second},
+	fault.ProcessorUnavailable:         {http.StatusServiceUnavailable, openai.TypeServer, false, 5 * time.Second},
+	fault.ChainHalted:                  {http.StatusServiceUnavailable, openai.TypeServer, false, time.Minute},
 	fault.DeadlineExceeded:             {http.StatusGatewayTimeout, openai.TypeServer, false, 0},
 	fault.ClientClosed:                 {StatusClientClosed, openai.TypeInvalidRequest, true, 0},
 	fault.InternalError:                {http.StatusInternalServerError, openai.TypeServer, false, 0},
 
 	// Only routes under /api/v1 give these. 409 is never an answer of /v1, because SDKs
 	// retry it.
-	payoutPending:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
-	payoutTooFrequent:          {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
-	refundBlocked:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.PayoutPending:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.PayoutTooFrequent:    {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.BeneficiaryCooling:   {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.RefundBlocked:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.AlreadyExists:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.TransitionNotAllowed: {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	EvidenceDeleted:            {http.StatusGone, openai.TypeInvalidRequest, true, 0},
@@ -127,7 +129,8 @@ var Table = map[fault.Reason]Row{
 	NotCalibrated:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.EarningsHeld:         {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.InsufficientEarnings: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
-	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.BeneficiaryMissing:   {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.BelowMinimum:         {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
