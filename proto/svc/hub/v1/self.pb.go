@@ -1747,7 +1747,9 @@ type ProveOwnerResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	// The consumer account of the user who owns the provider; empty for none.
-	AccountId     string `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	AccountId string `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// The wallet's address in EIP-55.
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1792,6 +1794,13 @@ func (x *ProveOwnerResponse) GetProviderId() string {
 func (x *ProveOwnerResponse) GetAccountId() string {
 	if x != nil {
 		return x.AccountId
+	}
+	return ""
+}
+
+func (x *ProveOwnerResponse) GetAddress() string {
+	if x != nil {
+		return x.Address
 	}
 	return ""
 }
@@ -1938,12 +1947,13 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\n" +
 	"auth_nonce\x18\x03 \x01(\tR\tauthNonce\x126\n" +
 	"\apurpose\x18\x04 \x01(\x0e2\x1c.svc.hub.v1.ChallengePurposeR\apurpose\x12&\n" +
-	"\x03act\x18\x05 \x01(\v2\x14.svc.hub.v1.MoneyActR\x03act\"T\n" +
+	"\x03act\x18\x05 \x01(\v2\x14.svc.hub.v1.MoneyActR\x03act\"n\n" +
 	"\x12ProveOwnerResponse\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1d\n" +
 	"\n" +
-	"account_id\x18\x02 \x01(\tR\taccountId*\xd8\x01\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress*\xd8\x01\n" +
 	"\x10ChallengePurpose\x12!\n" +
 	"\x1dCHALLENGE_PURPOSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19CHALLENGE_PURPOSE_CONNECT\x10\x01\x12\x1c\n" +

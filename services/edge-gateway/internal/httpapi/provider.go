@@ -78,8 +78,8 @@ type ask func(*providerapi.API, context.Context, providerapi.Call) (providerapi.
 func agents(ask ask) func(*Handler, *exchange) error {
 	return func(h *Handler, x *exchange) error {
 		call := providerapi.Call{
-			Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(), Rest: x.rest,
-			From: h.Addresses.Of(x.request),
+			Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(),
+			Path: x.request.URL.EscapedPath(), Rest: x.rest, From: h.Addresses.Of(x.request),
 		}
 		if x.request.Method == http.MethodPost || x.request.Method == http.MethodPut {
 			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {

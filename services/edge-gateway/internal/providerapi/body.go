@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -22,17 +23,21 @@ const (
 	maxDepth   = 8
 )
 
-// member is one member of a body. Its value is read into text, number or, from
+// member is one member of a body. Its value is read into text, number, amount or, from
 // hexadecimal digits after 0x, bytes.
 type member struct {
 	name   string
 	text   *string
 	number *int64
 	bytes  *[]byte
+	// amount is a positive decimal number of dollars, which may be written as a string or
+	// as a number: as it is written, at most maxAmount characters.
+	amount *string
 	// limit bounds a text in characters, bytes in bytes, or a number, which is at least
 	// 0.
 	limit int64
-	// required refuses a body without the member, or with an empty text in it.
+	// required refuses a body without the member, or with an empty text in it. A number has
+	// no empty value.
 	required bool
 }
 
@@ -74,11 +79,23 @@ func readBody(raw []byte, members ...member) error {
 		}
 	}
 	for _, m := range members {
-		if m.required && m.text != nil && *m.text == "" {
+		if m.required && (m.text != nil && *m.text == "" || m.amount != nil && *m.amount == "") {
 			return missing(m.name)
 		}
 	}
 	return nil
+}
+
+// maxAmount bounds the text of an amount in characters.
+const maxAmount = 32
+
+// amountForm is a decimal number without sign and exponent.
+var amountForm = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// isAmount reports whether a text is an amount above zero. How exact it may be is for the
+// service to say that moves the money.
+func isAmount(text string) bool {
+	return len(text) <= maxAmount && amountForm.MatchString(text) && strings.ContainsAny(text, "123456789")
 }
 
 func missing(name string) error {
@@ -104,6 +121,17 @@ func (m member) read(value []byte) error {
 			return refuse("must be a whole number from 0 to %d", m.limit)
 		}
 		*m.number = n
+		return nil
+	}
+	if m.amount != nil {
+		text := string(value)
+		if decoded, err := jsonscan.DecodeString(value); err == nil {
+			text = decoded
+		}
+		if !isAmount(text) {
+			return refuse("must be an amount in dollars above zero, such as \"12.50\", in at most %d characters", maxAmount)
+		}
+		*m.amount = text
 		return nil
 	}
 	text, err := jsonscan.DecodeString(value)

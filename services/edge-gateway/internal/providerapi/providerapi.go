@@ -10,6 +10,10 @@
 // stands in for a hub that does not answer. Under /api/v1/user/ and /api/v1/consumer/ an
 // error has its text in the member error, also on routes that do not exist.
 //
+// Whoever moves a provider's money is its owner: by the session of its user, or by a
+// signature of its wallet over this very request (see API.owner, the one place that decides
+// it). A provider key alone only reads. Such a POST needs an Idempotency-Key.
+//
 // Provider keys and the tokens of user sessions are sent to the services as SHA-256
 // digests. Wrong keys and tokens are counted for each network together with wrong
 // consumer keys (package auth). Calls that anyone may make are counted for each network
@@ -76,8 +80,8 @@ type Config struct {
 	Networks int
 	// SignUps bounds the accounts that are opened (of users, of providers, and by users
 	// who become providers, each kind by itself), Keys the keys that users make, LogIns
-	// the passwords that are tried, and Challenges the wallets' challenges. Each bound is
-	// that of one network.
+	// the passwords that are tried, and Challenges the wallets' challenges and, by
+	// themselves, the calls that wallets signed. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
 	// Chains are the chains that take collateral. CardCollateral says whether cards are
 	// taken too.
@@ -90,9 +94,9 @@ type Call struct {
 	Method string
 	Header http.Header
 	Query  url.Values
-	// Rest is the variable part of the path, still escaped.
-	Rest string
-	Body []byte
+	// Path is the path, still escaped, and Rest its variable part.
+	Path, Rest string
+	Body       []byte
 	// Unread is why the body was not read. It is reported once the caller is known.
 	Unread error
 	From   netip.Addr
@@ -120,6 +124,7 @@ type API struct {
 	keys       *quota
 	logIns     *quota
 	challenges *quota
+	signatures *quota
 	demand     *demand
 	contract   []byte
 }
@@ -140,6 +145,7 @@ func New(peers Peers, cfg Config) (*API, error) {
 		keys:       newQuota("keys made", cfg.Keys, cfg.Networks),
 		logIns:     newQuota("sign-ins", cfg.LogIns, cfg.Networks),
 		challenges: newQuota("challenges", cfg.Challenges, cfg.Networks),
+		signatures: newQuota("signed calls", cfg.Challenges, cfg.Networks),
 		demand:     newDemand(peers, cfg),
 	}, nil
 }

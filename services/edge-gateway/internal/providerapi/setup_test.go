@@ -94,6 +94,10 @@ type hub struct {
 	update func(*hubv1.UpdateOwnRequest) error
 	issued []*hubv1.IssueKeyRequest
 	asked  int
+	// challenged and proofs are what was asked of challenges and of signatures.
+	challenged []*hubv1.CreateChallengeRequest
+	proofs     []*hubv1.ProveOwnerRequest
+	proveErr   error
 }
 
 func (h *hub) GetOwnStatus(
@@ -125,9 +129,20 @@ func (h *hub) IssueKey(
 	return &hubv1.IssueKeyResponse{KeyId: "k", ApiKey: "sk-prov-further"}, nil
 }
 
+func (h *hub) ProveOwner(
+	_ context.Context, req *hubv1.ProveOwnerRequest, _ ...grpc.CallOption,
+) (*hubv1.ProveOwnerResponse, error) {
+	h.proofs = append(h.proofs, req)
+	if h.proveErr != nil {
+		return nil, h.proveErr
+	}
+	return &hubv1.ProveOwnerResponse{ProviderId: "p9", AccountId: "a9", Address: "0xAbC"}, nil
+}
+
 func (h *hub) CreateChallenge(
-	context.Context, *hubv1.CreateChallengeRequest, ...grpc.CallOption,
+	_ context.Context, req *hubv1.CreateChallengeRequest, _ ...grpc.CallOption,
 ) (*hubv1.CreateChallengeResponse, error) {
+	h.challenged = append(h.challenged, req)
 	return &hubv1.CreateChallengeResponse{Nonce: "n"}, nil
 }
 
