@@ -33,6 +33,8 @@ const (
 	// every hub takes its withdrawal.
 	CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT CollateralSource = 1
 	CollateralSource_COLLATERAL_SOURCE_CONTRACT    CollateralSource = 2
+	// It was paid by card.
+	CollateralSource_COLLATERAL_SOURCE_CARD CollateralSource = 3
 )
 
 // Enum value maps for CollateralSource.
@@ -41,11 +43,13 @@ var (
 		0: "COLLATERAL_SOURCE_UNSPECIFIED",
 		1: "COLLATERAL_SOURCE_DEVELOPMENT",
 		2: "COLLATERAL_SOURCE_CONTRACT",
+		3: "COLLATERAL_SOURCE_CARD",
 	}
 	CollateralSource_value = map[string]int32{
 		"COLLATERAL_SOURCE_UNSPECIFIED": 0,
 		"COLLATERAL_SOURCE_DEVELOPMENT": 1,
 		"COLLATERAL_SOURCE_CONTRACT":    2,
+		"COLLATERAL_SOURCE_CARD":        3,
 	}
 )
 
@@ -711,11 +715,12 @@ const file_svc_hub_v1_verdict_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"I\n" +
 	"\x15SetSuspensionResponse\x120\n" +
-	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider*x\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider*\x94\x01\n" +
 	"\x10CollateralSource\x12!\n" +
 	"\x1dCOLLATERAL_SOURCE_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dCOLLATERAL_SOURCE_DEVELOPMENT\x10\x01\x12\x1e\n" +
-	"\x1aCOLLATERAL_SOURCE_CONTRACT\x10\x022\x83\x02\n" +
+	"\x1aCOLLATERAL_SOURCE_CONTRACT\x10\x02\x12\x1a\n" +
+	"\x16COLLATERAL_SOURCE_CARD\x10\x032\x83\x02\n" +
 	"\x0eVerdictService\x12_\n" +
 	"\x0fReportBenchmark\x12\".svc.hub.v1.ReportBenchmarkRequest\x1a#.svc.hub.v1.ReportBenchmarkResponse\"\x03\x90\x02\x02\x12A\n" +
 	"\x05Expel\x12\x18.svc.hub.v1.ExpelRequest\x1a\x19.svc.hub.v1.ExpelResponse\"\x03\x90\x02\x02\x12M\n" +

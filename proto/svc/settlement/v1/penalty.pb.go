@@ -90,8 +90,106 @@ func (PenaltyState) EnumDescriptor() ([]byte, []int) {
 	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{0}
 }
 
-// Penalty is one penalty. It names a share of the collateral; amounts are fixed where the
-// collateral is kept.
+// PenaltyPart is what a penalty takes of one position, or of what was paid by card. Amounts
+// are fixed when the penalty is opened, and do not follow prices.
+type PenaltyPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0: by card.
+	ChainId int64 `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// EIP-55; empty by card.
+	Depositor     string `protobuf:"bytes,2,opt,name=depositor,proto3" json:"depositor,omitempty"`
+	TokenSymbol   string `protobuf:"bytes,3,opt,name=token_symbol,json=tokenSymbol,proto3" json:"token_symbol,omitempty"`
+	TokenDecimals int32  `protobuf:"varint,4,opt,name=token_decimals,json=tokenDecimals,proto3" json:"token_decimals,omitempty"`
+	// In decimal digits of the token's smallest unit; by card of a nano-USD.
+	Amount string `protobuf:"bytes,5,opt,name=amount,proto3" json:"amount,omitempty"`
+	// opened, escrowed, appealed, executed, reversed, lapsed or missed.
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// The penalty's id on the chain, 32 bytes; empty by card.
+	ChainPenaltyId []byte `protobuf:"bytes,7,opt,name=chain_penalty_id,json=chainPenaltyId,proto3" json:"chain_penalty_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PenaltyPart) Reset() {
+	*x = PenaltyPart{}
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PenaltyPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PenaltyPart) ProtoMessage() {}
+
+func (x *PenaltyPart) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PenaltyPart.ProtoReflect.Descriptor instead.
+func (*PenaltyPart) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *PenaltyPart) GetChainId() int64 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *PenaltyPart) GetDepositor() string {
+	if x != nil {
+		return x.Depositor
+	}
+	return ""
+}
+
+func (x *PenaltyPart) GetTokenSymbol() string {
+	if x != nil {
+		return x.TokenSymbol
+	}
+	return ""
+}
+
+func (x *PenaltyPart) GetTokenDecimals() int32 {
+	if x != nil {
+		return x.TokenDecimals
+	}
+	return 0
+}
+
+func (x *PenaltyPart) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *PenaltyPart) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *PenaltyPart) GetChainPenaltyId() []byte {
+	if x != nil {
+		return x.ChainPenaltyId
+	}
+	return nil
+}
+
+// Penalty is one penalty. It names a share of the collateral, and its parts the amounts.
 type Penalty struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	PenaltyId  string                 `protobuf:"bytes,1,opt,name=penalty_id,json=penaltyId,proto3" json:"penalty_id,omitempty"`
@@ -117,14 +215,16 @@ type Penalty struct {
 	EvidenceHash []byte `protobuf:"bytes,15,opt,name=evidence_hash,json=evidenceHash,proto3" json:"evidence_hash,omitempty"`
 	Revision     int64  `protobuf:"varint,16,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Absent until executed.
-	ExecutedAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=executed_at,json=executedAt,proto3" json:"executed_at,omitempty"`
+	ExecutedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=executed_at,json=executedAt,proto3" json:"executed_at,omitempty"`
+	// Empty for a penalty that found no collateral.
+	Parts         []*PenaltyPart `protobuf:"bytes,18,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Penalty) Reset() {
 	*x = Penalty{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[0]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +236,7 @@ func (x *Penalty) String() string {
 func (*Penalty) ProtoMessage() {}
 
 func (x *Penalty) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[0]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +249,7 @@ func (x *Penalty) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Penalty.ProtoReflect.Descriptor instead.
 func (*Penalty) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{0}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Penalty) GetPenaltyId() string {
@@ -271,6 +371,13 @@ func (x *Penalty) GetExecutedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Penalty) GetParts() []*PenaltyPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
 type OpenPenaltyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A UUID of version 7: the verdict's id.
@@ -292,7 +399,7 @@ type OpenPenaltyRequest struct {
 
 func (x *OpenPenaltyRequest) Reset() {
 	*x = OpenPenaltyRequest{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +411,7 @@ func (x *OpenPenaltyRequest) String() string {
 func (*OpenPenaltyRequest) ProtoMessage() {}
 
 func (x *OpenPenaltyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +424,7 @@ func (x *OpenPenaltyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenPenaltyRequest.ProtoReflect.Descriptor instead.
 func (*OpenPenaltyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{1}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OpenPenaltyRequest) GetPenaltyId() string {
@@ -385,7 +492,7 @@ type OpenPenaltyResponse struct {
 
 func (x *OpenPenaltyResponse) Reset() {
 	*x = OpenPenaltyResponse{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +504,7 @@ func (x *OpenPenaltyResponse) String() string {
 func (*OpenPenaltyResponse) ProtoMessage() {}
 
 func (x *OpenPenaltyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +517,7 @@ func (x *OpenPenaltyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenPenaltyResponse.ProtoReflect.Descriptor instead.
 func (*OpenPenaltyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{2}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OpenPenaltyResponse) GetPenalty() *Penalty {
@@ -433,7 +540,7 @@ type AppealRequest struct {
 
 func (x *AppealRequest) Reset() {
 	*x = AppealRequest{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +552,7 @@ func (x *AppealRequest) String() string {
 func (*AppealRequest) ProtoMessage() {}
 
 func (x *AppealRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +565,7 @@ func (x *AppealRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppealRequest.ProtoReflect.Descriptor instead.
 func (*AppealRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{3}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AppealRequest) GetPenaltyId() string {
@@ -491,7 +598,7 @@ type AppealResponse struct {
 
 func (x *AppealResponse) Reset() {
 	*x = AppealResponse{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +610,7 @@ func (x *AppealResponse) String() string {
 func (*AppealResponse) ProtoMessage() {}
 
 func (x *AppealResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +623,7 @@ func (x *AppealResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppealResponse.ProtoReflect.Descriptor instead.
 func (*AppealResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{4}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AppealResponse) GetPenalty() *Penalty {
@@ -537,7 +644,7 @@ type ListPenaltiesRequest struct {
 
 func (x *ListPenaltiesRequest) Reset() {
 	*x = ListPenaltiesRequest{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +656,7 @@ func (x *ListPenaltiesRequest) String() string {
 func (*ListPenaltiesRequest) ProtoMessage() {}
 
 func (x *ListPenaltiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +669,7 @@ func (x *ListPenaltiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPenaltiesRequest.ProtoReflect.Descriptor instead.
 func (*ListPenaltiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{5}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListPenaltiesRequest) GetProviderId() string {
@@ -598,7 +705,7 @@ type ListPenaltiesResponse struct {
 
 func (x *ListPenaltiesResponse) Reset() {
 	*x = ListPenaltiesResponse{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +717,7 @@ func (x *ListPenaltiesResponse) String() string {
 func (*ListPenaltiesResponse) ProtoMessage() {}
 
 func (x *ListPenaltiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +730,7 @@ func (x *ListPenaltiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPenaltiesResponse.ProtoReflect.Descriptor instead.
 func (*ListPenaltiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{6}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListPenaltiesResponse) GetList() []*Penalty {
@@ -667,7 +774,7 @@ type ResolvePenaltyRequest struct {
 
 func (x *ResolvePenaltyRequest) Reset() {
 	*x = ResolvePenaltyRequest{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +786,7 @@ func (x *ResolvePenaltyRequest) String() string {
 func (*ResolvePenaltyRequest) ProtoMessage() {}
 
 func (x *ResolvePenaltyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +799,7 @@ func (x *ResolvePenaltyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePenaltyRequest.ProtoReflect.Descriptor instead.
 func (*ResolvePenaltyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{7}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResolvePenaltyRequest) GetPenaltyId() string {
@@ -725,7 +832,7 @@ type ResolvePenaltyResponse struct {
 
 func (x *ResolvePenaltyResponse) Reset() {
 	*x = ResolvePenaltyResponse{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +844,7 @@ func (x *ResolvePenaltyResponse) String() string {
 func (*ResolvePenaltyResponse) ProtoMessage() {}
 
 func (x *ResolvePenaltyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +857,7 @@ func (x *ResolvePenaltyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePenaltyResponse.ProtoReflect.Descriptor instead.
 func (*ResolvePenaltyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{8}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResolvePenaltyResponse) GetPenalty() *Penalty {
@@ -772,7 +879,7 @@ type ListAllPenaltiesRequest struct {
 
 func (x *ListAllPenaltiesRequest) Reset() {
 	*x = ListAllPenaltiesRequest{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +891,7 @@ func (x *ListAllPenaltiesRequest) String() string {
 func (*ListAllPenaltiesRequest) ProtoMessage() {}
 
 func (x *ListAllPenaltiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +904,7 @@ func (x *ListAllPenaltiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllPenaltiesRequest.ProtoReflect.Descriptor instead.
 func (*ListAllPenaltiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{9}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAllPenaltiesRequest) GetState() PenaltyState {
@@ -833,7 +940,7 @@ type ListAllPenaltiesResponse struct {
 
 func (x *ListAllPenaltiesResponse) Reset() {
 	*x = ListAllPenaltiesResponse{}
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +952,7 @@ func (x *ListAllPenaltiesResponse) String() string {
 func (*ListAllPenaltiesResponse) ProtoMessage() {}
 
 func (x *ListAllPenaltiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_penalty_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +965,7 @@ func (x *ListAllPenaltiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllPenaltiesResponse.ProtoReflect.Descriptor instead.
 func (*ListAllPenaltiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{10}
+	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListAllPenaltiesResponse) GetList() []*Penalty {
@@ -893,7 +1000,15 @@ var File_svc_settlement_v1_penalty_proto protoreflect.FileDescriptor
 
 const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsvc/settlement/v1/penalty.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x05\n" +
+	"\x1fsvc/settlement/v1/penalty.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\x01\n" +
+	"\vPenaltyPart\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x1c\n" +
+	"\tdepositor\x18\x02 \x01(\tR\tdepositor\x12!\n" +
+	"\ftoken_symbol\x18\x03 \x01(\tR\vtokenSymbol\x12%\n" +
+	"\x0etoken_decimals\x18\x04 \x01(\x05R\rtokenDecimals\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12(\n" +
+	"\x10chain_penalty_id\x18\a \x01(\fR\x0echainPenaltyId\"\xf8\x05\n" +
 	"\aPenalty\x12\x1d\n" +
 	"\n" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
@@ -920,7 +1035,8 @@ const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\revidence_hash\x18\x0f \x01(\fR\fevidenceHash\x12\x1a\n" +
 	"\brevision\x18\x10 \x01(\x03R\brevision\x12;\n" +
 	"\vexecuted_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"executedAt\"\x8a\x02\n" +
+	"executedAt\x124\n" +
+	"\x05parts\x18\x12 \x03(\v2\x1e.svc.settlement.v1.PenaltyPartR\x05parts\"\x8a\x02\n" +
 	"\x12OpenPenaltyRequest\x12\x1d\n" +
 	"\n" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
@@ -996,50 +1112,52 @@ func file_svc_settlement_v1_penalty_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_settlement_v1_penalty_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_settlement_v1_penalty_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_svc_settlement_v1_penalty_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_svc_settlement_v1_penalty_proto_goTypes = []any{
 	(PenaltyState)(0),                // 0: svc.settlement.v1.PenaltyState
-	(*Penalty)(nil),                  // 1: svc.settlement.v1.Penalty
-	(*OpenPenaltyRequest)(nil),       // 2: svc.settlement.v1.OpenPenaltyRequest
-	(*OpenPenaltyResponse)(nil),      // 3: svc.settlement.v1.OpenPenaltyResponse
-	(*AppealRequest)(nil),            // 4: svc.settlement.v1.AppealRequest
-	(*AppealResponse)(nil),           // 5: svc.settlement.v1.AppealResponse
-	(*ListPenaltiesRequest)(nil),     // 6: svc.settlement.v1.ListPenaltiesRequest
-	(*ListPenaltiesResponse)(nil),    // 7: svc.settlement.v1.ListPenaltiesResponse
-	(*ResolvePenaltyRequest)(nil),    // 8: svc.settlement.v1.ResolvePenaltyRequest
-	(*ResolvePenaltyResponse)(nil),   // 9: svc.settlement.v1.ResolvePenaltyResponse
-	(*ListAllPenaltiesRequest)(nil),  // 10: svc.settlement.v1.ListAllPenaltiesRequest
-	(*ListAllPenaltiesResponse)(nil), // 11: svc.settlement.v1.ListAllPenaltiesResponse
-	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
+	(*PenaltyPart)(nil),              // 1: svc.settlement.v1.PenaltyPart
+	(*Penalty)(nil),                  // 2: svc.settlement.v1.Penalty
+	(*OpenPenaltyRequest)(nil),       // 3: svc.settlement.v1.OpenPenaltyRequest
+	(*OpenPenaltyResponse)(nil),      // 4: svc.settlement.v1.OpenPenaltyResponse
+	(*AppealRequest)(nil),            // 5: svc.settlement.v1.AppealRequest
+	(*AppealResponse)(nil),           // 6: svc.settlement.v1.AppealResponse
+	(*ListPenaltiesRequest)(nil),     // 7: svc.settlement.v1.ListPenaltiesRequest
+	(*ListPenaltiesResponse)(nil),    // 8: svc.settlement.v1.ListPenaltiesResponse
+	(*ResolvePenaltyRequest)(nil),    // 9: svc.settlement.v1.ResolvePenaltyRequest
+	(*ResolvePenaltyResponse)(nil),   // 10: svc.settlement.v1.ResolvePenaltyResponse
+	(*ListAllPenaltiesRequest)(nil),  // 11: svc.settlement.v1.ListAllPenaltiesRequest
+	(*ListAllPenaltiesResponse)(nil), // 12: svc.settlement.v1.ListAllPenaltiesResponse
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
 }
 var file_svc_settlement_v1_penalty_proto_depIdxs = []int32{
 	0,  // 0: svc.settlement.v1.Penalty.state:type_name -> svc.settlement.v1.PenaltyState
-	12, // 1: svc.settlement.v1.Penalty.opened_at:type_name -> google.protobuf.Timestamp
-	12, // 2: svc.settlement.v1.Penalty.appeal_until:type_name -> google.protobuf.Timestamp
-	12, // 3: svc.settlement.v1.Penalty.appealed_at:type_name -> google.protobuf.Timestamp
-	12, // 4: svc.settlement.v1.Penalty.resolved_at:type_name -> google.protobuf.Timestamp
-	12, // 5: svc.settlement.v1.Penalty.executed_at:type_name -> google.protobuf.Timestamp
-	1,  // 6: svc.settlement.v1.OpenPenaltyResponse.penalty:type_name -> svc.settlement.v1.Penalty
-	1,  // 7: svc.settlement.v1.AppealResponse.penalty:type_name -> svc.settlement.v1.Penalty
-	1,  // 8: svc.settlement.v1.ListPenaltiesResponse.list:type_name -> svc.settlement.v1.Penalty
-	1,  // 9: svc.settlement.v1.ResolvePenaltyResponse.penalty:type_name -> svc.settlement.v1.Penalty
-	0,  // 10: svc.settlement.v1.ListAllPenaltiesRequest.state:type_name -> svc.settlement.v1.PenaltyState
-	1,  // 11: svc.settlement.v1.ListAllPenaltiesResponse.list:type_name -> svc.settlement.v1.Penalty
-	2,  // 12: svc.settlement.v1.PenaltyService.OpenPenalty:input_type -> svc.settlement.v1.OpenPenaltyRequest
-	4,  // 13: svc.settlement.v1.PenaltyService.Appeal:input_type -> svc.settlement.v1.AppealRequest
-	6,  // 14: svc.settlement.v1.PenaltyService.ListPenalties:input_type -> svc.settlement.v1.ListPenaltiesRequest
-	8,  // 15: svc.settlement.v1.PenaltyAdminService.ResolvePenalty:input_type -> svc.settlement.v1.ResolvePenaltyRequest
-	10, // 16: svc.settlement.v1.PenaltyAdminService.ListAllPenalties:input_type -> svc.settlement.v1.ListAllPenaltiesRequest
-	3,  // 17: svc.settlement.v1.PenaltyService.OpenPenalty:output_type -> svc.settlement.v1.OpenPenaltyResponse
-	5,  // 18: svc.settlement.v1.PenaltyService.Appeal:output_type -> svc.settlement.v1.AppealResponse
-	7,  // 19: svc.settlement.v1.PenaltyService.ListPenalties:output_type -> svc.settlement.v1.ListPenaltiesResponse
-	9,  // 20: svc.settlement.v1.PenaltyAdminService.ResolvePenalty:output_type -> svc.settlement.v1.ResolvePenaltyResponse
-	11, // 21: svc.settlement.v1.PenaltyAdminService.ListAllPenalties:output_type -> svc.settlement.v1.ListAllPenaltiesResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 1: svc.settlement.v1.Penalty.opened_at:type_name -> google.protobuf.Timestamp
+	13, // 2: svc.settlement.v1.Penalty.appeal_until:type_name -> google.protobuf.Timestamp
+	13, // 3: svc.settlement.v1.Penalty.appealed_at:type_name -> google.protobuf.Timestamp
+	13, // 4: svc.settlement.v1.Penalty.resolved_at:type_name -> google.protobuf.Timestamp
+	13, // 5: svc.settlement.v1.Penalty.executed_at:type_name -> google.protobuf.Timestamp
+	1,  // 6: svc.settlement.v1.Penalty.parts:type_name -> svc.settlement.v1.PenaltyPart
+	2,  // 7: svc.settlement.v1.OpenPenaltyResponse.penalty:type_name -> svc.settlement.v1.Penalty
+	2,  // 8: svc.settlement.v1.AppealResponse.penalty:type_name -> svc.settlement.v1.Penalty
+	2,  // 9: svc.settlement.v1.ListPenaltiesResponse.list:type_name -> svc.settlement.v1.Penalty
+	2,  // 10: svc.settlement.v1.ResolvePenaltyResponse.penalty:type_name -> svc.settlement.v1.Penalty
+	0,  // 11: svc.settlement.v1.ListAllPenaltiesRequest.state:type_name -> svc.settlement.v1.PenaltyState
+	2,  // 12: svc.settlement.v1.ListAllPenaltiesResponse.list:type_name -> svc.settlement.v1.Penalty
+	3,  // 13: svc.settlement.v1.PenaltyService.OpenPenalty:input_type -> svc.settlement.v1.OpenPenaltyRequest
+	5,  // 14: svc.settlement.v1.PenaltyService.Appeal:input_type -> svc.settlement.v1.AppealRequest
+	7,  // 15: svc.settlement.v1.PenaltyService.ListPenalties:input_type -> svc.settlement.v1.ListPenaltiesRequest
+	9,  // 16: svc.settlement.v1.PenaltyAdminService.ResolvePenalty:input_type -> svc.settlement.v1.ResolvePenaltyRequest
+	11, // 17: svc.settlement.v1.PenaltyAdminService.ListAllPenalties:input_type -> svc.settlement.v1.ListAllPenaltiesRequest
+	4,  // 18: svc.settlement.v1.PenaltyService.OpenPenalty:output_type -> svc.settlement.v1.OpenPenaltyResponse
+	6,  // 19: svc.settlement.v1.PenaltyService.Appeal:output_type -> svc.settlement.v1.AppealResponse
+	8,  // 20: svc.settlement.v1.PenaltyService.ListPenalties:output_type -> svc.settlement.v1.ListPenaltiesResponse
+	10, // 21: svc.settlement.v1.PenaltyAdminService.ResolvePenalty:output_type -> svc.settlement.v1.ResolvePenaltyResponse
+	12, // 22: svc.settlement.v1.PenaltyAdminService.ListAllPenalties:output_type -> svc.settlement.v1.ListAllPenaltiesResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_penalty_proto_init() }
@@ -1053,7 +1171,7 @@ func file_svc_settlement_v1_penalty_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_settlement_v1_penalty_proto_rawDesc), len(file_svc_settlement_v1_penalty_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

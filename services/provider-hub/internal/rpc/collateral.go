@@ -53,7 +53,7 @@ func (c *Collateral) checkSource(m *hubv1.SetCollateralRequest) error {
 		return nil
 	}
 	switch m.GetSource() {
-	case hubv1.CollateralSource_COLLATERAL_SOURCE_CONTRACT:
+	case hubv1.CollateralSource_COLLATERAL_SOURCE_CONTRACT, hubv1.CollateralSource_COLLATERAL_SOURCE_CARD:
 		return nil
 	case hubv1.CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT:
 		if c.development {
