@@ -26,6 +26,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
@@ -53,6 +54,11 @@ type Config struct {
 	// hub that does not consent (hub.development_collateral) takes none. Without it, what
 	// was confirmed so is withdrawn at the start.
 	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL"`
+	// Chains are the chains on which providers are paid, collateral stands and consumers deposit: a list, in the
+	// environment as JSON. Without any there are no payouts, deposits and collateral on chains.
+	Chains chain.Configs `yaml:"chains" env:"SVC_SETTLEMENT_CHAINS"`
+	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes.
+	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
 }
 
 // DefaultConfig compares every minute, and fills what is missing after two.
@@ -69,6 +75,7 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
+	faults = append(faults, c.checkChains())
 	return errors.Join(faults...)
 }
 

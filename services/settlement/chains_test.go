@@ -1,0 +1,38 @@
+package settlement
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/services/settlement/internal/chain"
+)
+
+func TestChainsWithDollarsNeedTwoRPCsExceptInDevelopment(t *testing.T) {
+	t.Parallel()
+	one := chain.Config{ID: chain.Base, Name: "Base", RPCs: []config.Secret{config.NewSecret("http://127.0.0.1:1")},
+		BlockTime: time.Second, MaxGasPrice: chain.NewAmount(1)}
+	for _, c := range []struct {
+		name        string
+		id          chain.ID
+		development bool
+		want        string
+	}{
+		{"chain 8453", chain.Base, false, "at least two operators"},
+		{"chain 1", chain.Ethereum, false, "at least two operators"},
+		{"chain 254", chain.SVC, false, ""},
+		{"development", chain.Base, true, ""},
+		{"no such chain", 5, true, "the chains are"},
+	} {
+		cfg := DefaultConfig()
+		one.ID = c.id
+		cfg.Chains, cfg.Development = chain.Configs{one}, c.development
+		switch err := cfg.Validate(); {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got the error %v, want none", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got the error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
