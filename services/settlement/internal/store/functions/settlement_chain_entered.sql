@@ -2,7 +2,8 @@
 CREATE OR REPLACE FUNCTION settlement_chain_entered() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
-    IF NEW.settlement_chain_id <> coalesce(
+    -- The row as it stands at the end of the transaction: it may have been inserted and changed in it.
+    IF (SELECT p.settlement_chain_id FROM provider p WHERE p.provider_id = NEW.provider_id) <> coalesce(
         (SELECT c.chain_id FROM settlement_chain_change c WHERE c.provider_id = NEW.provider_id
          ORDER BY c.since DESC LIMIT 1), 8453)
     THEN
