@@ -39,6 +39,10 @@ run: postgres ## Start the whole marketplace on this machine, with a demo
 	@go build -o $(BIN)/standalone ./services/standalone/cmd/standalone
 	@. deploy/dev/postgres.env.sh && exec $(BIN)/standalone
 
+.PHONY: next-day
+next-day: ## End the day of the demo that make run runs, so that its batch closes
+	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone next-day || { echo "  No demo was built: make run starts one."; exit 1; }
+
 .PHONY: up
 up: postgres programs ## Start the marketplace as a fleet of processes, in the background
 	@. deploy/dev/postgres.env.sh && exec $(BIN)/fleet/fleet up

@@ -3,7 +3,7 @@
 // calls now moves.
 //
 // PostgreSQL's functions of time are renamed in one database, and functions that add a shift take their names.
-// Columns' defaults follow. Sessions that planned with the old functions are ended, because a plan holds on to the
+// Columns' defaults, triggers' conditions and views follow. Sessions that planned with the old functions are ended, because a plan holds on to the
 // function that it was made with. The shift is a setting of the server, so a session has it from its next statement
 // on. It is for servers whose superuser one is: never for one with real money.
 package devclock
@@ -74,18 +74,34 @@ func install(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// moveDefaults gives the columns whose defaults name a renamed function the function that has its name now.
+// moveDefaults gives columns' defaults, triggers' conditions and views that name a renamed function the function that
+// has its name now. They were stored with the function itself.
 const moveDefaults = `DO $do$
-DECLARE d record;
+DECLARE
+	d record;
+	old constant text := '(pg_catalog\.)?machine_(now|clock_timestamp|statement_timestamp|transaction_timestamp)\(';
 BEGIN
 	FOR d IN
 		SELECT c.oid::regclass AS tab, a.attname AS col, pg_get_expr(f.adbin, f.adrelid) AS expr
 		FROM pg_attrdef f JOIN pg_class c ON c.oid = f.adrelid
 			JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
-		WHERE a.attgenerated = '' AND pg_get_expr(f.adbin, f.adrelid) ~ 'machine_(now|clock_|statement_|transaction_)'
+		WHERE a.attgenerated = '' AND pg_get_expr(f.adbin, f.adrelid) ~ old
 	LOOP
 		EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', d.tab, d.col,
-			regexp_replace(d.expr, '(pg_catalog\.)?machine_(now|clock_|statement_|transaction_)', '\2', 'g'));
+			regexp_replace(d.expr, old, '\2(', 'g'));
+	END LOOP;
+	FOR d IN
+		SELECT tgrelid::regclass AS tab, tgname AS name, pg_get_triggerdef(oid) AS def FROM pg_trigger
+		WHERE NOT tgisinternal AND tgparentid = 0 AND pg_get_triggerdef(oid) ~ old
+	LOOP
+		EXECUTE format('DROP TRIGGER %I ON %s', d.name, d.tab);
+		EXECUTE regexp_replace(d.def, old, '\2(', 'g');
+	END LOOP;
+	FOR d IN
+		SELECT c.oid::regclass AS name, pg_get_viewdef(c.oid) AS def FROM pg_class c
+		WHERE c.relkind = 'v' AND pg_get_viewdef(c.oid) ~ old
+	LOOP
+		EXECUTE format('CREATE OR REPLACE VIEW %s AS %s', d.name, regexp_replace(d.def, old, '\2(', 'g'));
 	END LOOP;
 END $do$`
 

@@ -43,6 +43,9 @@ func TestEveryNowOfADatabaseMoves(t *testing.T) {
 	url, pool := start(t)
 	exec(t, pool, `CREATE TABLE row (id int, at timestamptz DEFAULT now(), day date DEFAULT (clock_timestamp() AT TIME ZONE 'UTC')::date)`)
 	exec(t, pool, `CREATE FUNCTION told() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RETURN statement_timestamp(); END'`)
+	exec(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''another time''; END'`)
+	exec(t, pool, `CREATE TRIGGER here BEFORE INSERT ON row FOR EACH ROW WHEN (NEW.at <> now()) EXECUTE FUNCTION refuse()`)
+	exec(t, pool, `CREATE VIEW seen AS SELECT now() AS at`)
 	exec(t, pool, `SELECT told()`)
 	for range 2 { // the second changes nothing
 		if err := devclock.Install(t.Context(), url); err != nil {
@@ -60,7 +63,7 @@ func TestEveryNowOfADatabaseMoves(t *testing.T) {
 			t.Fatalf("got %v and the error %v, want %v", ahead, err, want)
 		}
 		for _, expr := range []string{"now()", "clock_timestamp()", "statement_timestamp()", "transaction_timestamp()",
-			"told()", "(SELECT at FROM row WHERE id = 2)"} {
+			"told()", "(SELECT at FROM row WHERE id = 2)", "(SELECT at FROM seen)"} {
 			exec(t, pool, `DELETE FROM row WHERE id = 2`)
 			exec(t, pool, `INSERT INTO row VALUES (2)`)
 			var at time.Time

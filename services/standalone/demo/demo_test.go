@@ -149,3 +149,15 @@ func TestOllamaIsLookedForWhereItsOwnVariableSays(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEnvironmentIsReadAsItWasWritten(t *testing.T) {
+	e := Environment{BaseURL: "http://127.0.0.1:8080", DatabaseURL: "postgres://u:p@h/d?a=b&c='d'", AdminToken: "a b=c",
+		ChainURLs: "8453=http://127.0.0.1:1,254=http://127.0.0.1:2"}
+	got := ReadFile(e.File())
+	for name, want := range map[string]string{"SVC_BASE_URL": e.BaseURL, "SVC_DATABASE_URL": e.DatabaseURL,
+		"SVC_ADMIN_TOKEN": e.AdminToken, "SVC_CHAIN_URLS": e.ChainURLs, "SVC_MODEL": ""} {
+		if got[name] != want {
+			t.Errorf("%s: got %q, want %q", name, got[name], want)
+		}
+	}
+}

@@ -17,6 +17,9 @@ type Environment struct {
 	DatabaseURL string
 	MetricsURL  string
 	Model       string
+	// ChainURLs are the JSON-RPC addresses of the development chains by their numbers: "8453=http://…,254=http://…".
+	// Empty without chains.
+	ChainURLs string
 }
 
 // File is the environment as a file that shells and make can read.
@@ -26,10 +29,27 @@ func (e Environment) File() []byte {
 		{"SVC_BASE_URL", e.BaseURL}, {"SVC_WS_URL", e.WSURL}, {"SVC_API_KEY", e.APIKey},
 		{"SVC_PROVIDER_KEY", e.ProviderKey}, {"SVC_ADMIN_URL", e.AdminURL}, {"SVC_ADMIN_TOKEN", e.AdminToken},
 		{"SVC_DATABASE_URL", e.DatabaseURL}, {"SVC_METRICS_URL", e.MetricsURL}, {"SVC_MODEL", e.Model},
+		{"SVC_CHAIN_URLS", e.ChainURLs},
 	} {
 		fmt.Fprintf(&b, "%s=%s\n", v[0], quote(v[1]))
 	}
 	return []byte(b.String())
+}
+
+// ReadFile returns the variables of a file that File has made.
+func ReadFile(text []byte) map[string]string {
+	variables := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if !ok {
+			continue
+		}
+		if whole, quoted := strings.CutPrefix(value, "'"); quoted {
+			value = strings.ReplaceAll(strings.TrimSuffix(whole, "'"), `'\''`, "'")
+		}
+		variables[name] = value
+	}
+	return variables
 }
 
 // quote leaves plain values as they are, for readers that know no quotes.

@@ -1,5 +1,11 @@
 // Command standalone runs the whole marketplace, or any subset of its
 // services, in one process.
+//
+//	standalone [-services a,b] [-config file.yaml] [-check | -print]
+//	standalone next-day
+//
+// next-day ends the day of the demo that runs in SVC_DATA_DIR: its database and its
+// development chains go on after the next midnight.
 package main
 
 import (
@@ -27,6 +33,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) == 1 && args[0] == "next-day" {
+		return standalone.NextDay(ctx, dataDir(), os.Stdout)
+	}
 	flags := flag.NewFlagSet("standalone", flag.ContinueOnError)
 	services := flags.String("services", "", "comma-separated subset to run here (default: all of "+
 		strings.Join(node.Names(), ", ")+")")
@@ -49,4 +58,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	return standalone.Run(ctx, cfg, standalone.Streams{Out: os.Stdout, Log: os.Stderr})
+}
+
+// dataDir is the data directory of the environment, or the default one.
+func dataDir() string {
+	if dir := os.Getenv("SVC_DATA_DIR"); dir != "" {
+		return dir
+	}
+	return standalone.DefaultConfig().DataDir
 }
