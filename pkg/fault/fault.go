@@ -82,6 +82,8 @@ const (
 	ChainHalted                  Reason = "chain_halted"
 	DayOpen                      Reason = "day_open"
 	CountsDiffer                 Reason = "counts_differ"
+	StatementNotFound            Reason = "statement_not_found"
+	MonthNotClosed               Reason = "month_not_closed"
 	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"

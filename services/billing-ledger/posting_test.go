@@ -343,3 +343,27 @@ func TestBalancesAreThoseOfTheBooks(t *testing.T) {
 		t.Errorf("balances: got %v, want %v", got, want)
 	}
 }
+
+func TestThePoolOfAMonthIsWhatWasPaidIntoIt(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	for _, invoice := range []string{"in_1", "in_2"} {
+		if _, err := b.facts.Post(t.Context(), &billingv1.PostRequest{Fact: &billingv1.PostRequest_PlanSold{
+			PlanSold: &billingv1.PlanSold{InvoiceId: invoice, Month: "2026-03", PriceNanoUsd: dollars(6)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for month, want := range map[string]int64{"2026-03": dollars(12), "2026-04": 0} {
+		got, err := b.facts.GetPlanPool(t.Context(), &billingv1.GetPlanPoolRequest{Month: month})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.GetPoolNanoUsd() != want {
+			t.Errorf("pool of %s: got %d, want %d", month, got.GetPoolNanoUsd(), want)
+		}
+	}
+	if _, err := b.facts.GetPlanPool(t.Context(), &billingv1.GetPlanPoolRequest{Month: "March"}); !fault.Is(err,
+		fault.InvalidValue) {
+		t.Errorf("a month that is none: got the error %v, want the reason %s", err, fault.InvalidValue)
+	}
+}

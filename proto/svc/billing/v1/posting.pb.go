@@ -316,6 +316,95 @@ func (x *ClosePlanMonthResponse) GetPlanMonth() *PlanMonth {
 	return nil
 }
 
+type GetPlanPoolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// YYYY-MM.
+	Month         string `protobuf:"bytes,1,opt,name=month,proto3" json:"month,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanPoolRequest) Reset() {
+	*x = GetPlanPoolRequest{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanPoolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanPoolRequest) ProtoMessage() {}
+
+func (x *GetPlanPoolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanPoolRequest.ProtoReflect.Descriptor instead.
+func (*GetPlanPoolRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetPlanPoolRequest) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+type GetPlanPoolResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PoolNanoUsd   int64                  `protobuf:"varint,1,opt,name=pool_nano_usd,json=poolNanoUsd,proto3" json:"pool_nano_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanPoolResponse) Reset() {
+	*x = GetPlanPoolResponse{}
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanPoolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanPoolResponse) ProtoMessage() {}
+
+func (x *GetPlanPoolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanPoolResponse.ProtoReflect.Descriptor instead.
+func (*GetPlanPoolResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetPlanPoolResponse) GetPoolNanoUsd() int64 {
+	if x != nil {
+		return x.PoolNanoUsd
+	}
+	return 0
+}
+
 type GetPlanMonthRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YYYY-MM.
@@ -326,7 +415,7 @@ type GetPlanMonthRequest struct {
 
 func (x *GetPlanMonthRequest) Reset() {
 	*x = GetPlanMonthRequest{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -338,7 +427,7 @@ func (x *GetPlanMonthRequest) String() string {
 func (*GetPlanMonthRequest) ProtoMessage() {}
 
 func (x *GetPlanMonthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -351,7 +440,7 @@ func (x *GetPlanMonthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanMonthRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanMonthRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{4}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetPlanMonthRequest) GetMonth() string {
@@ -370,7 +459,7 @@ type GetPlanMonthResponse struct {
 
 func (x *GetPlanMonthResponse) Reset() {
 	*x = GetPlanMonthResponse{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -382,7 +471,7 @@ func (x *GetPlanMonthResponse) String() string {
 func (*GetPlanMonthResponse) ProtoMessage() {}
 
 func (x *GetPlanMonthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,7 +484,7 @@ func (x *GetPlanMonthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanMonthResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanMonthResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetPlanMonthResponse) GetPlanMonth() *PlanMonth {
@@ -417,7 +506,7 @@ type ListPlanSharesRequest struct {
 
 func (x *ListPlanSharesRequest) Reset() {
 	*x = ListPlanSharesRequest{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +518,7 @@ func (x *ListPlanSharesRequest) String() string {
 func (*ListPlanSharesRequest) ProtoMessage() {}
 
 func (x *ListPlanSharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +531,7 @@ func (x *ListPlanSharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlanSharesRequest.ProtoReflect.Descriptor instead.
 func (*ListPlanSharesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPlanSharesRequest) GetMonth() string {
@@ -469,7 +558,7 @@ type ListPlanSharesResponse struct {
 
 func (x *ListPlanSharesResponse) Reset() {
 	*x = ListPlanSharesResponse{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +570,7 @@ func (x *ListPlanSharesResponse) String() string {
 func (*ListPlanSharesResponse) ProtoMessage() {}
 
 func (x *ListPlanSharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +583,7 @@ func (x *ListPlanSharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlanSharesResponse.ProtoReflect.Descriptor instead.
 func (*ListPlanSharesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPlanSharesResponse) GetShares() []*PlanShare {
@@ -520,7 +609,7 @@ type ShareReleasedRequest struct {
 
 func (x *ShareReleasedRequest) Reset() {
 	*x = ShareReleasedRequest{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +621,7 @@ func (x *ShareReleasedRequest) String() string {
 func (*ShareReleasedRequest) ProtoMessage() {}
 
 func (x *ShareReleasedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +634,7 @@ func (x *ShareReleasedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareReleasedRequest.ProtoReflect.Descriptor instead.
 func (*ShareReleasedRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ShareReleasedRequest) GetRequestId() string {
@@ -564,7 +653,7 @@ type ShareReleasedResponse struct {
 
 func (x *ShareReleasedResponse) Reset() {
 	*x = ShareReleasedResponse{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +665,7 @@ func (x *ShareReleasedResponse) String() string {
 func (*ShareReleasedResponse) ProtoMessage() {}
 
 func (x *ShareReleasedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +678,7 @@ func (x *ShareReleasedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShareReleasedResponse.ProtoReflect.Descriptor instead.
 func (*ShareReleasedResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ShareReleasedResponse) GetEntryId() string {
@@ -634,7 +723,7 @@ type PostRequest struct {
 
 func (x *PostRequest) Reset() {
 	*x = PostRequest{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +735,7 @@ func (x *PostRequest) String() string {
 func (*PostRequest) ProtoMessage() {}
 
 func (x *PostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +748,7 @@ func (x *PostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostRequest.ProtoReflect.Descriptor instead.
 func (*PostRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PostRequest) GetFact() isPostRequest_Fact {
@@ -1046,7 +1135,7 @@ type PostResponse struct {
 
 func (x *PostResponse) Reset() {
 	*x = PostResponse{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1147,7 @@ func (x *PostResponse) String() string {
 func (*PostResponse) ProtoMessage() {}
 
 func (x *PostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1160,7 @@ func (x *PostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostResponse.ProtoReflect.Descriptor instead.
 func (*PostResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PostResponse) GetEntryId() string {
@@ -1095,7 +1184,7 @@ type TokenQuote struct {
 
 func (x *TokenQuote) Reset() {
 	*x = TokenQuote{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1196,7 @@ func (x *TokenQuote) String() string {
 func (*TokenQuote) ProtoMessage() {}
 
 func (x *TokenQuote) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1209,7 @@ func (x *TokenQuote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenQuote.ProtoReflect.Descriptor instead.
 func (*TokenQuote) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TokenQuote) GetRateNanoUsd() int64 {
@@ -1159,7 +1248,7 @@ type TokenSum struct {
 
 func (x *TokenSum) Reset() {
 	*x = TokenSum{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1260,7 @@ func (x *TokenSum) String() string {
 func (*TokenSum) ProtoMessage() {}
 
 func (x *TokenSum) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1273,7 @@ func (x *TokenSum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenSum.ProtoReflect.Descriptor instead.
 func (*TokenSum) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TokenSum) GetToken() string {
@@ -1224,7 +1313,7 @@ type EarningsBatch struct {
 
 func (x *EarningsBatch) Reset() {
 	*x = EarningsBatch{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1325,7 @@ func (x *EarningsBatch) String() string {
 func (*EarningsBatch) ProtoMessage() {}
 
 func (x *EarningsBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1338,7 @@ func (x *EarningsBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarningsBatch.ProtoReflect.Descriptor instead.
 func (*EarningsBatch) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EarningsBatch) GetDay() string {
@@ -1293,7 +1382,7 @@ type Payout struct {
 
 func (x *Payout) Reset() {
 	*x = Payout{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1394,7 @@ func (x *Payout) String() string {
 func (*Payout) ProtoMessage() {}
 
 func (x *Payout) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1407,7 @@ func (x *Payout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payout.ProtoReflect.Descriptor instead.
 func (*Payout) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Payout) GetPayoutId() string {
@@ -1355,7 +1444,7 @@ type PayoutConfirmed struct {
 
 func (x *PayoutConfirmed) Reset() {
 	*x = PayoutConfirmed{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1456,7 @@ func (x *PayoutConfirmed) String() string {
 func (*PayoutConfirmed) ProtoMessage() {}
 
 func (x *PayoutConfirmed) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1469,7 @@ func (x *PayoutConfirmed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayoutConfirmed.ProtoReflect.Descriptor instead.
 func (*PayoutConfirmed) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PayoutConfirmed) GetPayout() *Payout {
@@ -1417,7 +1506,7 @@ type GasSpent struct {
 
 func (x *GasSpent) Reset() {
 	*x = GasSpent{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1518,7 @@ func (x *GasSpent) String() string {
 func (*GasSpent) ProtoMessage() {}
 
 func (x *GasSpent) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1531,7 @@ func (x *GasSpent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GasSpent.ProtoReflect.Descriptor instead.
 func (*GasSpent) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GasSpent) GetChainId() string {
@@ -1479,7 +1568,7 @@ type EarningsConverted struct {
 
 func (x *EarningsConverted) Reset() {
 	*x = EarningsConverted{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1580,7 @@ func (x *EarningsConverted) String() string {
 func (*EarningsConverted) ProtoMessage() {}
 
 func (x *EarningsConverted) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1593,7 @@ func (x *EarningsConverted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarningsConverted.ProtoReflect.Descriptor instead.
 func (*EarningsConverted) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EarningsConverted) GetConversionId() string {
@@ -1548,7 +1637,7 @@ type CollateralPart struct {
 
 func (x *CollateralPart) Reset() {
 	*x = CollateralPart{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1649,7 @@ func (x *CollateralPart) String() string {
 func (*CollateralPart) ProtoMessage() {}
 
 func (x *CollateralPart) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1662,7 @@ func (x *CollateralPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollateralPart.ProtoReflect.Descriptor instead.
 func (*CollateralPart) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CollateralPart) GetId() string {
@@ -1608,7 +1697,7 @@ type Compensation struct {
 
 func (x *Compensation) Reset() {
 	*x = Compensation{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1709,7 @@ func (x *Compensation) String() string {
 func (*Compensation) ProtoMessage() {}
 
 func (x *Compensation) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1722,7 @@ func (x *Compensation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compensation.ProtoReflect.Descriptor instead.
 func (*Compensation) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Compensation) GetAccountId() string {
@@ -1662,7 +1751,7 @@ type SlashForfeited struct {
 
 func (x *SlashForfeited) Reset() {
 	*x = SlashForfeited{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1763,7 @@ func (x *SlashForfeited) String() string {
 func (*SlashForfeited) ProtoMessage() {}
 
 func (x *SlashForfeited) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1776,7 @@ func (x *SlashForfeited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlashForfeited.ProtoReflect.Descriptor instead.
 func (*SlashForfeited) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SlashForfeited) GetPart() *CollateralPart {
@@ -1718,7 +1807,7 @@ type ChainSlashed struct {
 
 func (x *ChainSlashed) Reset() {
 	*x = ChainSlashed{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1819,7 @@ func (x *ChainSlashed) String() string {
 func (*ChainSlashed) ProtoMessage() {}
 
 func (x *ChainSlashed) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1832,7 @@ func (x *ChainSlashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainSlashed.ProtoReflect.Descriptor instead.
 func (*ChainSlashed) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{22}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ChainSlashed) GetPenaltyId() string {
@@ -1786,7 +1875,7 @@ type CollateralRefunded struct {
 
 func (x *CollateralRefunded) Reset() {
 	*x = CollateralRefunded{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1887,7 @@ func (x *CollateralRefunded) String() string {
 func (*CollateralRefunded) ProtoMessage() {}
 
 func (x *CollateralRefunded) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1900,7 @@ func (x *CollateralRefunded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollateralRefunded.ProtoReflect.Descriptor instead.
 func (*CollateralRefunded) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{23}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CollateralRefunded) GetPart() *CollateralPart {
@@ -1842,7 +1931,7 @@ type TransferPlace struct {
 
 func (x *TransferPlace) Reset() {
 	*x = TransferPlace{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +1943,7 @@ func (x *TransferPlace) String() string {
 func (*TransferPlace) ProtoMessage() {}
 
 func (x *TransferPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +1956,7 @@ func (x *TransferPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferPlace.ProtoReflect.Descriptor instead.
 func (*TransferPlace) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{24}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TransferPlace) GetChainId() string {
@@ -1906,7 +1995,7 @@ type CustodyMoved struct {
 
 func (x *CustodyMoved) Reset() {
 	*x = CustodyMoved{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2007,7 @@ func (x *CustodyMoved) String() string {
 func (*CustodyMoved) ProtoMessage() {}
 
 func (x *CustodyMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2020,7 @@ func (x *CustodyMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CustodyMoved.ProtoReflect.Descriptor instead.
 func (*CustodyMoved) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{25}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CustodyMoved) GetTransfer() *TransferPlace {
@@ -1982,7 +2071,7 @@ type TokenTransfer struct {
 
 func (x *TokenTransfer) Reset() {
 	*x = TokenTransfer{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2083,7 @@ func (x *TokenTransfer) String() string {
 func (*TokenTransfer) ProtoMessage() {}
 
 func (x *TokenTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2096,7 @@ func (x *TokenTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenTransfer.ProtoReflect.Descriptor instead.
 func (*TokenTransfer) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{26}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TokenTransfer) GetTransfer() *TransferPlace {
@@ -2044,7 +2133,7 @@ type DepositMatched struct {
 
 func (x *DepositMatched) Reset() {
 	*x = DepositMatched{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2145,7 @@ func (x *DepositMatched) String() string {
 func (*DepositMatched) ProtoMessage() {}
 
 func (x *DepositMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2158,7 @@ func (x *DepositMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DepositMatched.ProtoReflect.Descriptor instead.
 func (*DepositMatched) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{27}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DepositMatched) GetTransfer() *TransferPlace {
@@ -2107,7 +2196,7 @@ type TreasuryMoved struct {
 
 func (x *TreasuryMoved) Reset() {
 	*x = TreasuryMoved{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2208,7 @@ func (x *TreasuryMoved) String() string {
 func (*TreasuryMoved) ProtoMessage() {}
 
 func (x *TreasuryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2221,7 @@ func (x *TreasuryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreasuryMoved.ProtoReflect.Descriptor instead.
 func (*TreasuryMoved) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{28}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TreasuryMoved) GetChainId() string {
@@ -2178,7 +2267,7 @@ type Revalued struct {
 
 func (x *Revalued) Reset() {
 	*x = Revalued{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2279,7 @@ func (x *Revalued) String() string {
 func (*Revalued) ProtoMessage() {}
 
 func (x *Revalued) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2292,7 @@ func (x *Revalued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revalued.ProtoReflect.Descriptor instead.
 func (*Revalued) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{29}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Revalued) GetDay() string {
@@ -2240,7 +2329,7 @@ type PlanSold struct {
 
 func (x *PlanSold) Reset() {
 	*x = PlanSold{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2341,7 @@ func (x *PlanSold) String() string {
 func (*PlanSold) ProtoMessage() {}
 
 func (x *PlanSold) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2354,7 @@ func (x *PlanSold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSold.ProtoReflect.Descriptor instead.
 func (*PlanSold) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{30}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlanSold) GetInvoiceId() string {
@@ -2305,7 +2394,7 @@ type PlanEarnedLate struct {
 
 func (x *PlanEarnedLate) Reset() {
 	*x = PlanEarnedLate{}
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2406,7 @@ func (x *PlanEarnedLate) String() string {
 func (*PlanEarnedLate) ProtoMessage() {}
 
 func (x *PlanEarnedLate) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_posting_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_posting_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2419,7 @@ func (x *PlanEarnedLate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanEarnedLate.ProtoReflect.Descriptor instead.
 func (*PlanEarnedLate) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{31}
+	return file_svc_billing_v1_posting_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlanEarnedLate) GetMonth() string {
@@ -2389,7 +2478,11 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\tclosed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"R\n" +
 	"\x16ClosePlanMonthResponse\x128\n" +
 	"\n" +
-	"plan_month\x18\x01 \x01(\v2\x19.svc.billing.v1.PlanMonthR\tplanMonth\"+\n" +
+	"plan_month\x18\x01 \x01(\v2\x19.svc.billing.v1.PlanMonthR\tplanMonth\"*\n" +
+	"\x12GetPlanPoolRequest\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\tR\x05month\"9\n" +
+	"\x13GetPlanPoolResponse\x12\"\n" +
+	"\rpool_nano_usd\x18\x01 \x01(\x03R\vpoolNanoUsd\"+\n" +
 	"\x13GetPlanMonthRequest\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\tR\x05month\"P\n" +
 	"\x14GetPlanMonthResponse\x128\n" +
@@ -2533,10 +2626,11 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\x03day\x18\x02 \x01(\tR\x03day\x12\x1f\n" +
 	"\vprovider_id\x18\x03 \x01(\tR\n" +
 	"providerId\x12&\n" +
-	"\x0famount_nano_usd\x18\x04 \x01(\x03R\ramountNanoUsd2\xe7\x03\n" +
+	"\x0famount_nano_usd\x18\x04 \x01(\x03R\ramountNanoUsd2\xc4\x04\n" +
 	"\x0ePostingService\x12F\n" +
 	"\x04Post\x12\x1b.svc.billing.v1.PostRequest\x1a\x1c.svc.billing.v1.PostResponse\"\x03\x90\x02\x02\x12d\n" +
-	"\x0eClosePlanMonth\x12%.svc.billing.v1.ClosePlanMonthRequest\x1a&.svc.billing.v1.ClosePlanMonthResponse\"\x03\x90\x02\x02\x12^\n" +
+	"\x0eClosePlanMonth\x12%.svc.billing.v1.ClosePlanMonthRequest\x1a&.svc.billing.v1.ClosePlanMonthResponse\"\x03\x90\x02\x02\x12[\n" +
+	"\vGetPlanPool\x12\".svc.billing.v1.GetPlanPoolRequest\x1a#.svc.billing.v1.GetPlanPoolResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\fGetPlanMonth\x12#.svc.billing.v1.GetPlanMonthRequest\x1a$.svc.billing.v1.GetPlanMonthResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\x0eListPlanShares\x12%.svc.billing.v1.ListPlanSharesRequest\x1a&.svc.billing.v1.ListPlanSharesResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\rShareReleased\x12$.svc.billing.v1.ShareReleasedRequest\x1a%.svc.billing.v1.ShareReleasedResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
@@ -2553,99 +2647,103 @@ func file_svc_billing_v1_posting_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_posting_proto_rawDescData
 }
 
-var file_svc_billing_v1_posting_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_svc_billing_v1_posting_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_svc_billing_v1_posting_proto_goTypes = []any{
 	(*ClosePlanMonthRequest)(nil),  // 0: svc.billing.v1.ClosePlanMonthRequest
 	(*PlanShare)(nil),              // 1: svc.billing.v1.PlanShare
 	(*PlanMonth)(nil),              // 2: svc.billing.v1.PlanMonth
 	(*ClosePlanMonthResponse)(nil), // 3: svc.billing.v1.ClosePlanMonthResponse
-	(*GetPlanMonthRequest)(nil),    // 4: svc.billing.v1.GetPlanMonthRequest
-	(*GetPlanMonthResponse)(nil),   // 5: svc.billing.v1.GetPlanMonthResponse
-	(*ListPlanSharesRequest)(nil),  // 6: svc.billing.v1.ListPlanSharesRequest
-	(*ListPlanSharesResponse)(nil), // 7: svc.billing.v1.ListPlanSharesResponse
-	(*ShareReleasedRequest)(nil),   // 8: svc.billing.v1.ShareReleasedRequest
-	(*ShareReleasedResponse)(nil),  // 9: svc.billing.v1.ShareReleasedResponse
-	(*PostRequest)(nil),            // 10: svc.billing.v1.PostRequest
-	(*PostResponse)(nil),           // 11: svc.billing.v1.PostResponse
-	(*TokenQuote)(nil),             // 12: svc.billing.v1.TokenQuote
-	(*TokenSum)(nil),               // 13: svc.billing.v1.TokenSum
-	(*EarningsBatch)(nil),          // 14: svc.billing.v1.EarningsBatch
-	(*Payout)(nil),                 // 15: svc.billing.v1.Payout
-	(*PayoutConfirmed)(nil),        // 16: svc.billing.v1.PayoutConfirmed
-	(*GasSpent)(nil),               // 17: svc.billing.v1.GasSpent
-	(*EarningsConverted)(nil),      // 18: svc.billing.v1.EarningsConverted
-	(*CollateralPart)(nil),         // 19: svc.billing.v1.CollateralPart
-	(*Compensation)(nil),           // 20: svc.billing.v1.Compensation
-	(*SlashForfeited)(nil),         // 21: svc.billing.v1.SlashForfeited
-	(*ChainSlashed)(nil),           // 22: svc.billing.v1.ChainSlashed
-	(*CollateralRefunded)(nil),     // 23: svc.billing.v1.CollateralRefunded
-	(*TransferPlace)(nil),          // 24: svc.billing.v1.TransferPlace
-	(*CustodyMoved)(nil),           // 25: svc.billing.v1.CustodyMoved
-	(*TokenTransfer)(nil),          // 26: svc.billing.v1.TokenTransfer
-	(*DepositMatched)(nil),         // 27: svc.billing.v1.DepositMatched
-	(*TreasuryMoved)(nil),          // 28: svc.billing.v1.TreasuryMoved
-	(*Revalued)(nil),               // 29: svc.billing.v1.Revalued
-	(*PlanSold)(nil),               // 30: svc.billing.v1.PlanSold
-	(*PlanEarnedLate)(nil),         // 31: svc.billing.v1.PlanEarnedLate
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(*GetPlanPoolRequest)(nil),     // 4: svc.billing.v1.GetPlanPoolRequest
+	(*GetPlanPoolResponse)(nil),    // 5: svc.billing.v1.GetPlanPoolResponse
+	(*GetPlanMonthRequest)(nil),    // 6: svc.billing.v1.GetPlanMonthRequest
+	(*GetPlanMonthResponse)(nil),   // 7: svc.billing.v1.GetPlanMonthResponse
+	(*ListPlanSharesRequest)(nil),  // 8: svc.billing.v1.ListPlanSharesRequest
+	(*ListPlanSharesResponse)(nil), // 9: svc.billing.v1.ListPlanSharesResponse
+	(*ShareReleasedRequest)(nil),   // 10: svc.billing.v1.ShareReleasedRequest
+	(*ShareReleasedResponse)(nil),  // 11: svc.billing.v1.ShareReleasedResponse
+	(*PostRequest)(nil),            // 12: svc.billing.v1.PostRequest
+	(*PostResponse)(nil),           // 13: svc.billing.v1.PostResponse
+	(*TokenQuote)(nil),             // 14: svc.billing.v1.TokenQuote
+	(*TokenSum)(nil),               // 15: svc.billing.v1.TokenSum
+	(*EarningsBatch)(nil),          // 16: svc.billing.v1.EarningsBatch
+	(*Payout)(nil),                 // 17: svc.billing.v1.Payout
+	(*PayoutConfirmed)(nil),        // 18: svc.billing.v1.PayoutConfirmed
+	(*GasSpent)(nil),               // 19: svc.billing.v1.GasSpent
+	(*EarningsConverted)(nil),      // 20: svc.billing.v1.EarningsConverted
+	(*CollateralPart)(nil),         // 21: svc.billing.v1.CollateralPart
+	(*Compensation)(nil),           // 22: svc.billing.v1.Compensation
+	(*SlashForfeited)(nil),         // 23: svc.billing.v1.SlashForfeited
+	(*ChainSlashed)(nil),           // 24: svc.billing.v1.ChainSlashed
+	(*CollateralRefunded)(nil),     // 25: svc.billing.v1.CollateralRefunded
+	(*TransferPlace)(nil),          // 26: svc.billing.v1.TransferPlace
+	(*CustodyMoved)(nil),           // 27: svc.billing.v1.CustodyMoved
+	(*TokenTransfer)(nil),          // 28: svc.billing.v1.TokenTransfer
+	(*DepositMatched)(nil),         // 29: svc.billing.v1.DepositMatched
+	(*TreasuryMoved)(nil),          // 30: svc.billing.v1.TreasuryMoved
+	(*Revalued)(nil),               // 31: svc.billing.v1.Revalued
+	(*PlanSold)(nil),               // 32: svc.billing.v1.PlanSold
+	(*PlanEarnedLate)(nil),         // 33: svc.billing.v1.PlanEarnedLate
+	(*timestamppb.Timestamp)(nil),  // 34: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_posting_proto_depIdxs = []int32{
-	32, // 0: svc.billing.v1.PlanMonth.closed_at:type_name -> google.protobuf.Timestamp
+	34, // 0: svc.billing.v1.PlanMonth.closed_at:type_name -> google.protobuf.Timestamp
 	2,  // 1: svc.billing.v1.ClosePlanMonthResponse.plan_month:type_name -> svc.billing.v1.PlanMonth
 	2,  // 2: svc.billing.v1.GetPlanMonthResponse.plan_month:type_name -> svc.billing.v1.PlanMonth
 	1,  // 3: svc.billing.v1.ListPlanSharesResponse.shares:type_name -> svc.billing.v1.PlanShare
-	14, // 4: svc.billing.v1.PostRequest.earnings_batch:type_name -> svc.billing.v1.EarningsBatch
-	15, // 5: svc.billing.v1.PostRequest.payout_requested:type_name -> svc.billing.v1.Payout
-	16, // 6: svc.billing.v1.PostRequest.payout_confirmed:type_name -> svc.billing.v1.PayoutConfirmed
-	15, // 7: svc.billing.v1.PostRequest.payout_failed:type_name -> svc.billing.v1.Payout
-	17, // 8: svc.billing.v1.PostRequest.gas_spent:type_name -> svc.billing.v1.GasSpent
-	18, // 9: svc.billing.v1.PostRequest.earnings_converted:type_name -> svc.billing.v1.EarningsConverted
-	19, // 10: svc.billing.v1.PostRequest.card_collateral_paid:type_name -> svc.billing.v1.CollateralPart
-	19, // 11: svc.billing.v1.PostRequest.card_collateral_reversed:type_name -> svc.billing.v1.CollateralPart
-	19, // 12: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
-	21, // 13: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
-	19, // 14: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
-	22, // 15: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
-	19, // 16: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
-	23, // 17: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
-	25, // 18: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
-	26, // 19: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
-	26, // 20: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
-	27, // 21: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
-	26, // 22: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
-	26, // 23: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
-	28, // 24: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
-	29, // 25: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
-	30, // 26: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
-	31, // 27: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
-	32, // 28: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
-	12, // 29: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
-	15, // 30: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
-	13, // 31: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
-	13, // 32: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
-	19, // 33: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
-	20, // 34: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
-	13, // 35: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
-	20, // 36: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
-	19, // 37: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
-	24, // 38: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
-	24, // 39: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
-	13, // 40: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
-	24, // 41: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
-	13, // 42: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
-	13, // 43: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
-	10, // 44: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
+	16, // 4: svc.billing.v1.PostRequest.earnings_batch:type_name -> svc.billing.v1.EarningsBatch
+	17, // 5: svc.billing.v1.PostRequest.payout_requested:type_name -> svc.billing.v1.Payout
+	18, // 6: svc.billing.v1.PostRequest.payout_confirmed:type_name -> svc.billing.v1.PayoutConfirmed
+	17, // 7: svc.billing.v1.PostRequest.payout_failed:type_name -> svc.billing.v1.Payout
+	19, // 8: svc.billing.v1.PostRequest.gas_spent:type_name -> svc.billing.v1.GasSpent
+	20, // 9: svc.billing.v1.PostRequest.earnings_converted:type_name -> svc.billing.v1.EarningsConverted
+	21, // 10: svc.billing.v1.PostRequest.card_collateral_paid:type_name -> svc.billing.v1.CollateralPart
+	21, // 11: svc.billing.v1.PostRequest.card_collateral_reversed:type_name -> svc.billing.v1.CollateralPart
+	21, // 12: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
+	23, // 13: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
+	21, // 14: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
+	24, // 15: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
+	21, // 16: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
+	25, // 17: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
+	27, // 18: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
+	28, // 19: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
+	28, // 20: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
+	29, // 21: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
+	28, // 22: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
+	28, // 23: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
+	30, // 24: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
+	31, // 25: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
+	32, // 26: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
+	33, // 27: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
+	34, // 28: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
+	14, // 29: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
+	17, // 30: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
+	15, // 31: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 32: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
+	21, // 33: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
+	22, // 34: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
+	15, // 35: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
+	22, // 36: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
+	21, // 37: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
+	26, // 38: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
+	26, // 39: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 40: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
+	26, // 41: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 42: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 43: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
+	12, // 44: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
 	0,  // 45: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
-	4,  // 46: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
-	6,  // 47: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
-	8,  // 48: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
-	11, // 49: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
-	3,  // 50: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
-	5,  // 51: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
-	7,  // 52: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
-	9,  // 53: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
-	49, // [49:54] is the sub-list for method output_type
-	44, // [44:49] is the sub-list for method input_type
+	4,  // 46: svc.billing.v1.PostingService.GetPlanPool:input_type -> svc.billing.v1.GetPlanPoolRequest
+	6,  // 47: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
+	8,  // 48: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
+	10, // 49: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
+	13, // 50: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
+	3,  // 51: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
+	5,  // 52: svc.billing.v1.PostingService.GetPlanPool:output_type -> svc.billing.v1.GetPlanPoolResponse
+	7,  // 53: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
+	9,  // 54: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
+	11, // 55: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
+	50, // [50:56] is the sub-list for method output_type
+	44, // [44:50] is the sub-list for method input_type
 	44, // [44:44] is the sub-list for extension type_name
 	44, // [44:44] is the sub-list for extension extendee
 	0,  // [0:44] is the sub-list for field type_name
@@ -2656,7 +2754,7 @@ func file_svc_billing_v1_posting_proto_init() {
 	if File_svc_billing_v1_posting_proto != nil {
 		return
 	}
-	file_svc_billing_v1_posting_proto_msgTypes[10].OneofWrappers = []any{
+	file_svc_billing_v1_posting_proto_msgTypes[12].OneofWrappers = []any{
 		(*PostRequest_EarningsBatch)(nil),
 		(*PostRequest_PayoutRequested)(nil),
 		(*PostRequest_PayoutConfirmed)(nil),
@@ -2688,7 +2786,7 @@ func file_svc_billing_v1_posting_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_posting_proto_rawDesc), len(file_svc_billing_v1_posting_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	PostingService_Post_FullMethodName           = "/svc.billing.v1.PostingService/Post"
 	PostingService_ClosePlanMonth_FullMethodName = "/svc.billing.v1.PostingService/ClosePlanMonth"
+	PostingService_GetPlanPool_FullMethodName    = "/svc.billing.v1.PostingService/GetPlanPool"
 	PostingService_GetPlanMonth_FullMethodName   = "/svc.billing.v1.PostingService/GetPlanMonth"
 	PostingService_ListPlanShares_FullMethodName = "/svc.billing.v1.PostingService/ListPlanShares"
 	PostingService_ShareReleased_FullMethodName  = "/svc.billing.v1.PostingService/ShareReleased"
@@ -45,6 +46,9 @@ type PostingServiceClient interface {
 	// FAILED_PRECONDITION (counts_differ) where settlement counts otherwise, or (day_open)
 	// where the day is not sealed. A month is closed once: a repeat returns the closed month.
 	ClosePlanMonth(ctx context.Context, in *ClosePlanMonthRequest, opts ...grpc.CallOption) (*ClosePlanMonthResponse, error)
+	// GetPlanPool returns what is in the pool of a month of plans now. Read only. Fails with
+	// INVALID_ARGUMENT (invalid_value).
+	GetPlanPool(ctx context.Context, in *GetPlanPoolRequest, opts ...grpc.CallOption) (*GetPlanPoolResponse, error)
 	// GetPlanMonth returns a closed month; another one fails with FAILED_PRECONDITION
 	// (transition_not_allowed).
 	GetPlanMonth(ctx context.Context, in *GetPlanMonthRequest, opts ...grpc.CallOption) (*GetPlanMonthResponse, error)
@@ -79,6 +83,16 @@ func (c *postingServiceClient) ClosePlanMonth(ctx context.Context, in *ClosePlan
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ClosePlanMonthResponse)
 	err := c.cc.Invoke(ctx, PostingService_ClosePlanMonth_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *postingServiceClient) GetPlanPool(ctx context.Context, in *GetPlanPoolRequest, opts ...grpc.CallOption) (*GetPlanPoolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPlanPoolResponse)
+	err := c.cc.Invoke(ctx, PostingService_GetPlanPool_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +148,9 @@ type PostingServiceServer interface {
 	// FAILED_PRECONDITION (counts_differ) where settlement counts otherwise, or (day_open)
 	// where the day is not sealed. A month is closed once: a repeat returns the closed month.
 	ClosePlanMonth(context.Context, *ClosePlanMonthRequest) (*ClosePlanMonthResponse, error)
+	// GetPlanPool returns what is in the pool of a month of plans now. Read only. Fails with
+	// INVALID_ARGUMENT (invalid_value).
+	GetPlanPool(context.Context, *GetPlanPoolRequest) (*GetPlanPoolResponse, error)
 	// GetPlanMonth returns a closed month; another one fails with FAILED_PRECONDITION
 	// (transition_not_allowed).
 	GetPlanMonth(context.Context, *GetPlanMonthRequest) (*GetPlanMonthResponse, error)
@@ -159,6 +176,9 @@ func (UnimplementedPostingServiceServer) Post(context.Context, *PostRequest) (*P
 }
 func (UnimplementedPostingServiceServer) ClosePlanMonth(context.Context, *ClosePlanMonthRequest) (*ClosePlanMonthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClosePlanMonth not implemented")
+}
+func (UnimplementedPostingServiceServer) GetPlanPool(context.Context, *GetPlanPoolRequest) (*GetPlanPoolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPlanPool not implemented")
 }
 func (UnimplementedPostingServiceServer) GetPlanMonth(context.Context, *GetPlanMonthRequest) (*GetPlanMonthResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPlanMonth not implemented")
@@ -222,6 +242,24 @@ func _PostingService_ClosePlanMonth_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PostingServiceServer).ClosePlanMonth(ctx, req.(*ClosePlanMonthRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PostingService_GetPlanPool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPlanPoolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PostingServiceServer).GetPlanPool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PostingService_GetPlanPool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PostingServiceServer).GetPlanPool(ctx, req.(*GetPlanPoolRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -294,6 +332,10 @@ var PostingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ClosePlanMonth",
 			Handler:    _PostingService_ClosePlanMonth_Handler,
+		},
+		{
+			MethodName: "GetPlanPool",
+			Handler:    _PostingService_GetPlanPool_Handler,
 		},
 		{
 			MethodName: "GetPlanMonth",

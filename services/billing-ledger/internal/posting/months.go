@@ -97,6 +97,8 @@ type MonthStore interface {
 	// CloseMonth closes a month, once: a repeat returns the closed month. Its errors are
 	// ErrDiffers, earning.ErrDayOpen and those of Store.
 	CloseMonth(ctx context.Context, m Month, newID func() (ids.EntryID, error)) (Closed, error)
+	// MonthPool returns what is in the pool of a month.
+	MonthPool(ctx context.Context, month ledger.Month) (money.NanoUSD, error)
 	// ClosedMonth returns a closed month, or ErrMonthOpen.
 	ClosedMonth(ctx context.Context, month ledger.Month) (Closed, error)
 	// MonthShares returns at most limit shares of a closed month behind a provider, by
@@ -127,6 +129,14 @@ func (m *Months) Close(ctx context.Context, said Month) (Closed, error) {
 		return ids.NewEntry(m.Clock.Now(), m.Random)
 	})
 	return closed, explainMonth(err)
+}
+
+// Pool returns what is in the pool of a month.
+func (m *Months) Pool(ctx context.Context, month ledger.Month) (money.NanoUSD, error) {
+	if first, err := time.Parse("2006-01", string(month)); err != nil || first.Year() < 2000 {
+		return 0, invalid("month", "must be a month since 2000, YYYY-MM")
+	}
+	return m.Store.MonthPool(ctx, month)
 }
 
 // Get returns a closed month.

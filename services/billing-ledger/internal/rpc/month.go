@@ -31,6 +31,17 @@ func (s *Posting) ClosePlanMonth(
 	return &billingv1.ClosePlanMonthResponse{PlanMonth: monthToProto(closed)}, nil
 }
 
+// GetPlanPool returns what is in the pool of a month.
+func (s *Posting) GetPlanPool(
+	ctx context.Context, req *billingv1.GetPlanPoolRequest,
+) (*billingv1.GetPlanPoolResponse, error) {
+	pool, err := s.Months.Pool(ctx, ledger.Month(req.GetMonth()))
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GetPlanPoolResponse{PoolNanoUsd: int64(pool)}, nil
+}
+
 // GetPlanMonth returns a closed month.
 func (s *Posting) GetPlanMonth(
 	ctx context.Context, req *billingv1.GetPlanMonthRequest,

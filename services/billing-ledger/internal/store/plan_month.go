@@ -55,6 +55,17 @@ func (s *Store) ClosedMonth(ctx context.Context, month ledger.Month) (posting.Cl
 	return readClosed(ctx, s.pool, month)
 }
 
+const selectPool = `SELECT coalesce(sum(amount), 0)::bigint FROM posting
+	WHERE account_kind = 'l:plan_pool' AND book = $1`
+
+// MonthPool reads the pool of a month; see posting.MonthStore.
+func (s *Store) MonthPool(ctx context.Context, month ledger.Month) (pool money.NanoUSD, err error) {
+	if err := s.pool.QueryRow(ctx, selectPool, string(month)).Scan(&pool); err != nil {
+		return 0, fmt.Errorf("read the pool: %w", err)
+	}
+	return pool, nil
+}
+
 // rower is the part of a pool or a transaction that reads one row.
 type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -112,8 +123,7 @@ func readMonth(ctx context.Context, tx pgx.Tx, m posting.Month) (money.NanoUSD, 
 		WHERE account_kind = 'l:provider:plan_held' AND book = $1`, string(m.Month)); err != nil {
 		return 0, nil, fmt.Errorf("lock earnings: %w", err)
 	}
-	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(amount), 0)::bigint FROM posting
-		WHERE account_kind = 'l:plan_pool' AND book = $1`, string(m.Month)).Scan(&pool); err != nil {
+	if err := tx.QueryRow(ctx, selectPool, string(m.Month)).Scan(&pool); err != nil {
 		return 0, nil, fmt.Errorf("read the pool: %w", err)
 	}
 	rows, err := tx.Query(ctx, monthShares, string(m.Month), m.Through)
