@@ -118,5 +118,12 @@ func (c *change) reinstate(v *Verdict) error {
 		c.note(VerdictReversed)
 		return nil
 	}
-	return c.fire(Reinstate) // and follow suspends it again while a cause holds
+	if err := c.fire(Reinstate); err != nil {
+		return err
+	}
+	if from != Suspended {
+		return nil
+	}
+	c.reason, c.verdict = "it was suspended before it was removed", VerdictID{}
+	return c.fire(Suspend)
 }

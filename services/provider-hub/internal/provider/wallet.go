@@ -20,6 +20,7 @@ const (
 	// nonceKept is how long a spent nonce is kept beyond its challenge, because hubs'
 	// clocks may differ.
 	nonceKept = 5 * time.Minute
+	purpose   = "Connect a provider agent to this service. It costs nothing and moves nothing."
 
 	// A nonce has 32 bytes: random bytes, the time of issue in milliseconds, and an HMAC
 	// by which the fleet recognizes its own nonces.
@@ -45,7 +46,7 @@ func (s Site) Validate() error {
 	now := time.Unix(0, 0)
 	return wallet.Challenge{
 		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(challengeTime),
-		Purpose: connectText,
+		Purpose: purpose,
 	}.Validate()
 }
 
@@ -82,11 +83,11 @@ type Challenge struct {
 
 // Ask makes the challenge that a wallet signs to connect. It keeps nothing, so asking in
 // another's name costs that owner nothing. It fails with invalid_value.
-func (d *Directory) Ask(ctx context.Context, addressText string) (Challenge, error) {
-	return d.AskAct(ctx, addressText, Act{})
-}
-
-func (d *Directory) ask(address wallet.Address, act Act) (Challenge, error) {
+func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error) {
+	address, err := parseAddress("address", addressText)
+	if err != nil {
+		return Challenge{}, err
+	}
 	var n Nonce
 	if _, err := io.ReadFull(d.random, n[:nonceRandom]); err != nil {
 		return Challenge{}, fmt.Errorf("read randomness for a nonce: %w", err)
@@ -94,9 +95,9 @@ func (d *Directory) ask(address wallet.Address, act Act) (Challenge, error) {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(d.clock.Now().UnixMilli()))
 	copy(n[nonceRandom:nonceSeed], at[len(at)-nonceTime:])
-	copy(n[nonceSeed:], d.seal(address, n, act))
+	copy(n[nonceSeed:], d.seal(address, n))
 	text := hex.EncodeToString(n[:])
-	return Challenge{Nonce: text, Message: d.message(address, n, text, act), ExpiresAt: n.expires()}, nil
+	return Challenge{Nonce: text, Message: d.message(address, n, text), ExpiresAt: n.expires()}, nil
 }
 
 // issued is when the challenge was made, to the millisecond, as in its text.
@@ -111,9 +112,9 @@ func (n Nonce) expires() time.Time { return n.issued().Add(challengeTime) }
 // seal is the HMAC of a nonce. It covers the whole text of the challenge, with the
 // nonce's bytes before the HMAC in the nonce's place. So it holds for this wallet,
 // domain, chain, purpose and time alone, and any hub recognizes it.
-func (d *Directory) seal(address wallet.Address, n Nonce, act Act) []byte {
+func (d *Directory) seal(address wallet.Address, n Nonce) []byte {
 	mac := hmac.New(sha256.New, d.challenges)
-	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]), act)))
+	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]))))
 	return mac.Sum(nil)[:nonceBytes-nonceSeed]
 }
 
@@ -124,10 +125,10 @@ func challengeSecret(pepper apikey.Pepper) []byte {
 	return mac.Sum(nil)
 }
 
-func (d *Directory) message(address wallet.Address, n Nonce, nonceText string, act Act) string {
+func (d *Directory) message(address wallet.Address, n Nonce, nonceText string) string {
 	return wallet.Message(wallet.Challenge{
 		Domain: d.site.Domain, Address: address, URI: d.site.URI, ChainID: d.site.ChainID, Nonce: nonceText,
-		IssuedAt: n.issued(), ExpiresAt: n.expires(), Purpose: act.text(),
+		IssuedAt: n.issued(), ExpiresAt: n.expires(), Purpose: purpose,
 	})
 }
 
@@ -151,15 +152,9 @@ func (d *Directory) AuthenticateWallet(ctx context.Context, owner, nonce string,
 	return c, c.admissible()
 }
 
-// prove verifies that a wallet has signed a challenge of ours to connect that has not
-// expired.
+// prove verifies that a wallet has signed a challenge of ours that has not expired.
 // Whether the challenge was spent is checked in the store. It fails with invalid_api_key.
 func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, error) {
-	return d.proveAct(owner, nonceText, signature, Act{})
-}
-
-// proveAct is prove for the challenge of an act.
-func (d *Directory) proveAct(owner, nonceText string, signature []byte, act Act) (Proof, error) {
 	address, err := wallet.ParseAddress(owner)
 	if err != nil {
 		return Proof{}, unsigned("owner_address is no wallet address")
@@ -168,13 +163,13 @@ func (d *Directory) proveAct(owner, nonceText string, signature []byte, act Act)
 	if len(nonceText) != hex.EncodedLen(nonceBytes) {
 		return Proof{}, Spent()
 	}
-	if _, err := hex.Decode(n[:], []byte(nonceText)); err != nil || !hmac.Equal(d.seal(address, n, act), n[nonceSeed:]) {
-		return Proof{}, unsigned("the challenge is not known, or was made for another wallet or purpose")
+	if _, err := hex.Decode(n[:], []byte(nonceText)); err != nil || !hmac.Equal(d.seal(address, n), n[nonceSeed:]) {
+		return Proof{}, unsigned("the challenge is not known, or was made for another wallet")
 	}
 	if !d.clock.Now().Before(n.expires()) {
 		return Proof{}, Spent()
 	}
-	signer, err := wallet.Recover(d.message(address, n, nonceText, act), signature)
+	signer, err := wallet.Recover(d.message(address, n, nonceText), signature)
 	if err != nil || signer != address {
 		return Proof{}, unsigned("the signature is not the wallet's, or not of this challenge")
 	}
