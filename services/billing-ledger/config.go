@@ -81,6 +81,9 @@ type Config struct {
 	// for hidden probes are given together within any 24 hours; 0 gives them nothing.
 	VerificationDailyUSD int64 `yaml:"verification_daily_usd" env:"SVC_BILLING_VERIFICATION_DAILY_USD"`
 
+	// Card says how cards are charged.
+	Card CardConfig `yaml:"card"`
+
 	// RetentionDays is for how many whole days after its own a closed request is kept
 	// with its hold and everything that gateways and providers said of it, at least 8.
 	// Settled lines are kept for ever. Plans are verified for windows that began within
@@ -107,7 +110,7 @@ func DefaultConfig() Config {
 		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
-		KeptBytes: 16 << 30, VerificationDailyUSD: 100, RetentionDays: 35,
+		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(), RetentionDays: 35,
 		SealInterval: 10 * time.Minute, SealAfter: time.Hour, ReconcileInterval: time.Minute,
 	}
 }
@@ -152,5 +155,5 @@ func (c Config) Validate() error {
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.Card.Validate())...)
 }

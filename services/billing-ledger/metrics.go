@@ -9,8 +9,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/idempotency"
+	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -22,6 +24,7 @@ type metrics struct {
 	usage      metric.Int64Counter
 	earnings   metric.Int64Counter
 	answers    metric.Int64Counter
+	alarms     metric.Int64Counter
 
 	// Gauges, which are read when metrics are collected.
 	waiting      metric.Int64ObservableGauge
@@ -34,6 +37,8 @@ type metrics struct {
 	keptBytes    metric.Int64ObservableGauge
 	standby      metric.Int64ObservableGauge
 	overdue      metric.Int64ObservableGauge
+	openAlarms   metric.Int64ObservableGauge
+	cardLag      metric.Float64ObservableGauge
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
@@ -56,7 +61,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, o := range idempotency.Outcomes() {
 		m.byAnswer[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
-	var errs [16]error
+	var errs [19]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -89,7 +94,19 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("1 when PostgreSQL waits for a standby before it answers a commit, else 0."))
 	m.overdue, errs[15] = meter.Int64ObservableGauge("svc.billing.days_overdue",
 		metric.WithDescription("Days that are not cleared although their retention is over."))
+	m.alarms, errs[16] = meter.Int64Counter("svc.billing.card_alarms",
+		metric.WithDescription("Card payments that need a person, by reason."))
+	m.openAlarms, errs[17] = meter.Int64ObservableGauge("svc.billing.card_alarms_open",
+		metric.WithDescription("Card payments that need a person, in the database that all replicas share."))
+	m.cardLag, errs[18] = meter.Float64ObservableGauge("svc.billing.card_lag", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest event of the card processor that is not handled, or refund that has not "+
+			"ended; 0 without one."))
 	return m, errors.Join(errs[:]...)
+}
+
+func (m *metrics) cardAlarm(r card.AlarmReason) {
+	m.alarms.Add(context.Background(), 1,
+		metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", string(r)))))
 }
 
 func (m *metrics) admitted(o hold.Outcome, n int) {
@@ -115,7 +132,7 @@ func (s *Service) watchFigures() (metric.Registration, error) {
 			s.observe(ctx, o)
 			return nil
 		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby,
-		m.overdue)
+		m.overdue, m.openAlarms, m.cardLag)
 	if err != nil {
 		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
 	}
@@ -144,6 +161,7 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 	o.ObserveInt64(s.metrics.reviews, figures.Reviews)
 	o.ObserveInt64(s.metrics.keptBytes, figures.KeptBytes)
 	o.ObserveInt64(s.metrics.overdue, figures.Overdue)
+	s.observeCards(ctx, o)
 	standby, err := s.store.SynchronousStandby(ctx)
 	if err != nil {
 		s.deps.Log.DebugContext(ctx, "the ledger's figures cannot be read", "error", err)
@@ -154,4 +172,15 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 		value = 1
 	}
 	o.ObserveInt64(s.metrics.standby, value)
+}
+
+// observeCards observes what waits of card payments.
+func (s *Service) observeCards(ctx context.Context, o metric.Observer) {
+	alarms, lag, err := store.Cards{Store: s.store}.Figures(ctx)
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "the figures of card payments cannot be read", "error", err)
+		return
+	}
+	o.ObserveInt64(s.metrics.openAlarms, alarms)
+	o.ObserveFloat64(s.metrics.cardLag, lag.Seconds())
 }

@@ -13,14 +13,18 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/store"
 )
 
 // books are what facts are posted about: a consumer with $100 of credit, and a provider that
-// has accrued $100 by orphan work.
+// has accrued $100 by orphan work and paid $20 of collateral by card.
 type books struct {
 	*fleet
 	account, provider string
+	charge            card.Charge
 }
 
 func newBooks(t *testing.T) *books {
@@ -37,7 +41,52 @@ func newBooks(t *testing.T) *books {
 	if err := f.post(t, ledger.Orphan(entryID(t), request, provider, 100*money.USD), nil); err != nil {
 		t.Fatal(err)
 	}
-	return &books{f, f.consumer(t, "100").account, provider.String()}
+	b := &books{f, f.consumer(t, "100").account, provider.String(),
+		card.Charge{PaymentID: "pi_1", CostID: "bt_1", Total: 2000}}
+	b.payByCard(t, provider)
+	return b
+}
+
+func (b *books) cards() store.Cards {
+	return store.Cards{Store: store.New(b.db, limit.Defaults{}, store.Terms{})}
+}
+
+func newEntry() (ids.EntryID, error) { return ids.NewEntry(time.Now(), rand.Reader) }
+
+// payByCard is what follows from a paid session.
+func (b *books) payByCard(t *testing.T, provider ids.ProviderID) {
+	t.Helper()
+	id, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := card.Checkout{ID: card.CheckoutID(id), Purpose: card.Collateral, Provider: provider, Amount: b.charge.Total,
+		Processor: "sandbox", ReturnURL: "https://example.com/"}
+	if _, err := b.cards().Open(t.Context(), c, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	session := card.Session{ID: "cs_1", URL: "https://example.com/", Expires: time.Now()}
+	if _, err := b.cards().SetSession(t.Context(), c.ID, session); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.cards().Pay(t.Context(), c.ID, b.charge, newEntry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell posts the whole story, and then the card's owner gets its $20 back.
+func (b *books) tell(t *testing.T) {
+	t.Helper()
+	for _, req := range b.story() {
+		if _, err := b.facts.Post(t.Context(), req); err != nil {
+			t.Fatalf("%s: %v", kindOf(req), err)
+		}
+	}
+	back := card.Return{Object: card.Object{Kind: card.DisputeObject, ID: "dp_1"}, PaymentID: b.charge.PaymentID,
+		Amount: b.charge.Total}
+	if err := b.cards().Reverse(t.Context(), back, newEntry); err != nil {
+		t.Fatal(err)
+	}
 }
 
 const day = "2026-03-04"
@@ -83,7 +132,6 @@ func (b *books) story() []*billingv1.PostRequest {
 		{Fact: &billingv1.PostRequest_PayoutFailed{PayoutFailed: b.payout("two")}},
 		{Fact: &billingv1.PostRequest_EarningsConverted{EarningsConverted: &billingv1.EarningsConverted{
 			ConversionId: "c", ProviderId: b.provider, AccountId: b.account, AmountNanoUsd: 5}}},
-		{Fact: &billingv1.PostRequest_CardCollateralPaid{CardCollateralPaid: b.part("paid", 20)}},
 		{Fact: &billingv1.PostRequest_CollateralSlashed{CollateralSlashed: b.part("p1", 2)}},
 		{Fact: &billingv1.PostRequest_SlashWon{SlashWon: b.part("p1", 2)}},
 		{Fact: &billingv1.PostRequest_CollateralSlashed{CollateralSlashed: b.part("p2", 2)}},
@@ -94,7 +142,6 @@ func (b *books) story() []*billingv1.PostRequest {
 		{Fact: &billingv1.PostRequest_CollateralRefundAsked{CollateralRefundAsked: b.part("r1", 4)}},
 		{Fact: &billingv1.PostRequest_CollateralRefunded{CollateralRefunded: &billingv1.CollateralRefunded{
 			Part: b.part("r1", 4), FromBank: true}}},
-		{Fact: &billingv1.PostRequest_CardCollateralReversed{CardCollateralReversed: b.part("back", 20)}},
 		{Fact: &billingv1.PostRequest_CustodyMoved{CustodyMoved: &billingv1.CustodyMoved{
 			Transfer: place("254", "c", 1), ProviderId: b.provider, Token: "254:native", Units: 9}}},
 		{Fact: &billingv1.PostRequest_CustodyMoved{CustodyMoved: &billingv1.CustodyMoved{
@@ -155,11 +202,7 @@ func TestEveryFactIsPostedOnce(t *testing.T) {
 func TestABatchPaysWhatTheProviderOwesFirst(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	for _, req := range b.story() {
-		if _, err := b.facts.Post(t.Context(), req); err != nil {
-			t.Fatalf("%s: %v", kindOf(req), err)
-		}
-	}
+	b.tell(t)
 	balance := func(kind string) int64 {
 		t.Helper()
 		var n int64
@@ -197,11 +240,7 @@ func TestABatchPaysWhatTheProviderOwesFirst(t *testing.T) {
 func TestFactsThatTheBooksDoNotAllowAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	for _, req := range b.story() {
-		if _, err := b.facts.Post(t.Context(), req); err != nil {
-			t.Fatalf("%s: %v", kindOf(req), err)
-		}
-	}
+	b.tell(t)
 	account, err := ids.NewAccount(time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -326,11 +365,7 @@ func TestAnOpenMonthHasNoShares(t *testing.T) {
 func TestBalancesAreThoseOfTheBooks(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	for _, req := range b.story() {
-		if _, err := b.facts.Post(t.Context(), req); err != nil {
-			t.Fatalf("%s: %v", kindOf(req), err)
-		}
-	}
+	b.tell(t)
 	got, err := b.accruals.GetProviderBalances(t.Context(), &billingv1.GetProviderBalancesRequest{ProviderId: b.provider})
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,9 @@ func Spec() node.Spec {
 			billingv1.DemandService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 			billingv1.UsageKeyService_ServiceDesc.ServiceName:     {node.ProviderHub},
 			billingv1.HouseAccountService_ServiceDesc.ServiceName: {node.Verifier},
+			billingv1.CardService_ServiceDesc.ServiceName:         {node.Settlement},
+			billingv1.CardWebhookService_ServiceDesc.ServiceName:  {node.EdgeGateway},
+			billingv1.CardSandboxService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 		},
 	}
 }

@@ -12,19 +12,29 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// proofs returns what usage is verified with: the ledger's tickets, its own seal, and the
-// seals of the hubs. All replicas have the same.
-func proofs(
-	ctx context.Context, st *store.Store, random io.Reader, c clock.Clock,
-) (*usage.Tickets, *events.Seals, error) {
+// proven are what others' words are verified with. All replicas have the same.
+type proven struct {
+	// tickets and seals prove usage: the ledger's own seal and those of the hubs.
+	tickets *usage.Tickets
+	seals   *events.Seals
+	// webhooks is the secret with which the sandbox signs, if no other is set.
+	webhooks []byte
+}
+
+// proofs derives everything from the ledger's secret.
+func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Clock) (proven, error) {
 	var fresh [32]byte
 	if _, err := io.ReadFull(random, fresh[:]); err != nil {
-		return nil, nil, fmt.Errorf("make the ledger's secret: %w", err)
+		return proven{}, fmt.Errorf("make the ledger's secret: %w", err)
 	}
 	secret, err := st.LedgerSecret(ctx, fresh)
 	if err != nil {
-		return nil, nil, err
+		return proven{}, err
 	}
-	tickets := usage.NewTickets(usageseal.Derive(secret, "tickets").Secret)
-	return tickets, &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")}, nil
+	webhooks := usageseal.Derive(secret, "card webhooks").Secret
+	return proven{
+		tickets:  usage.NewTickets(usageseal.Derive(secret, "tickets").Secret),
+		seals:    &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")},
+		webhooks: webhooks[:],
+	}, nil
 }

@@ -119,6 +119,7 @@ type Service struct {
 	demand    *demand.Cache
 	rates     *limit.Rates
 	pruner    *pruner
+	cards     *cardWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -152,10 +153,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
-	tickets, seals, err := proofs(ctx, st, deps.Random, deps.Clock)
+	proven, err := proofs(ctx, st, deps.Random, deps.Clock)
 	if err != nil {
 		return nil, err
 	}
+	tickets, seals := proven.tickets, proven.seals
 	consumer := &events.Consumer{
 		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: tickets}, Seals: seals, Log: deps.Log,
 		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
@@ -220,6 +222,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 	}
+	if s.cards, err = newCardWork(cfg.Card, st, proven.webhooks, m, deps); err != nil {
+		return nil, err
+	}
 	return s, s.newDrift()
 }
 
@@ -239,6 +244,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
+	s.cards.register(r)
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until ctx ends.
@@ -253,8 +259,8 @@ func (s *Service) Run(ctx context.Context) error {
 	s.tellStandby(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
-		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run} {
+	for _, loop := range append([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
+		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run}, s.cards.loops()...) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -72,6 +72,7 @@ func DefaultConfig() Config {
 	cfg.Hub.HubID = node.DefaultHub
 	cfg.Gateway.OperatorAddr = ""                      // see process.listenForOperators
 	cfg.Verifier.Sealed, cfg.Verifier.EdgeURL = "", "" // see withVerifier
+	cfg.Billing.Card.SandboxURL = ""                   // see process.prepare
 	return cfg
 }
 
@@ -175,12 +176,16 @@ func (c *Config) checkServices() []error {
 	if checked.EdgeURL == "" {
 		checked.EdgeURL = verifier.DefaultConfig().EdgeURL
 	}
+	billing := c.Billing
+	if billing.Card.SandboxURL == "" {
+		billing.Card.SandboxURL = billingledger.DefaultConfig().Card.SandboxURL
+	}
 	gateway := c.Gateway
 	if gateway.OperatorAddr == "" {
 		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
 	}
 	for name, validate := range map[string]func() error{
-		node.Catalog: c.Catalog.Validate, node.BillingLedger: c.Billing.Validate, node.Settlement: c.Settlement.Validate,
+		node.Catalog: c.Catalog.Validate, node.BillingLedger: billing.Validate, node.Settlement: c.Settlement.Validate,
 		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: gateway.Validate,
 		node.Verifier: checked.Validate,
 	} {

@@ -19,6 +19,7 @@ import (
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
+	billingledger "svc.internal/services/billing-ledger"
 	edgegateway "svc.internal/services/edge-gateway"
 	providerhub "svc.internal/services/provider-hub"
 	"svc.internal/services/standalone/console"
@@ -112,6 +113,12 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 	}
 	if p.cfg.Verifier.EdgeURL == "" && p.httpAddr != "" {
 		p.cfg.Verifier.EdgeURL = "http://" + reachable(p.httpAddr)
+	}
+	if p.cfg.Billing.Card.SandboxURL == "" {
+		p.cfg.Billing.Card.SandboxURL = billingledger.DefaultConfig().Card.SandboxURL
+		if p.httpAddr != "" {
+			p.cfg.Billing.Card.SandboxURL = "http://" + reachable(p.httpAddr)
+		}
 	}
 	if err := p.listenForOperators(); err != nil {
 		return nil, err

@@ -698,8 +698,6 @@ type PostRequest struct {
 	//	*PostRequest_PayoutFailed
 	//	*PostRequest_GasSpent
 	//	*PostRequest_EarningsConverted
-	//	*PostRequest_CardCollateralPaid
-	//	*PostRequest_CardCollateralReversed
 	//	*PostRequest_CollateralSlashed
 	//	*PostRequest_SlashForfeited
 	//	*PostRequest_SlashWon
@@ -807,24 +805,6 @@ func (x *PostRequest) GetEarningsConverted() *EarningsConverted {
 	if x != nil {
 		if x, ok := x.Fact.(*PostRequest_EarningsConverted); ok {
 			return x.EarningsConverted
-		}
-	}
-	return nil
-}
-
-func (x *PostRequest) GetCardCollateralPaid() *CollateralPart {
-	if x != nil {
-		if x, ok := x.Fact.(*PostRequest_CardCollateralPaid); ok {
-			return x.CardCollateralPaid
-		}
-	}
-	return nil
-}
-
-func (x *PostRequest) GetCardCollateralReversed() *CollateralPart {
-	if x != nil {
-		if x, ok := x.Fact.(*PostRequest_CardCollateralReversed); ok {
-			return x.CardCollateralReversed
 		}
 	}
 	return nil
@@ -1002,16 +982,6 @@ type PostRequest_EarningsConverted struct {
 	EarningsConverted *EarningsConverted `protobuf:"bytes,6,opt,name=earnings_converted,json=earningsConverted,proto3,oneof"`
 }
 
-type PostRequest_CardCollateralPaid struct {
-	// Line 23. The id is that of the processor's session, and of a reversal that of the
-	// processor's refund or dispute.
-	CardCollateralPaid *CollateralPart `protobuf:"bytes,7,opt,name=card_collateral_paid,json=cardCollateralPaid,proto3,oneof"`
-}
-
-type PostRequest_CardCollateralReversed struct {
-	CardCollateralReversed *CollateralPart `protobuf:"bytes,8,opt,name=card_collateral_reversed,json=cardCollateralReversed,proto3,oneof"`
-}
-
 type PostRequest_CollateralSlashed struct {
 	// Line 24, by the id of the penalty.
 	CollateralSlashed *CollateralPart `protobuf:"bytes,9,opt,name=collateral_slashed,json=collateralSlashed,proto3,oneof"`
@@ -1089,10 +1059,6 @@ func (*PostRequest_PayoutFailed) isPostRequest_Fact() {}
 func (*PostRequest_GasSpent) isPostRequest_Fact() {}
 
 func (*PostRequest_EarningsConverted) isPostRequest_Fact() {}
-
-func (*PostRequest_CardCollateralPaid) isPostRequest_Fact() {}
-
-func (*PostRequest_CardCollateralReversed) isPostRequest_Fact() {}
 
 func (*PostRequest_CollateralSlashed) isPostRequest_Fact() {}
 
@@ -2499,16 +2465,14 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"2\n" +
 	"\x15ShareReleasedResponse\x12\x19\n" +
-	"\bentry_id\x18\x01 \x01(\tR\aentryId\"\xe7\r\n" +
+	"\bentry_id\x18\x01 \x01(\tR\aentryId\"\xf3\f\n" +
 	"\vPostRequest\x12F\n" +
 	"\x0eearnings_batch\x18\x01 \x01(\v2\x1d.svc.billing.v1.EarningsBatchH\x00R\rearningsBatch\x12C\n" +
 	"\x10payout_requested\x18\x02 \x01(\v2\x16.svc.billing.v1.PayoutH\x00R\x0fpayoutRequested\x12L\n" +
 	"\x10payout_confirmed\x18\x03 \x01(\v2\x1f.svc.billing.v1.PayoutConfirmedH\x00R\x0fpayoutConfirmed\x12=\n" +
 	"\rpayout_failed\x18\x04 \x01(\v2\x16.svc.billing.v1.PayoutH\x00R\fpayoutFailed\x127\n" +
 	"\tgas_spent\x18\x05 \x01(\v2\x18.svc.billing.v1.GasSpentH\x00R\bgasSpent\x12R\n" +
-	"\x12earnings_converted\x18\x06 \x01(\v2!.svc.billing.v1.EarningsConvertedH\x00R\x11earningsConverted\x12R\n" +
-	"\x14card_collateral_paid\x18\a \x01(\v2\x1e.svc.billing.v1.CollateralPartH\x00R\x12cardCollateralPaid\x12Z\n" +
-	"\x18card_collateral_reversed\x18\b \x01(\v2\x1e.svc.billing.v1.CollateralPartH\x00R\x16cardCollateralReversed\x12O\n" +
+	"\x12earnings_converted\x18\x06 \x01(\v2!.svc.billing.v1.EarningsConvertedH\x00R\x11earningsConverted\x12O\n" +
 	"\x12collateral_slashed\x18\t \x01(\v2\x1e.svc.billing.v1.CollateralPartH\x00R\x11collateralSlashed\x12I\n" +
 	"\x0fslash_forfeited\x18\n" +
 	" \x01(\v2\x1e.svc.billing.v1.SlashForfeitedH\x00R\x0eslashForfeited\x12=\n" +
@@ -2526,7 +2490,7 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\brevalued\x18\x16 \x01(\v2\x18.svc.billing.v1.RevaluedH\x00R\brevalued\x127\n" +
 	"\tplan_sold\x18\x17 \x01(\v2\x18.svc.billing.v1.PlanSoldH\x00R\bplanSold\x12J\n" +
 	"\x10plan_earned_late\x18\x18 \x01(\v2\x1e.svc.billing.v1.PlanEarnedLateH\x00R\x0eplanEarnedLateB\x06\n" +
-	"\x04fact\")\n" +
+	"\x04factJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x14card_collateral_paidR\x18card_collateral_reversed\")\n" +
 	"\fPostResponse\x12\x19\n" +
 	"\bentry_id\x18\x01 \x01(\tR\aentryId\"t\n" +
 	"\n" +
@@ -2696,57 +2660,55 @@ var file_svc_billing_v1_posting_proto_depIdxs = []int32{
 	17, // 7: svc.billing.v1.PostRequest.payout_failed:type_name -> svc.billing.v1.Payout
 	19, // 8: svc.billing.v1.PostRequest.gas_spent:type_name -> svc.billing.v1.GasSpent
 	20, // 9: svc.billing.v1.PostRequest.earnings_converted:type_name -> svc.billing.v1.EarningsConverted
-	21, // 10: svc.billing.v1.PostRequest.card_collateral_paid:type_name -> svc.billing.v1.CollateralPart
-	21, // 11: svc.billing.v1.PostRequest.card_collateral_reversed:type_name -> svc.billing.v1.CollateralPart
-	21, // 12: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
-	23, // 13: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
-	21, // 14: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
-	24, // 15: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
-	21, // 16: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
-	25, // 17: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
-	27, // 18: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
-	28, // 19: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
-	28, // 20: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
-	29, // 21: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
-	28, // 22: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
-	28, // 23: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
-	30, // 24: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
-	31, // 25: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
-	32, // 26: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
-	33, // 27: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
-	34, // 28: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
-	14, // 29: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
-	17, // 30: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
-	15, // 31: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
-	15, // 32: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
-	21, // 33: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
-	22, // 34: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
-	15, // 35: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
-	22, // 36: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
-	21, // 37: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
-	26, // 38: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
-	26, // 39: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
-	15, // 40: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
-	26, // 41: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
-	15, // 42: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
-	15, // 43: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
-	12, // 44: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
-	0,  // 45: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
-	4,  // 46: svc.billing.v1.PostingService.GetPlanPool:input_type -> svc.billing.v1.GetPlanPoolRequest
-	6,  // 47: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
-	8,  // 48: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
-	10, // 49: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
-	13, // 50: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
-	3,  // 51: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
-	5,  // 52: svc.billing.v1.PostingService.GetPlanPool:output_type -> svc.billing.v1.GetPlanPoolResponse
-	7,  // 53: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
-	9,  // 54: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
-	11, // 55: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
-	50, // [50:56] is the sub-list for method output_type
-	44, // [44:50] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	21, // 10: svc.billing.v1.PostRequest.collateral_slashed:type_name -> svc.billing.v1.CollateralPart
+	23, // 11: svc.billing.v1.PostRequest.slash_forfeited:type_name -> svc.billing.v1.SlashForfeited
+	21, // 12: svc.billing.v1.PostRequest.slash_won:type_name -> svc.billing.v1.CollateralPart
+	24, // 13: svc.billing.v1.PostRequest.chain_slashed:type_name -> svc.billing.v1.ChainSlashed
+	21, // 14: svc.billing.v1.PostRequest.collateral_refund_asked:type_name -> svc.billing.v1.CollateralPart
+	25, // 15: svc.billing.v1.PostRequest.collateral_refunded:type_name -> svc.billing.v1.CollateralRefunded
+	27, // 16: svc.billing.v1.PostRequest.custody_moved:type_name -> svc.billing.v1.CustodyMoved
+	28, // 17: svc.billing.v1.PostRequest.deposited:type_name -> svc.billing.v1.TokenTransfer
+	28, // 18: svc.billing.v1.PostRequest.deposit_stray:type_name -> svc.billing.v1.TokenTransfer
+	29, // 19: svc.billing.v1.PostRequest.deposit_matched:type_name -> svc.billing.v1.DepositMatched
+	28, // 20: svc.billing.v1.PostRequest.deposit_returned:type_name -> svc.billing.v1.TokenTransfer
+	28, // 21: svc.billing.v1.PostRequest.deposit_gone:type_name -> svc.billing.v1.TokenTransfer
+	30, // 22: svc.billing.v1.PostRequest.treasury_moved:type_name -> svc.billing.v1.TreasuryMoved
+	31, // 23: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
+	32, // 24: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
+	33, // 25: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
+	34, // 26: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
+	14, // 27: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
+	17, // 28: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
+	15, // 29: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 30: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
+	21, // 31: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
+	22, // 32: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
+	15, // 33: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
+	22, // 34: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
+	21, // 35: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
+	26, // 36: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
+	26, // 37: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 38: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
+	26, // 39: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 40: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 41: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
+	12, // 42: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
+	0,  // 43: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
+	4,  // 44: svc.billing.v1.PostingService.GetPlanPool:input_type -> svc.billing.v1.GetPlanPoolRequest
+	6,  // 45: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
+	8,  // 46: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
+	10, // 47: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
+	13, // 48: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
+	3,  // 49: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
+	5,  // 50: svc.billing.v1.PostingService.GetPlanPool:output_type -> svc.billing.v1.GetPlanPoolResponse
+	7,  // 51: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
+	9,  // 52: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
+	11, // 53: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
+	48, // [48:54] is the sub-list for method output_type
+	42, // [42:48] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_posting_proto_init() }
@@ -2761,8 +2723,6 @@ func file_svc_billing_v1_posting_proto_init() {
 		(*PostRequest_PayoutFailed)(nil),
 		(*PostRequest_GasSpent)(nil),
 		(*PostRequest_EarningsConverted)(nil),
-		(*PostRequest_CardCollateralPaid)(nil),
-		(*PostRequest_CardCollateralReversed)(nil),
 		(*PostRequest_CollateralSlashed)(nil),
 		(*PostRequest_SlashForfeited)(nil),
 		(*PostRequest_SlashWon)(nil),

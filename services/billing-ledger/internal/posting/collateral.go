@@ -8,8 +8,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
-// Part is an amount of a provider by the id of what it is about: a card payment, a penalty
-// or a refund.
+// Part is an amount of a provider's card collateral by the id of what it is about: a penalty
+// or a refund. What was paid by card and what went back is posted by store.Cards.
 type Part struct {
 	ID       string
 	Provider ids.ProviderID
@@ -17,25 +17,6 @@ type Part struct {
 }
 
 func (p Part) businessID() string { return p.ID }
-
-// CardCollateralPaid is line 23: a provider paid collateral by card.
-type CardCollateralPaid struct {
-	none
-	Part
-}
-
-func (f CardCollateralPaid) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
-	return ledger.CardCollateral(fact, f.Provider, f.Amount)
-}
-
-// CardCollateralReversed follows line 23: the card's owner got it back.
-type CardCollateralReversed struct{ Part }
-
-func (f CardCollateralReversed) needs() Needs { return Needs{Provider: f.Provider} }
-
-func (f CardCollateralReversed) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
-	return ledger.CardCollateralReversal(fact, f.Provider, f.Amount, has.Collateral)
-}
 
 // CollateralSlashed begins line 24.
 type CollateralSlashed struct {

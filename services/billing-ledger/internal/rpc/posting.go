@@ -81,10 +81,6 @@ func (r *factReader) fact(req *billingv1.PostRequest) posting.Fact {
 // collateral reads the facts of collateral, and returns nil for others.
 func (r *factReader) collateral(req *billingv1.PostRequest) posting.Fact {
 	switch f := req.GetFact().(type) {
-	case *billingv1.PostRequest_CardCollateralPaid:
-		return posting.CardCollateralPaid{Part: r.part(f.CardCollateralPaid)}
-	case *billingv1.PostRequest_CardCollateralReversed:
-		return posting.CardCollateralReversed{Part: r.part(f.CardCollateralReversed)}
 	case *billingv1.PostRequest_CollateralSlashed:
 		return posting.CollateralSlashed{Part: r.part(f.CollateralSlashed)}
 	case *billingv1.PostRequest_SlashWon:

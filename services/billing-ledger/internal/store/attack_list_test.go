@@ -72,6 +72,123 @@ closed_share closed_share_month_fkey | month = '2000-02'
 closed_share closed_share_paid | provider_id = gen_random_uuid(), paid = 8
 closed_share closed_share_pkey | =
 closed_share closed_share_waits | provider_id = gen_random_uuid(), withheld_paid = 3
+checkout checkout_account_id_fkey | id = gen_random_uuid(), account_id = gen_random_uuid()
+checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
+	expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
+	expires_at, 'expired' FROM checkout LIMIT 1 => may not change any more
+checkout checkout_cents_check | id = gen_random_uuid(), cents = 499
+checkout checkout_fee_cents_check | id = gen_random_uuid(), fee_cents = 1
+checkout checkout_has_its_page | ! UPDATE checkout SET url = NULL, session_id = 'x' WHERE state = 'created'
+checkout checkout_is_paid | ! UPDATE checkout SET state = 'paid' WHERE state = 'created'
+checkout checkout_moves | ! UPDATE checkout SET state = 'created', paid_at = NULL WHERE state = 'paid' => may not change any more
+checkout checkout_pkey | =
+checkout checkout_processor_check | id = gen_random_uuid(), processor = 'stripe'
+checkout checkout_purpose_check | id = gen_random_uuid(), purpose = 'gift'
+checkout checkout_return_url_check | id = gen_random_uuid(), return_url = ''
+checkout checkout_sandbox_moves_no_money | id = gen_random_uuid(), livemode = true
+checkout checkout_session_id_check | ! UPDATE checkout SET session_id = '', url = 'x' WHERE session_id IS NULL
+checkout checkout_session_id_key | ! UPDATE checkout SET session_id = (SELECT session_id FROM checkout WHERE state = 'paid'),
+	url = 'x' WHERE session_id IS NULL
+checkout checkout_state_check | ! UPDATE checkout SET state = 'odd' WHERE state = 'created' => may not change any more
+checkout checkout_url_check | ! UPDATE checkout SET session_id = 'x', url = '' WHERE session_id IS NULL
+card_payment card_payment_cents | id = 'x', cents = 0
+card_payment card_payment_checkout_id_fkey | id = 'x', cost_id = 'x', entry_id = (SELECT id FROM entry WHERE kind = 'goodwill'
+	LIMIT 1), checkout_id = gen_random_uuid()
+card_payment card_payment_checkout_id_key | id = 'x', cost_id = 'x', entry_id = gen_random_uuid()
+card_payment card_payment_cost | id = 'x', cost_cents = cents + 1
+card_payment card_payment_cost_id_check | id = 'x', cost_id = ''
+card_payment card_payment_cost_id_key | id = 'x', checkout_id = gen_random_uuid()
+card_payment card_payment_entry_id_fkey | id = 'x', cost_id = 'x', checkout_id = (SELECT id FROM checkout
+	WHERE state = 'created'), entry_id = gen_random_uuid()
+card_payment card_payment_entry_id_key | id = 'x', cost_id = 'x', checkout_id = gen_random_uuid()
+card_payment card_payment_id_check | id = ''
+card_payment card_payment_is_paid | id = 'x', cost_id = 'x', checkout_id = (SELECT id FROM checkout WHERE state = 'created'),
+	entry_id = (SELECT id FROM entry WHERE kind = 'goodwill' LIMIT 1)
+card_payment card_payment_pkey | =
+card_payment card_payment_stands | ! UPDATE card_payment SET id = 'x' => may not change any more
+card_refund card_refund_begins | ! INSERT INTO card_refund (id, payment_id, cents, on_card, state, ended_at)
+	SELECT gen_random_uuid(), payment_id, 1, true, 'from_bank', now() FROM card_refund => may not change any more
+card_refund card_refund_by_card | ! UPDATE card_refund SET state = 'by_card', ended_at = now()
+card_refund card_refund_cents_check | id = gen_random_uuid(), cents = 0
+card_refund card_refund_ends | ! UPDATE card_refund SET state = 'from_bank'
+card_refund card_refund_ends_once | ! UPDATE card_refund SET state = 'from_bank', ended_at = now();
+	UPDATE card_refund SET state = 'reversed' => may not change any more
+card_refund card_refund_object_id_check | ! UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = ''
+card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card) SELECT gen_random_uuid(),
+	payment_id, 1, true FROM card_refund; UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
+card_refund card_refund_payment_id_fkey | id = gen_random_uuid(), payment_id = 'x'
+card_refund card_refund_pkey | =
+card_refund card_refund_state_check | ! UPDATE card_refund SET state = 'odd', ended_at = now()
+card_refund card_refund_within_payment | id = gen_random_uuid(), cents = 2000 => card_returns_within_payment
+card_reversal card_reversal_cause_check | id = 'x', cause = 'odd'
+card_reversal card_reversal_cents_check | id = 'x', cents = 0
+card_reversal card_reversal_entry_id_fkey | id = 'x', entry_id = gen_random_uuid()
+card_reversal card_reversal_entry_id_key | id = 'x'
+card_reversal card_reversal_id_check | id = ''
+card_reversal card_reversal_payment_id_fkey | id = 'x', payment_id = 'x', entry_id = (SELECT id FROM entry
+	WHERE kind = 'goodwill' LIMIT 1)
+card_reversal card_reversal_pkey | =
+card_reversal card_reversal_within_payment | id = 'x', cents = 2000, entry_id = (SELECT id FROM entry WHERE kind = 'goodwill'
+	LIMIT 1) => card_returns_within_payment
+card_change card_change_cents_check | reference = 'x', cents = 0
+card_change card_change_checkout_id_fkey | reference = 'x', checkout_id = gen_random_uuid()
+card_change card_change_entry_id_fkey | reference = 'x', entry_id = gen_random_uuid()
+card_change card_change_follows | ! ALTER TABLE card_change ADD CONSTRAINT later CHECK (number > 1000) NOT VALID;
+	INSERT INTO card_change (kind, checkout_id, reference, cents, entry_id) SELECT kind, checkout_id, 'x', cents, entry_id
+	FROM card_change LIMIT 1 => later
+card_change card_change_kind_check | reference = 'x', kind = 'odd', entry_id = NULL
+card_change card_change_number_check | ! UPDATE card_change SET number = 0
+card_change card_change_once | =
+card_change card_change_pkey | ! UPDATE card_change SET number = 1
+card_change card_change_posts | reference = 'x', entry_id = NULL
+card_change card_change_reference_check | reference = ''
+processor_event processor_event_id_check | id = ''
+processor_event processor_event_names_an_object | id = 'x', object_id = ''
+processor_event processor_event_object_id_check | id = 'x', object_id = repeat('x', 256)
+processor_event processor_event_object_kind_check | id = 'x', object_kind = 'odd'
+processor_event processor_event_pkey | =
+processor_event processor_event_sha256_check | id = 'x', sha256 = 'short'
+card_listing card_listing_pkey | =
+card_listing card_listing_processor_check | processor = 'stripe'
+card_alarm card_alarm_closed_by_check | ! UPDATE card_alarm SET closed_at = now(), closed_by = ''
+card_alarm card_alarm_closes_once | ! UPDATE card_alarm SET closed_at = now(), closed_by = 'x';
+	UPDATE card_alarm SET closed_by = 'y' => may not change any more
+card_alarm card_alarm_detail_check | object = 'x', detail = repeat('x', 1025)
+card_alarm card_alarm_is_closed | ! UPDATE card_alarm SET closed_at = now()
+card_alarm card_alarm_object_check | object = ''
+card_alarm card_alarm_pkey | =
+card_alarm card_alarm_reason_check | reason = ''
+sandbox_session sandbox_session_cents_check | id = 'a_session_with_a_long_id', checkout = 'x', cents = 0
+sandbox_session sandbox_session_checkout_key | id = 'a_session_with_a_long_id'
+sandbox_session sandbox_session_check | ! UPDATE sandbox_session SET cost_cents = cents + 1 WHERE paid_at IS NULL
+sandbox_session sandbox_session_cost_id_key | ! UPDATE sandbox_session SET payment_id = 'y', paid_at = now(),
+	cost_id = (SELECT cost_id FROM sandbox_session WHERE paid_at IS NOT NULL) WHERE paid_at IS NULL
+sandbox_session sandbox_session_description_check | id = 'a_session_with_a_long_id', checkout = 'x',
+	description = repeat('x', 256)
+sandbox_session sandbox_session_id_check | id = 'short', checkout = 'x'
+sandbox_session sandbox_session_is_paid | ! UPDATE sandbox_session SET paid_at = now() WHERE paid_at IS NULL
+sandbox_session sandbox_session_is_paid_once | ! UPDATE sandbox_session SET declined = true WHERE paid_at IS NOT NULL
+	=> may not change any more
+sandbox_session sandbox_session_payment_id_key | ! UPDATE sandbox_session SET cost_id = 'y', paid_at = now(),
+	payment_id = (SELECT payment_id FROM sandbox_session WHERE paid_at IS NOT NULL) WHERE paid_at IS NULL
+sandbox_session sandbox_session_pkey | checkout = 'x'
+sandbox_session sandbox_session_return_url_check | id = 'a_session_with_a_long_id', checkout = 'x',
+	return_url = repeat('x', 1025)
+sandbox_return sandbox_one_dispute | id = 'a_return_with_a_long_id'
+sandbox_return sandbox_return_cents_check | id = 'a_return_with_a_long_id', cents = 0
+sandbox_return sandbox_return_id_check | id = 'short', kind = 'refund', key = 'x'
+sandbox_return sandbox_return_key | id = 'a_return_with_a_long_id', kind = 'refund'
+sandbox_return sandbox_return_key_key | ! INSERT INTO sandbox_return (id, session_id, kind, cents, key)
+	SELECT 'a_return_with_a_long_id' || n, session_id, 'refund', 1, 'x' FROM sandbox_return, generate_series(1, 2) AS n
+sandbox_return sandbox_return_kind_check | id = 'a_return_with_a_long_id', kind = 'odd'
+sandbox_return sandbox_return_pkey | kind = 'refund', key = 'x'
+sandbox_return sandbox_return_session_id_fkey | id = 'a_return_with_a_long_id', session_id = 'x'
+sandbox_event sandbox_event_pkey | =
+posting card_collateral_is_paid | ! WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(),
+	'collateral_card', 'nobody_paid') RETURNING id), p AS (INSERT INTO posting (entry_id, leg, entry_kind, account_kind,
+	account_owned, owner_id, amount) SELECT id, 1, 'collateral_card', 'a:card_clearing', false, NULL::uuid, -20 FROM e
+	RETURNING entry_id) INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+	SELECT entry_id, 2, 'collateral_card', 'l:provider:collateral', true, gen_random_uuid(), 20 FROM p
 consumer_key consumer_key_account_id_fkey | id = gen_random_uuid(), hash = sha256('x'), account_id = gen_random_uuid()
 consumer_key consumer_key_allowed_models_check | allowed_models = array_fill('x'::text, ARRAY[101])
 consumer_key consumer_key_check | revoked_at = now()

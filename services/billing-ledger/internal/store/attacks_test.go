@@ -57,7 +57,34 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'open', '')`, account)
 	e.exec(t, `INSERT INTO closed_month SELECT '2000-01', min(day), 6, 7, 6, 1 FROM seal`)
 	e.exec(t, `INSERT INTO closed_share VALUES ('2000-01', $1, 7, 6, 2, 1)`, account)
+	e.besiegeCards(t)
 	return e
+}
+
+// besiegeCards has a row in every table of card payments, and a second checkout and
+// session, which are open.
+func (e *env) besiegeCards(t *testing.T) {
+	t.Helper()
+	e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
+			session_id, url, state, expires_at, paid_at) VALUES
+		(gen_random_uuid(), 'collateral', gen_random_uuid(), 2000, 0, 'sandbox', false, 'x', NULL, NULL, 'created', now(), NULL),
+		(gen_random_uuid(), 'collateral', gen_random_uuid(), 2000, 0, 'sandbox', false, 'x', 'cs', 'x', 'paid', now(), now())
+		RETURNING id, state),
+	p AS (INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
+		SELECT 'pi', id, 2000, 'bt', 88, gen_random_uuid() FROM c WHERE state = 'paid' RETURNING checkout_id)
+	INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
+		SELECT n, 'paid', checkout_id, 'cs' || n, 2000, gen_random_uuid() FROM p, generate_series(1, 2) AS n`)
+	e.exec(t, `INSERT INTO card_refund (id, payment_id, cents, on_card) VALUES (gen_random_uuid(), 'pi', 100, true)`)
+	e.exec(t, `INSERT INTO card_reversal VALUES ('dp', 'pi', 'dispute', 100, gen_random_uuid())`)
+	e.exec(t, `INSERT INTO processor_event VALUES ('evt', sha256('e'), 'session', 'cs')`)
+	e.exec(t, `INSERT INTO card_listing VALUES ('sandbox')`)
+	e.exec(t, `INSERT INTO card_alarm VALUES ('foreign', 'cs', '')`)
+	e.exec(t, `INSERT INTO sandbox_session (id, checkout, purpose, provider, account, description, return_url, cents,
+			expires_at, payment_id, cost_id, paid_at) VALUES
+		('sbx_cs_1_with_a_long_id', '1', '', '', '', '', '', 2000, now(), 'pi', 'bt', now()),
+		('sbx_cs_2_with_a_long_id', '2', '', '', '', '', '', 2000, now(), NULL, NULL, NULL)`)
+	e.exec(t, `INSERT INTO sandbox_return VALUES ('sbx_dp_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', 'dispute', 100)`)
+	e.exec(t, `INSERT INTO sandbox_event VALUES ('evt', 'x', 'x')`)
 }
 
 // copied is which row of a table is inserted again.
@@ -242,7 +269,21 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
 		"closed_day":   "SELECT INSERT(day)",
 		"closed_month": "SELECT INSERT(month,through,pool,earned,paid,providers)", "closed_share": "INSERT SELECT",
-		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
+		"checkout": "SELECT INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url," +
+			"expires_at) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
+		"card_payment": "SELECT INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id) UPDATE(id)",
+		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at) " +
+			"UPDATE(state,object_id,ended_at,due_at,looks)",
+		"card_reversal":   "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
+		"card_change":     "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
+		"processor_event": "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
+		"card_listing":    "SELECT INSERT(processor) UPDATE(through,due_at)",
+		"card_alarm":      "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
+		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at) " +
+			"UPDATE(declined,payment_id,cost_id,cost_cents,paid_at)",
+		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key)",
+		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
+		"consumer_key":   "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
 			"UPDATE(ended_as,ended_at,reason)",

@@ -416,10 +416,11 @@ func (c *crowd) postAndUndo(r *mathrand.Rand) error {
 		affected = append(affected, ledger.Compensation{Account: c.consumers[i].account, Amount: cent})
 	}
 	provider := newProvider(c.t)
-	paid, err := ledger.CardCollateral(newFact(c.t), provider, 2*cent)
+	paid, err := ledger.CardCollateral(newFact(c.t), provider, 5*money.USD)
 	if err != nil {
 		return err
 	}
+	c.charge(c.t, paid)
 	slash, err := ledger.Slash(newFact(c.t), provider, 2*cent)
 	if err != nil {
 		return err

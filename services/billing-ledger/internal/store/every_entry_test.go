@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"crypto/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []led
 	for _, kinds := range []func(){m.cards, m.tokens, m.plans, m.payouts, m.collateral} {
 		kinds()
 	}
+	e.charge(t, m.made...)
 	return m.made
 }
 
@@ -109,7 +111,7 @@ func (m *maker) payouts() {
 
 func (m *maker) collateral() {
 	m.add(ledger.CardCollateral(m.fact(), m.provider, 20*usd))
-	m.add(ledger.CardCollateralReversal(m.fact(), m.provider, 5, 3))
+	m.add(ledger.CardCollateralReversal(m.fact(), m.provider, 5*usd/100, 3))
 	m.add(ledger.ChainSlash(m.fact(), usdc(5), []ledger.Compensation{{Account: m.account, Amount: 5}}))
 	m.add(ledger.Slash(m.fact(), m.provider, 2*usd))
 	m.add(ledger.SlashForfeit(m.fact(), m.provider, usd, []ledger.Compensation{{Account: m.account, Amount: 5}}))
@@ -158,5 +160,37 @@ func (e *env) fund(t testing.TB, provider ids.ProviderID, c consumer) (undo func
 	return func() {
 		e.exec(t, `DELETE FROM posting WHERE entry_id = $1`, [16]byte(id))
 		e.exec(t, `DELETE FROM entry WHERE id = $1`, [16]byte(id))
+	}
+}
+
+// charge keeps the card payments and the reversals, without which the database takes no
+// entry of line 23.
+func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
+	t.Helper()
+	var payment string
+	for _, entry := range entries {
+		clearing := slices.IndexFunc(entry.Postings, func(p ledger.Posting) bool { return p.Account.Kind == ledger.CardClearing })
+		switch entry.Kind {
+		case ledger.CardCollateralPaid:
+			cents := -entry.Postings[clearing].Amount / cent
+			owner := entry.Postings[1-clearing].Account.Owner
+			payment = rand.Text()
+			e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode,
+					return_url, session_id, url, state, expires_at, paid_at)
+				VALUES (gen_random_uuid(), 'collateral', $1, $2, 0, 'sandbox', false, 'x', $3, 'x', 'paid', now(), now())
+				RETURNING id, session_id, cents),
+			h AS (INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
+				SELECT (SELECT count(*) + 1 FROM card_change), 'paid', id, session_id, cents, $4 FROM c)
+			INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
+				SELECT $5, id, cents, $5, 0, $4 FROM c`, owner, int64(cents), entry.BusinessID, [16]byte(entry.ID), payment)
+		case ledger.CardCollateralTaken:
+			cents := entry.Postings[clearing].Amount / cent
+			e.exec(t, `WITH r AS (INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id)
+				VALUES ($1, $2, 'dispute', $3, $4) RETURNING id, payment_id, cents)
+			INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
+				SELECT (SELECT count(*) + 1 FROM card_change), 'reversed', p.checkout_id, r.id, r.cents, $4
+				FROM r JOIN card_payment p ON p.id = r.payment_id`,
+				entry.BusinessID, payment, int64(cents), [16]byte(entry.ID))
+		}
 	}
 }

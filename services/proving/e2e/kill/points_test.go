@@ -93,6 +93,10 @@ func dealt(half int) []point {
 // verifier killed at each of them.
 const ofVerifier = "verifier."
 
+// ofCards begins the names of points that no request reaches. The tests of billing-ledger
+// end the work at each of them.
+const ofCards = "billing.card."
+
 // elsewhere are points that a request reaches only after a hub was lost. The tests of
 // their own service cover them.
 var elsewhere = []string{"billing.receipt.before_commit", "billing.receipt.committed"}
@@ -145,7 +149,7 @@ func TestTheTableHasEveryPointOfTheTreeOnce(t *testing.T) {
 		if len(places) != 1 {
 			t.Errorf("%s stands in several places: got %d, want 1, in %v", name, len(places), places)
 		}
-		if strings.HasPrefix(name, ofVerifier) {
+		if strings.HasPrefix(name, ofVerifier) || strings.HasPrefix(name, ofCards) {
 			continue
 		}
 		if !slices.Contains(elsewhere, name) && !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {

@@ -1,0 +1,78 @@
+package billingledger
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"svc.internal/pkg/config"
+	"svc.internal/services/billing-ledger/internal/card"
+	"svc.internal/services/billing-ledger/internal/card/sandbox"
+)
+
+// CardConfig says how cards are charged.
+type CardConfig struct {
+	// Processor is the card processor. There is one so far, sandbox, in which no money
+	// moves; what is paid in it is marked (livemode is false).
+	Processor string `yaml:"processor" env:"SVC_CARD_PROCESSOR"`
+	// WebhookSecret proves what the card processor sends, with at least 16 bytes. While it
+	// is replaced, the one before counts too. The sandbox, which sends to itself, may have
+	// none: then the secret follows from the ledger's own.
+	WebhookSecret         config.Secret `yaml:"webhook_secret" env:"SVC_CARD_WEBHOOK_SECRET"`
+	PreviousWebhookSecret config.Secret `yaml:"previous_webhook_secret" env:"SVC_CARD_PREVIOUS_WEBHOOK_SECRET"`
+	// SandboxURL is where people and the sandbox reach the public API: http or https, without
+	// a path.
+	SandboxURL string `yaml:"sandbox_url" env:"SVC_CARD_SANDBOX_URL"`
+	// FixedCents and BasisPoints are what the card processor keeps of a payment: so many US
+	// cents, and so much of the whole.
+	FixedCents  int64 `yaml:"fixed_cents" env:"SVC_CARD_FIXED_CENTS"`
+	BasisPoints int64 `yaml:"basis_points" env:"SVC_CARD_BASIS_POINTS"`
+}
+
+// defaultCardConfig is the sandbox beside a gateway on this machine, with the usual
+// tariff.
+func defaultCardConfig() CardConfig {
+	return CardConfig{Processor: sandbox.Name, SandboxURL: "http://127.0.0.1:8080", FixedCents: 30, BasisPoints: 290}
+}
+
+func (c CardConfig) tariff() card.Tariff {
+	return card.Tariff{Fixed: card.Cents(c.FixedCents), BasisPoints: c.BasisPoints}
+}
+
+// keys returns the secrets of webhooks. own is the ledger's own, for the sandbox.
+func (c CardConfig) keys(own []byte) (card.Keys, error) {
+	var secrets []string
+	switch {
+	case c.WebhookSecret.IsSet():
+		secrets = append(secrets, c.WebhookSecret.Reveal())
+	case c.Processor == sandbox.Name:
+		secrets = append(secrets, string(own))
+	}
+	if c.PreviousWebhookSecret.IsSet() {
+		secrets = append(secrets, c.PreviousWebhookSecret.Reveal())
+	}
+	return card.NewKeys(secrets...)
+}
+
+// Validate returns every fault at once.
+func (c CardConfig) Validate() error {
+	var faults []error
+	if c.Processor != sandbox.Name {
+		faults = append(faults, fmt.Errorf("card.processor (SVC_CARD_PROCESSOR): %.40q is not %s", c.Processor, sandbox.Name))
+	}
+	if c.PreviousWebhookSecret.IsSet() && !c.WebhookSecret.IsSet() {
+		faults = append(faults, errors.New("card.previous_webhook_secret (SVC_CARD_PREVIOUS_WEBHOOK_SECRET) needs the new one"))
+	}
+	if _, err := c.keys(make([]byte, card.MinSecret)); err != nil {
+		faults = append(faults, fmt.Errorf("card.webhook_secret (SVC_CARD_WEBHOOK_SECRET): %w", err))
+	}
+	if to, err := url.Parse(c.SandboxURL); err != nil || to.Host == "" || to.User != nil || to.RawQuery != "" ||
+		strings.Trim(to.Path, "/") != "" || to.Scheme != "http" && to.Scheme != "https" {
+		faults = append(faults, errors.New("card.sandbox_url (SVC_CARD_SANDBOX_URL) must be http or https, without a path"))
+	}
+	if !c.tariff().Valid() {
+		faults = append(faults, errors.New("card.fixed_cents must be 0 to 10000, and card.basis_points 0 to 4999"))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,136 @@
+package card
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+)
+
+// MaxEvent bounds the body of an event, in bytes.
+const MaxEvent = 256 << 10
+
+// maxObjectID bounds the ids of a processor, in bytes.
+const maxObjectID = 255
+
+// Event is what counts of a processor's event: its id, and the object to fetch. Object is
+// zero for an event of a kind that is not looked at.
+type Event struct {
+	ID     string
+	Object Object
+	SHA256 [sha256.Size]byte
+}
+
+// EventStore keeps events.
+type EventStore interface {
+	// KeepEvent keeps an event, and is durable when it returns. Of an event that was kept
+	// before it returns the object that the event named then.
+	KeepEvent(ctx context.Context, e Event) (Object, error)
+	// TakeEvents takes events that are due, and moves them on, the further the more often
+	// they were taken.
+	TakeEvents(ctx context.Context, limit int) ([]Event, error)
+	// EventHandled ends an event.
+	EventHandled(ctx context.Context, id string) error
+}
+
+// eventTypes are the types of events that are looked at.
+var eventTypes = map[string]ObjectKind{
+	"checkout.session.completed":               SessionObject,
+	"checkout.session.async_payment_succeeded": SessionObject,
+	"checkout.session.expired":                 SessionObject,
+	"refund.created":                           RefundObject,
+	"refund.updated":                           RefundObject,
+	"refund.failed":                            RefundObject,
+	"charge.dispute.created":                   DisputeObject,
+	"charge.dispute.funds_withdrawn":           DisputeObject,
+}
+
+// ParseEvent reads an event: {"id", "type", "data": {"object": {"id"}}}.
+func ParseEvent(body []byte) (Event, error) {
+	var e struct {
+		ID   string `json:"id"`
+		Type string `json:"type"`
+		Data struct {
+			Object struct {
+				ID string `json:"id"`
+			} `json:"object"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return Event{}, errors.New("it is not JSON of that form")
+	}
+	if !isObjectID(e.ID) {
+		return Event{}, errors.New("it has no id")
+	}
+	parsed := Event{ID: e.ID, SHA256: sha256.Sum256(body)}
+	kind, known := eventTypes[e.Type]
+	if !known {
+		return parsed, nil
+	}
+	if !isObjectID(e.Data.Object.ID) {
+		return Event{}, errors.New("its object has no id")
+	}
+	parsed.Object = Object{Kind: kind, ID: e.Data.Object.ID}
+	return parsed, nil
+}
+
+// isObjectID reports whether a text may be an id of a processor: 1 to 255 letters, digits,
+// hyphens, dots and underscores.
+func isObjectID(s string) bool {
+	if s == "" || len(s) > maxObjectID {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Receiver takes the events of a processor.
+type Receiver struct {
+	Store interface {
+		EventStore
+		Raise(ctx context.Context, a Alarm) (bool, error)
+	}
+	Keys  Keys
+	Clock clock.Clock
+	// Wake is called once an event is kept, so that it need not wait for the next look.
+	Wake func()
+}
+
+// Receive keeps an event that is signed with one of our secrets, and returns once it is
+// durable.
+func (r *Receiver) Receive(ctx context.Context, body []byte, signature string) error {
+	if len(body) > MaxEvent {
+		return fault.New(fault.Invalid, fault.RequestTooLarge, "An event has at most %d bytes.", MaxEvent)
+	}
+	if err := r.Keys.Verify(signature, body, r.Clock.Now()); err != nil {
+		return fault.Wrap(err, fault.Invalid, fault.InvalidSignature, "The signature does not count.")
+	}
+	e, err := ParseEvent(body)
+	if err != nil {
+		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "This is no event: %v.", err)
+	}
+	before, err := r.Store.KeepEvent(ctx, e)
+	if err != nil {
+		return err
+	}
+	if before != e.Object {
+		if _, err := r.Store.Raise(ctx, Alarm{AlarmEventDiffers, e.ID,
+			fmt.Sprintf("it named %s %s, and then %s %s", before.Kind, before.ID, e.Object.Kind, e.Object.ID)}); err != nil {
+			return err
+		}
+	}
+	crash.At("billing.card.event_stored")
+	r.Wake()
+	return nil
+}

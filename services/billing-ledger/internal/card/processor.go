@@ -1,0 +1,153 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors of a Processor. Every other error may pass.
+var (
+	// ErrNoObject is the error for an object that the processor does not know.
+	ErrNoObject = errors.New("the card processor knows no such object")
+	// ErrRefused is the error for a refund that the processor will never make.
+	ErrRefused = errors.New("the card processor refuses the refund")
+)
+
+// ObjectKind is a kind of a processor's objects that is looked at here.
+type ObjectKind string
+
+// The kinds of objects.
+const (
+	SessionObject ObjectKind = "session"
+	RefundObject  ObjectKind = "refund"
+	DisputeObject ObjectKind = "dispute"
+)
+
+// Object names an object of a processor.
+type Object struct {
+	Kind ObjectKind
+	ID   string
+}
+
+// SessionState is where a processor's session stands.
+type SessionState string
+
+// The states of a session.
+const (
+	SessionOpen    SessionState = "open"
+	SessionPaid    SessionState = "paid"
+	SessionExpired SessionState = "expired"
+)
+
+// Session is a processor's word on one page.
+type Session struct {
+	ID, URL string
+	// Checkout, Purpose, Provider and Account are what was said when it was made.
+	Checkout, Purpose, Provider, Account string
+	Total                                Cents
+	Currency                             string
+	Livemode                             bool
+	State                                SessionState
+	Expires                              time.Time
+	// Charge is set once it is paid.
+	Charge Charge
+}
+
+// Charge is what a card was charged, and what the processor kept of it.
+type Charge struct {
+	// PaymentID is the payment's, and CostID that of its balance transaction.
+	PaymentID, CostID string
+	Total, Cost       Cents
+}
+
+// ReturnState is where a refund or a dispute stands at the processor.
+type ReturnState string
+
+// The states of a return.
+const (
+	ReturnPending ReturnState = "pending"
+	ReturnMade    ReturnState = "made"
+	ReturnFailed  ReturnState = "failed"
+)
+
+// Return is money that goes back to the card's owner, by a refund or a dispute.
+type Return struct {
+	Object
+	PaymentID string
+	// Checkout is what was said when the payment was made.
+	Checkout string
+	// Key is the id under which we asked for a refund; empty for what others did.
+	Key      string
+	Amount   Cents
+	Currency string
+	Livemode bool
+	State    ReturnState
+}
+
+// Balance is a payment at the processor, and what of it went back.
+type Balance struct{ Total, Returned Cents }
+
+// Order asks a processor for a page.
+type Order struct {
+	Checkout Checkout
+	// Description is what the page says is paid for.
+	Description string
+	Lifetime    time.Duration
+}
+
+// Processor is a card processor.
+type Processor interface {
+	// Name is its name in the database.
+	Name() string
+	// Livemode reports whether money moves.
+	Livemode() bool
+	// CreateSession makes a page, once for each checkout: a repeat returns the first.
+	CreateSession(ctx context.Context, o Order) (Session, error)
+	// FetchSession reads a session, or returns ErrNoObject. A session is paid once its
+	// payment and what the processor kept of it are final.
+	FetchSession(ctx context.Context, id string) (Session, error)
+	// FetchReturn reads a refund or a dispute, or returns ErrNoObject. A dispute is made
+	// when the processor takes the money.
+	FetchReturn(ctx context.Context, o Object) (Return, error)
+	// FetchBalance reads a payment, or returns ErrNoObject.
+	FetchBalance(ctx context.Context, paymentID string) (Balance, error)
+	// Refund gives a part of a payment back, once for each key and for ever: it looks for
+	// the key before it makes one. ErrRefused says that there is none under the key, and
+	// that there will be none.
+	Refund(ctx context.Context, key, paymentID string, amount Cents) (Return, error)
+	// List lists what was made since a time: paid sessions, refunds and disputes, at most a
+	// page. cursor is empty for the first page, and next after the last.
+	List(ctx context.Context, since time.Time, cursor string) (page []Object, next string, err error)
+}
+
+// mismatch says in what a session is not that of a checkout, "" where it is.
+func mismatch(c Checkout, s Session) string {
+	account := ""
+	if !c.Account.IsZero() {
+		account = c.Account.String()
+	}
+	for _, part := range []struct{ name, got, want string }{
+		{"checkout", s.Checkout, c.ID.String()},
+		{"purpose", s.Purpose, string(c.Purpose)},
+		{"provider", s.Provider, c.Provider.String()},
+		{"account", s.Account, account},
+		{"currency", s.Currency, Currency},
+		{"amount", fmt.Sprint(s.Total), fmt.Sprint(c.Total())},
+		{"livemode", fmt.Sprint(s.Livemode), fmt.Sprint(c.Livemode)},
+	} {
+		if part.got != part.want {
+			return fmt.Sprintf("%s: got %.80q, want %.80q", part.name, part.got, part.want)
+		}
+	}
+	switch {
+	case c.SessionID != "" && s.ID != c.SessionID:
+		return fmt.Sprintf("session: got %.80q, want %.80q", s.ID, c.SessionID)
+	case s.State == SessionPaid && s.Charge.Total != c.Total():
+		return fmt.Sprintf("charge: got %d, want %d", s.Charge.Total, c.Total())
+	case s.State == SessionPaid && (s.Charge.Cost < 0 || s.Charge.Cost > s.Charge.Total):
+		return fmt.Sprintf("cost: got %d of %d", s.Charge.Cost, s.Charge.Total)
+	}
+	return ""
+}

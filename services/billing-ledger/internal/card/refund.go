@@ -1,0 +1,113 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+)
+
+// Refund is a part of a payment that is given back because somebody here asked for it.
+type Refund struct {
+	ID       RefundID
+	Checkout CheckoutID
+	Amount   Cents
+	State    RefundState
+	// OnCard reports whether the card is asked at all, which is decided once, when the
+	// refund is asked for.
+	OnCard bool
+	// PaymentID is the payment's.
+	PaymentID string
+}
+
+// RefundStore keeps refunds.
+type RefundStore interface {
+	// AskRefund keeps a new refund, or returns the one that has its id. Its errors are
+	// ErrNoCheckout, ErrNotPaid and ErrExceeds.
+	AskRefund(ctx context.Context, r Refund) (Refund, error)
+	// EndRefund moves a refund to a final state, once, and returns how it stands.
+	EndRefund(ctx context.Context, id RefundID, to RefundState, objectID string) (RefundState, error)
+	// FromBank is what of a payment was paid back from the bank.
+	FromBank(ctx context.Context, paymentID string) (Cents, error)
+	// TakeRefunds takes refunds that are due.
+	TakeRefunds(ctx context.Context, limit int) ([]Refund, error)
+}
+
+// Refunds gives back what was paid.
+//
+// The refund is committed before the processor is asked, and the processor is asked under
+// the refund's id: whoever dies between asks again and gets the same refund. A refund that
+// the processor refuses is paid from the bank only if the processor's own figures have so
+// much of the payment left. Otherwise the card's owner has the money already, by a dispute.
+type Refunds struct {
+	Store     RefundStore
+	Processor Processor
+}
+
+// Ask begins a refund, and tries once to end it. A repeat returns how it stands.
+func (s *Refunds) Ask(ctx context.Context, r Refund) (RefundState, error) {
+	switch {
+	case r.ID.IsZero():
+		return "", invalid("refund_id", "is malformed")
+	case r.Amount <= 0 || r.Amount > MaxAmount:
+		return "", invalid("amount_cents", "must be 1 to %d", MaxAmount)
+	}
+	stands, err := s.Store.AskRefund(ctx, r)
+	switch {
+	case errors.Is(err, ErrNoCheckout):
+		return "", noCheckout()
+	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds):
+		return "", fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
+	case err != nil:
+		return "", err
+	case stands.Checkout != r.Checkout || stands.Amount != r.Amount:
+		return "", fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+			"the refund has other contents").On("refund_id")
+	case stands.State != Asked:
+		return stands.State, nil
+	}
+	crash.At("billing.card.refund_asked")
+	tried, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	state, err := s.try(tried, stands)
+	if err != nil {
+		return Asked, nil //nolint:nilerr // it is committed, and the next look tries again and logs
+	}
+	return state, nil
+}
+
+// try asks the processor how a refund ends, and commits that.
+func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
+	if r.OnCard {
+		made, err := s.Processor.Refund(ctx, r.ID.String(), r.PaymentID, r.Amount)
+		crash.At("billing.card.refund_made")
+		switch {
+		case errors.Is(err, ErrRefused):
+		case err != nil:
+			return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
+		case made.State == ReturnMade:
+			return s.Store.EndRefund(ctx, r.ID, ByCard, made.ID)
+		case made.State == ReturnPending:
+			return Asked, nil
+		}
+	}
+	return s.withoutCard(ctx, r)
+}
+
+// withoutCard ends a refund that no card takes.
+func (s *Refunds) withoutCard(ctx context.Context, r Refund) (RefundState, error) {
+	b, err := s.Processor.FetchBalance(ctx, r.PaymentID)
+	if err != nil {
+		return Asked, fmt.Errorf("read the payment of refund %s: %w", r.ID, err)
+	}
+	paid, err := s.Store.FromBank(ctx, r.PaymentID)
+	if err != nil {
+		return Asked, err
+	}
+	if b.Returned+paid+r.Amount > b.Total {
+		return s.Store.EndRefund(ctx, r.ID, Reversed, "")
+	}
+	return s.Store.EndRefund(ctx, r.ID, FromBank, "")
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/card"
+)
+
+const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.on_card, r.payment_id`
+
+func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
+	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.OnCard, &r.PaymentID)
+}
+
+// readRefund reads a refund, or returns card.ErrNoCheckout.
+func readRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (card.Refund, error) {
+	rows, err := tx.Query(ctx, `SELECT `+refundColumns+` FROM card_refund r JOIN card_payment p ON p.id = r.payment_id
+		WHERE r.id = $1`, id)
+	if err != nil {
+		return card.Refund{}, fmt.Errorf("read a refund: %w", err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, scanRefund)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return card.Refund{}, card.ErrNoCheckout
+	}
+	if err != nil {
+		return card.Refund{}, fmt.Errorf("read a refund: %w", err)
+	}
+	return r, nil
+}
+
+// AskRefund implements card.Store. Who asks has the first minute to end it.
+func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error) {
+	var asked card.Refund
+	err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
+		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoCheckout) {
+			return err
+		}
+		c, err := oneCheckout(ctx, tx, selectCheckout, r.Checkout)
+		switch {
+		case err != nil:
+			return err
+		case c.State != card.Paid:
+			return card.ErrNotPaid
+		}
+		var payment string
+		if err := tx.QueryRow(ctx, `SELECT id FROM card_payment WHERE checkout_id = $1`, r.Checkout).
+			Scan(&payment); err != nil {
+			return fmt.Errorf("read a payment: %w", err)
+		}
+		p, err := lockPayment(ctx, tx, payment)
+		switch {
+		case err != nil:
+			return err
+		case r.Amount > p.left:
+			// Another process may have kept the same refund since it was looked for.
+			if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoCheckout) {
+				return err
+			}
+			return card.ErrExceeds
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO card_refund (id, payment_id, cents, on_card, due_at)
+			SELECT $1, id, $3, at > now() - $4::interval, now() + interval '1 minute' FROM card_payment WHERE id = $2
+			ON CONFLICT (id) DO NOTHING`, r.ID, payment, r.Amount, card.ByCardFor); err != nil {
+			return fmt.Errorf("keep a refund: %w", err)
+		}
+		asked, err = readRefund(ctx, tx, r.ID)
+		return err
+	})
+	return asked, err
+}
+
+// EndRefund implements card.Store. It returns card.ErrNoCheckout for a refund that there is
+// not, and card.ErrReused for one that has ended otherwise.
+func (s Cards) EndRefund(
+	ctx context.Context, id card.RefundID, to card.RefundState, objectID string,
+) (state card.RefundState, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := durably(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SELECT FROM card_refund WHERE id = $1 FOR UPDATE`, id); err != nil {
+			return fmt.Errorf("lock a refund: %w", err)
+		}
+		r, err := readRefund(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		state = r.State
+		switch {
+		case state == to:
+			return nil
+		case state != card.Asked:
+			return card.ErrReused
+		}
+		state = to
+		var object *string
+		if objectID != "" {
+			object = &objectID
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(`UPDATE card_refund SET state = $2, object_id = $3, ended_at = now(), due_at = NULL WHERE id = $1`,
+			id, to, object)
+		addChange(batch, card.ChangeRefundEnded, r.Checkout, id.String(), r.Amount, ids.EntryID{})
+		if err := sendAll(ctx, tx, batch); err != nil {
+			return fmt.Errorf("end a refund: %w", err)
+		}
+		return nil
+	})
+	return state, err
+}
+
+// FromBank implements card.Store.
+func (s Cards) FromBank(ctx context.Context, paymentID string) (card.Cents, error) {
+	var paid card.Cents
+	if err := s.pool.QueryRow(ctx, `SELECT coalesce(sum(cents), 0)::bigint FROM card_refund
+		WHERE payment_id = $1 AND state = 'from_bank'`, paymentID).Scan(&paid); err != nil {
+		return 0, fmt.Errorf("sum what the bank paid: %w", err)
+	}
+	return paid, nil
+}
+
+// TakeRefunds implements card.Store.
+func (s Cards) TakeRefunds(ctx context.Context, limit int) ([]card.Refund, error) {
+	rows, err := s.pool.Query(ctx, `WITH due AS (
+			SELECT id FROM card_refund WHERE due_at <= (SELECT now()) ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
+		)
+		UPDATE card_refund r SET due_at = now() + least(interval '30 seconds' * 2 ^ least(r.looks, 7), interval '1 hour'),
+			looks = r.looks + 1
+		FROM due, card_payment p WHERE r.id = due.id AND p.id = r.payment_id RETURNING `+refundColumns, limit)
+	if err != nil {
+		return nil, fmt.Errorf("take refunds: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanRefund)
+	if err != nil {
+		return nil, fmt.Errorf("take refunds: %w", err)
+	}
+	return list, nil
+}
