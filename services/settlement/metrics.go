@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/services/settlement/internal/batch"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/penalty"
 	"svc.internal/services/settlement/internal/reconcile"
@@ -18,6 +19,8 @@ type metrics struct {
 	open, overdue metric.Int64Gauge
 	// What was done to lines because of the ledger's word.
 	filled, corrected, heldOut metric.Int64Counter
+	// What batches wait for. waiting has the attribute because.
+	waiting, behind, blocked, unposted, unsigned, months metric.Int64Gauge
 }
 
 func newMetrics(meters metric.MeterProvider) (*metrics, error) {
@@ -47,7 +50,45 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 			"Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	return m, m.ofPenalties(meter)
+	if err := m.ofPenalties(meter); err != nil {
+		return nil, err
+	}
+	return m, m.ofBatches(meter)
+}
+
+func (m *metrics) ofBatches(meter metric.Meter) (err error) {
+	for _, g := range []struct {
+		gauge      *metric.Int64Gauge
+		name, text string
+	}{
+		{&m.waiting, "batch_day_waiting", "Whether a sealed day waits to be batched, by the reason."},
+		{&m.behind, "batch_days_behind", "How many days before yesterday the last batch is."},
+		{&m.blocked, "batch_providers_blocked", "Providers of whom nothing is batched, because a witness contradicts their lines."},
+		{&m.unposted, "batch_shares_unposted", "Shares that have not been posted for an hour."},
+		{&m.unsigned, "batch_statements_unsigned", "Statements that have not been signed for an hour."},
+		{&m.months, "plan_months_waiting", "Months of plans that are due and could not be closed."},
+	} {
+		if *g.gauge, err = meter.Int64Gauge("svc.settlement."+g.name, metric.WithDescription(g.text)); err != nil {
+			return fmt.Errorf("make metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// batched measures what is left after a pass.
+func (m *metrics) batched(ctx context.Context, b batch.Backlog, outcome batch.Outcome, months int) {
+	for _, why := range []batch.Outcome{batch.TooManyFilled, batch.LinesMissing} {
+		var waits int64
+		if outcome == why {
+			waits = 1
+		}
+		m.waiting.Record(ctx, waits, metric.WithAttributes(attribute.String("because", string(why))))
+	}
+	m.behind.Record(ctx, max(b.Behind, 0))
+	m.blocked.Record(ctx, b.Blocked)
+	m.unposted.Record(ctx, b.Unposted)
+	m.unsigned.Record(ctx, b.Unsigned)
+	m.months.Record(ctx, int64(months))
 }
 
 func (m *metrics) ofPenalties(meter metric.Meter) (err error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // maxConns bounds the connections to the database.
-const maxConns = 4
+const maxConns = 8
 
 // Spec is what a process must know of settlement.
 func Spec() node.Spec {
@@ -27,6 +27,8 @@ func Spec() node.Spec {
 			// Which of its calls each of the two may make, rpc.Penalties says.
 			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {node.Verifier, node.EdgeGateway},
 			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			settlementv1.EarningService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			settlementv1.EarningAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
 }
@@ -55,6 +57,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.Settlement), Meters: n.Meters(), Clock: clock.System,
 		Bus: conn, DB: pool, Accruals: billingv1.NewAccrualServiceClient(billing),
+		Posting:    billingv1.NewPostingServiceClient(billing),
 		Collateral: hubv1.NewProviderCollateralServiceClient(hub),
 	})
 	if err != nil {

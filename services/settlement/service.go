@@ -26,6 +26,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	signerv1 "svc.internal/proto/svc/signer/v1"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
@@ -59,11 +60,14 @@ type Config struct {
 	Chains chain.Configs `yaml:"chains" env:"SVC_SETTLEMENT_CHAINS"`
 	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes.
 	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
+	// Batch is how days are batched.
+	Batch BatchConfig `yaml:"batch"`
 }
 
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
-	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute}
+	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute,
+		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}}
 }
 
 // Validate returns every fault of the configuration.
@@ -75,7 +79,7 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
-	faults = append(faults, c.checkChains())
+	faults = append(faults, c.checkChains(), c.Batch.validate())
 	return errors.Join(faults...)
 }
 
@@ -107,6 +111,11 @@ type Deps struct {
 	Bus      *bus.Conn
 	DB       *pgxpool.Pool
 	Accruals billingv1.AccrualServiceClient
+	Posting  billingv1.PostingServiceClient
+	// Payees says where providers are paid. Without it no share has a beneficiary.
+	Payees hubv1.PayeeServiceClient
+	// Signer signs statements. Without it they stay unsigned.
+	Signer signerv1.SignerServiceClient
 	// Collateral is the hub.
 	Collateral hubv1.ProviderCollateralServiceClient
 }
@@ -124,6 +133,7 @@ type Service struct {
 
 	penalties  *penaltyWork
 	collateral *collateralWork
+	batches    *batchWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -159,6 +169,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.penalties = newPenaltyWork(store.Penalties{Store: st}, deps.Bus, deps.Log, made)
 	s.collateral = newCollateralWork(cfg.DevelopmentCollateral, store.Collateral{Store: st},
 		peers.NewCollateralHub(deps.Collateral), deps.Bus, deps.Log)
+	if s.batches, err = newBatchWork(cfg.Batch, store.Batches{Store: st}, deps, made); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -170,6 +183,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Keeper: s.penalties.keeper, Verifier: node.Verifier, Gateway: node.EdgeGateway,
 	})
 	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper})
+	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{Store: s.batches.store, Ledger: s.deps.Accruals})
+	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until
@@ -186,6 +201,10 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return s.collateral.run(ctx) })
+	group.Go(func() error {
+		s.batches.run(ctx)
+		return nil
+	})
 	return group.Wait()
 }
 

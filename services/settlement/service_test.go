@@ -78,6 +78,8 @@ type bundle struct {
 
 	penalties    settlementv1.PenaltyServiceClient
 	penaltyAdmin settlementv1.PenaltyAdminServiceClient
+	earnings     settlementv1.EarningServiceClient
+	earningAdmin settlementv1.EarningAdminServiceClient
 }
 
 func setup(t *testing.T, change ...func(*Config, *Deps)) *bundle {
@@ -109,6 +111,8 @@ func setup(t *testing.T, change ...func(*Config, *Deps)) *bundle {
 	b.client = settlementv1.NewReconciliationServiceClient(channel.Client())
 	b.penalties = settlementv1.NewPenaltyServiceClient(channel.Client())
 	b.penaltyAdmin = settlementv1.NewPenaltyAdminServiceClient(channel.Client())
+	b.earnings = settlementv1.NewEarningServiceClient(channel.Client())
+	b.earningAdmin = settlementv1.NewEarningAdminServiceClient(channel.Client())
 	if err := b.bus.EnsureStream(t.Context(), bus.UsageStream); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/settlement/internal/batch"
+	"svc.internal/services/settlement/internal/merkle"
 )
 
 // Allow lets a day go although too many of its lines were filled in from the ledger. The entry names the operator in
@@ -40,4 +44,70 @@ func (s Batches) Unblock(ctx context.Context, provider ids.ProviderID, reason st
 		return 0, fmt.Errorf("lift the blocks of a provider: %w", err)
 	}
 	return tag.RowsAffected(), nil
+}
+
+// Days lists the days before one, newest first, with their batches.
+func (s Batches) Days(ctx context.Context, before time.Time, limit int) ([]batch.DayView, error) {
+	rows, err := s.pool.Query(ctx, `SELECT day, lines, coalesce(filled, 0), collected_at, committed_at FROM batch_day
+		WHERE day < $1 ORDER BY day DESC LIMIT $2`, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list days: %w", err)
+	}
+	days, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d batch.DayView, err error) {
+		var committed *time.Time
+		err = row.Scan(&d.Day, &d.Lines, &d.Filled, &d.CollectedAt, &committed)
+		if committed != nil {
+			d.CommittedAt = *committed
+		}
+		return d, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list days: %w", err)
+	}
+	for i := range days {
+		if days[i].Batches, err = s.batchesOf(ctx, days[i].Day); err != nil {
+			return nil, err
+		}
+	}
+	return days, nil
+}
+
+func (s Batches) batchesOf(ctx context.Context, day time.Time) ([]batch.BatchView, error) {
+	rows, err := s.pool.Query(ctx, `SELECT b.chain_id, b.root, b.total, b.shares,
+			count(s.day) FILTER (WHERE s.posted IS NULL), count(s.day) FILTER (WHERE s.signature IS NULL)
+		FROM batch b LEFT JOIN batch_share s USING (day, chain_id) WHERE b.day = $1
+		GROUP BY b.day, b.chain_id ORDER BY b.chain_id`, day)
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b batch.BatchView, err error) {
+		var root []byte
+		if err = row.Scan(&b.Chain, &root, &b.Total, &b.Shares, &b.Unposted, &b.Unsigned); err == nil {
+			b.Root = merkle.Hash(root)
+		}
+		return b, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	return list, nil
+}
+
+// Blocks lists the blocks that are not lifted, the oldest first.
+func (s Batches) Blocks(ctx context.Context, limit int) ([]batch.Block, error) {
+	rows, err := s.pool.Query(ctx, `SELECT b.day, b.provider_id, b.cause, b.differences, b.at FROM `+openBlocks+`
+		ORDER BY b.day, b.provider_id, b.cause LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list blocks: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b batch.Block, err error) {
+		var cause string
+		err = row.Scan(&b.Day, &b.Provider, &cause, &b.Count, &b.At)
+		b.Cause = batch.Cause(cause)
+		return b, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list blocks: %w", err)
+	}
+	return list, nil
 }

@@ -1,0 +1,118 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/settlement/internal/batch"
+	"svc.internal/services/settlement/internal/peers"
+	"svc.internal/services/settlement/internal/store"
+)
+
+// BatchConfig is how days are batched.
+type BatchConfig struct {
+	// Start is the first day that is batched, YYYY-MM-DD, and not after the first earnings; empty for the day of the
+	// oldest earning line.
+	Start string `yaml:"start" env:"SVC_SETTLEMENT_BATCH_START"`
+	// Interval is the pause between two looks for a sealed day, and for what is to be posted and signed.
+	Interval time.Duration `yaml:"interval" env:"SVC_SETTLEMENT_BATCH_INTERVAL"`
+	// Patience is how long a day waits for earning lines that are missing or differ, before their providers are blocked.
+	Patience time.Duration `yaml:"patience" env:"SVC_SETTLEMENT_BATCH_PATIENCE"`
+}
+
+// validate returns every fault.
+func (c BatchConfig) validate() error {
+	var faults []error
+	if _, err := c.start(); err != nil {
+		faults = append(faults, errors.New("settlement: batch.start must be empty or a day, YYYY-MM-DD"))
+	}
+	if c.Interval <= 0 {
+		faults = append(faults, errors.New("settlement: batch.interval must be above zero"))
+	}
+	if c.Patience < 0 {
+		faults = append(faults, errors.New("settlement: batch.patience must not be below zero"))
+	}
+	return errors.Join(faults...)
+}
+
+func (c BatchConfig) start() (time.Time, error) {
+	if c.Start == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.DateOnly, c.Start)
+}
+
+// batchWork closes days and months, and posts and signs what they bring.
+type batchWork struct {
+	interval time.Duration
+	store    store.Batches
+	closer   *batch.Closer
+	months   *batch.Months
+	// signer is nil where there is none: statements wait for their signatures.
+	signer  batch.Signer
+	log     *slog.Logger
+	metrics *metrics
+}
+
+func newBatchWork(cfg BatchConfig, st store.Batches, deps Deps, m *metrics) (*batchWork, error) {
+	start, err := cfg.start()
+	if err != nil {
+		return nil, fmt.Errorf("read batch.start: %w", err)
+	}
+	books := peers.Books{Accruals: deps.Accruals, Posting: deps.Posting}
+	w := &batchWork{
+		interval: cfg.Interval, store: st, log: deps.Log, metrics: m,
+		closer: &batch.Closer{Store: st, Ledger: books, Payees: batch.NoPayees{}, Clock: deps.Clock, Log: deps.Log,
+			Start: start, Patience: cfg.Patience},
+		months: &batch.Months{Store: st, Ledger: books, Log: deps.Log},
+	}
+	if deps.Payees != nil {
+		w.closer.Payees = peers.Payees{Client: deps.Payees}
+	}
+	if deps.Signer != nil {
+		w.signer = peers.StatementSigner{Client: deps.Signer}
+	}
+	return w, nil
+}
+
+// run works at every interval until ctx ends.
+func (w *batchWork) run(ctx context.Context) {
+	for range clock.Every(ctx, w.interval) {
+		w.pass(ctx)
+	}
+}
+
+// pass does what is to be done now. A part that fails keeps no other one waiting; the next pass tries it again.
+func (w *batchWork) pass(ctx context.Context) {
+	outcome, err := w.closer.Pass(ctx, func(day time.Time) error {
+		w.log.InfoContext(ctx, "a day is batched", "day", day.Format(time.DateOnly))
+		return nil
+	})
+	w.warn(ctx, "days could not be batched", err)
+	if outcome != batch.Committed && err == nil {
+		w.log.WarnContext(ctx, "a day waits to be batched", "because", string(outcome))
+	}
+	_, err = w.closer.Post(ctx)
+	w.warn(ctx, "shares could not be posted", err)
+	waiting, err := w.months.Pass(ctx)
+	w.warn(ctx, "months of plans could not be closed", err)
+	if w.signer != nil {
+		_, err = batch.Sign(ctx, w.store, w.signer)
+		w.warn(ctx, "statements could not be signed", err)
+	}
+	backlog, err := w.store.Backlog(ctx)
+	if err != nil {
+		return // the next pass measures
+	}
+	w.metrics.batched(ctx, backlog, outcome, waiting)
+}
+
+func (w *batchWork) warn(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.log.WarnContext(ctx, what, "error", err)
+	}
+}
