@@ -12,8 +12,12 @@ import (
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
-// maxConns bounds the connections to the database.
-const maxConns = 8
+const (
+	// maxConns bounds the connections to the database.
+	maxConns = 8
+	// chainConns are further ones for each chain: its watcher's lock has one, and its work another.
+	chainConns = 2
+)
 
 // Spec is what a process must know of settlement.
 func Spec() node.Spec {
@@ -50,7 +54,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := database.Pool(ctx, n, node.Settlement, Tables(), maxConns)
+	pool, err := database.Pool(ctx, n, node.Settlement, Tables(), maxConns+chainConns*int32(len(cfg.Chains)))
 	if err != nil {
 		return err
 	}

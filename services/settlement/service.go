@@ -134,6 +134,7 @@ type Service struct {
 	penalties  *penaltyWork
 	collateral *collateralWork
 	batches    *batchWork
+	chains     *chainWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -172,6 +173,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.batches, err = newBatchWork(cfg.Batch, store.Batches{Store: st}, deps, made); err != nil {
 		return nil, err
 	}
+	if s.chains, err = newChainWork(cfg, st, deps); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -203,6 +207,10 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.collateral.run(ctx) })
 	group.Go(func() error {
 		s.batches.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.chains.run(ctx)
 		return nil
 	})
 	return group.Wait()
