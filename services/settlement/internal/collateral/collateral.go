@@ -4,11 +4,12 @@
 // change, and tells the hub until the hub has taken it. The hub ignores older revisions,
 // so that a fact that is told twice, or late, is harmless.
 //
-// Each fact has a source. Today the only one is development, where every provider that is
-// heard of is confirmed once: no money stands behind it. Providers are heard of in hubs'
-// presence reports, which come every 10 seconds, so what is dropped here comes again. A
-// process without the setting withdraws what rests on development alone. A fact of another
-// source is not touched by either.
+// Each fact has a source: a contract, a card, or development, where every provider that is
+// heard of is confirmed once and no money stands behind it. Package position decides the
+// first two, and why a provider is suspended, which is told in the same way. For
+// development, providers are heard of in hubs' presence reports, which come every 10
+// seconds, so what is dropped here comes again. A process without the setting withdraws what
+// rests on development alone. A fact of another source is not touched by either.
 //
 // Limits: MaxWaiting providers that are heard of and not recorded yet, MaxKnown providers
 // that are remembered as recorded, and MaxBatch facts told in one pass. The store lets
@@ -41,7 +42,34 @@ const (
 	FromDevelopment Source = "development"
 	// FromContract is collateral that a contract holds.
 	FromContract Source = "contract"
+	// FromCard is collateral that was paid by card.
+	FromCard Source = "card"
 )
+
+// Cause is why a provider is suspended, as far as settlement says so.
+type Cause string
+
+// The causes.
+const (
+	// Refund is a refund of the provider's collateral that is not paid yet.
+	Refund Cause = "refund"
+	// CardReversed is a payment by card that went back to the card's owner.
+	CardReversed Cause = "card"
+	// Exit is a depositor who leaves with collateral without which nothing is confirmed.
+	Exit Cause = "exit"
+)
+
+// Causes returns every cause.
+func Causes() []Cause { return []Cause{Refund, CardReversed, Exit} }
+
+// Suspension is what the hub is told of one cause of a provider.
+type Suspension struct {
+	ProviderID ids.ProviderID
+	Cause      Cause
+	Holds      bool
+	// Revision grows with each change of the cause, from 1.
+	Revision int64
+}
 
 // Fact is what the hub is told of a provider.
 type Fact struct {
@@ -67,11 +95,15 @@ type Store interface {
 	// Tried records a try. taken reports whether the hub took the fact. A fact that has
 	// another revision by now stays untold.
 	Tried(ctx context.Context, f Fact, taken bool) error
+	// PendingSuspensions and TriedSuspension are the same for suspensions.
+	PendingSuspensions(ctx context.Context, pause time.Duration, limit int) ([]Suspension, error)
+	TriedSuspension(ctx context.Context, s Suspension, taken bool) error
 }
 
 // Hub takes facts.
 type Hub interface {
 	SetCollateral(ctx context.Context, f Fact) error
+	SetSuspension(ctx context.Context, s Suspension) error
 }
 
 // Teller tells the hub the facts that it has not taken.
@@ -87,16 +119,23 @@ func (t Teller) Tell(ctx context.Context) (told int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	suspensions, err := t.store.PendingSuspensions(ctx, RetryAfter, MaxBatch)
+	if err != nil {
+		return 0, err
+	}
 	var faults []error
-	for _, f := range facts {
-		refused := t.hub.SetCollateral(ctx, f)
+	tried := func(refused error, record func(taken bool) error) {
 		if refused == nil {
 			told++
 		}
-		faults = append(faults, refused)
-		if err := t.store.Tried(ctx, f, refused == nil); err != nil {
-			return told, errors.Join(append(faults, err)...)
-		}
+		faults = append(faults, refused, record(refused == nil))
+	}
+	// A suspension is told first, so that nobody becomes active between the two.
+	for _, s := range suspensions {
+		tried(t.hub.SetSuspension(ctx, s), func(taken bool) error { return t.store.TriedSuspension(ctx, s, taken) })
+	}
+	for _, f := range facts {
+		tried(t.hub.SetCollateral(ctx, f), func(taken bool) error { return t.store.Tried(ctx, f, taken) })
 	}
 	return told, errors.Join(faults...)
 }

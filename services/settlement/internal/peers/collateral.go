@@ -41,6 +41,39 @@ func (h *CollateralHub) SetCollateral(ctx context.Context, f collateral.Fact) er
 	return nil
 }
 
+// meanings stand in the provider's history, and the provider reads them.
+var meanings = map[collateral.Cause]string{
+	collateral.Refund:       "your collateral is being refunded",
+	collateral.CardReversed: "a card payment of your collateral was taken back",
+	collateral.Exit:         "a depositor leaves with collateral that you need",
+}
+
+// SetSuspension implements collateral.Hub.
+func (h *CollateralHub) SetSuspension(ctx context.Context, s collateral.Suspension) error {
+	ctx, cancel := context.WithTimeout(ctx, collateralTimeout)
+	defer cancel()
+	if _, err := h.client.SetSuspension(ctx, &hubv1.SetSuspensionRequest{
+		ProviderId: s.ProviderID.String(), Cause: causeToProto(s.Cause), On: s.Holds, Revision: s.Revision,
+		Reason: meanings[s.Cause],
+	}); err != nil {
+		return fmt.Errorf("tell the hub of a suspension of %s: %w", s.ProviderID, err)
+	}
+	return nil
+}
+
+func causeToProto(c collateral.Cause) hubv1.SuspensionCause {
+	switch c {
+	case collateral.Refund:
+		return hubv1.SuspensionCause_SUSPENSION_CAUSE_REFUND
+	case collateral.CardReversed:
+		return hubv1.SuspensionCause_SUSPENSION_CAUSE_CARD
+	case collateral.Exit:
+		return hubv1.SuspensionCause_SUSPENSION_CAUSE_EXIT
+	default:
+		return hubv1.SuspensionCause_SUSPENSION_CAUSE_UNSPECIFIED
+	}
+}
+
 func reason(f collateral.Fact) string {
 	switch {
 	case f.Source != collateral.FromDevelopment:
@@ -58,6 +91,8 @@ func sourceToProto(s collateral.Source) hubv1.CollateralSource {
 		return hubv1.CollateralSource_COLLATERAL_SOURCE_DEVELOPMENT
 	case collateral.FromContract:
 		return hubv1.CollateralSource_COLLATERAL_SOURCE_CONTRACT
+	case collateral.FromCard:
+		return hubv1.CollateralSource_COLLATERAL_SOURCE_CARD
 	default:
 		return hubv1.CollateralSource_COLLATERAL_SOURCE_UNSPECIFIED
 	}

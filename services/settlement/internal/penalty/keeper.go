@@ -98,6 +98,20 @@ func (k *Keeper) Appeal(ctx context.Context, id ID, provider ids.ProviderID, tex
 	return k.change(ctx, id, func(p *Penalty, now time.Time) (Entry, error) { return p.appeal(provider, text, now) })
 }
 
+// AppealOnChain records an appeal that a depositor made on a chain, in the time that the
+// chain gives. A penalty that is not proposed any more stays as it is.
+func (k *Keeper) AppealOnChain(ctx context.Context, id ID, text string) (Penalty, error) {
+	if err := checkAppeal(text); err != nil {
+		return Penalty{}, err
+	}
+	return k.change(ctx, id, func(p *Penalty, now time.Time) (Entry, error) {
+		if p.State != Proposed {
+			return Entry{}, nil
+		}
+		return p.appealOnChain(text, now)
+	})
+}
+
 // Resolve is an operator's decision: it upholds an appealed penalty, or reverses a penalty
 // that is not executed yet. The first of two equal decisions stays. The operator in ctx
 // (package actor) stands in the history. It fails with invalid_value, penalty_not_found

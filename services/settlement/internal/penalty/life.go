@@ -47,12 +47,20 @@ func (p *Penalty) appeal(provider ids.ProviderID, text string, now time.Time) (E
 	return p.take(Appeal, ByProvider, text, now)
 }
 
+// appealOnChain records an appeal that a depositor made on a chain.
+func (p *Penalty) appealOnChain(text string, now time.Time) (Entry, error) {
+	if p.State == Proposed {
+		p.AppealedOnChain = true
+	}
+	return p.take(Appeal, ByProvider, text, now)
+}
+
 // carryOut takes what follows by itself at a time: nothing before it is due.
 func (p *Penalty) carryOut(now time.Time) (Entry, error) {
 	switch {
 	case p.State == Upheld:
 		return p.take(Execute, ByPlatform, reasonExecuted, now)
-	case p.State == Proposed && !now.Before(p.AppealUntil):
+	case p.State == Proposed && !now.Before(p.AppealUntil) && !p.ClockRuns:
 		return p.take(Expire, ByPlatform, reasonExpired, now)
 	default:
 		return Entry{}, nil
@@ -73,7 +81,7 @@ func (p *Penalty) take(t Trigger, by Actor, said string, now time.Time) (Entry, 
 		return Entry{}, nil
 	}
 	over := !now.Before(p.AppealUntil)
-	if t == Appeal && over {
+	if t == Appeal && over && !p.AppealedOnChain {
 		return Entry{}, notAllowed("the time to appeal was over at %s", p.AppealUntil.UTC().Format(time.RFC3339))
 	}
 	if t == Expire && !over {

@@ -21,6 +21,8 @@ type hub struct {
 
 var errUnknown = errors.New("no such provider")
 
+func (h *hub) SetSuspension(context.Context, collateral.Suspension) error { return nil }
+
 func (h *hub) SetCollateral(_ context.Context, f collateral.Fact) error {
 	h.asked = append(h.asked, f)
 	if f.ProviderID == h.unknown {

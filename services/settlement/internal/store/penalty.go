@@ -12,22 +12,27 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/penalty"
+	"svc.internal/services/settlement/internal/position"
 )
 
 // Penalties keeps penalties; it implements penalty.Store. Only the database's clock
-// counts.
-type Penalties struct{ *Store }
+// counts. Terms say what collateral there can be.
+type Penalties struct {
+	*Store
+	Terms position.Terms
+}
 
 const penaltyColumns = `penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash,
 	state, revision, opened_at, appeal_until, coalesce(appeal_text, ''), appealed_at, coalesce(resolution, ''),
-	resolved_at, executed_at`
+	resolved_at, executed_at, appealed_on_chain`
 
 func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
 	var p penalty.Penalty
 	var hash []byte
 	var appealed, resolved, executed *time.Time
 	err := row.Scan(&p.ID, &p.ProviderID, &p.ModelID, &p.Kind, &p.ShareBasisPoints, &p.Removes, &p.Summary, &hash,
-		&p.State, &p.Revision, &p.OpenedAt, &p.AppealUntil, &p.AppealText, &appealed, &p.Resolution, &resolved, &executed)
+		&p.State, &p.Revision, &p.OpenedAt, &p.AppealUntil, &p.AppealText, &appealed, &p.Resolution, &resolved, &executed,
+		&p.AppealedOnChain)
 	copy(p.EvidenceHash[:], hash)
 	for _, at := range []struct {
 		from *time.Time
@@ -39,6 +44,15 @@ func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
 	}
 	return p, err
 }
+
+// clockRuns says that a part p of a penalty, of a chain whose cursor is c, keeps the penalty from being executed: see
+// slash.Part.ClockRuns.
+const clockRuns = `p.chain_id IS NOT NULL AND (p.state IN ('opened', 'appealed')
+	OR p.state = 'escrowed' AND (c.final_at IS NULL OR c.final_at < p.appeal_until))`
+
+// clockOver says that nothing keeps a penalty whose time to appeal is over from being executed.
+const clockOver = `NOT EXISTS (SELECT FROM penalty_part p LEFT JOIN position_cursor c ON c.chain_id = p.chain_id
+	WHERE p.penalty_id = penalty.penalty_id AND ` + clockRuns + `)`
 
 // onePenalty reads the penalty of a query; ok is false where there is none.
 func onePenalty(ctx context.Context, tx pgx.Tx, sql string, args ...any) (p penalty.Penalty, ok bool, err error) {
@@ -76,7 +90,7 @@ func (s Penalties) Open(
 	ctx context.Context, d penalty.Draft, admit func([]penalty.Penalty) error,
 ) (p penalty.Penalty, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		p, fresh, err = openPenalty(ctx, tx, d, admit)
+		p, fresh, err = s.open(ctx, tx, d, admit)
 		return err
 	})
 	if _, known := fault.As(err); err != nil && !known {
@@ -88,7 +102,7 @@ func (s Penalties) Open(
 	return p, fresh, nil
 }
 
-func openPenalty(
+func (s Penalties) open(
 	ctx context.Context, tx pgx.Tx, d penalty.Draft, admit func([]penalty.Penalty) error,
 ) (p penalty.Penalty, fresh bool, err error) {
 	for _, sql := range []string{durably, lockProvider} {
@@ -126,9 +140,14 @@ func openPenalty(
 		p, _, err = readPenalty(ctx, tx, d.ID)
 		return p, false, err
 	}
-	return p, true, enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
-		Actor: penalty.ByVerifier, At: p.OpenedAt})
+	if err := enter(ctx, tx, d.ID, penalty.Entry{Revision: p.Revision, To: p.State, Cause: penalty.Opened,
+		Actor: penalty.ByVerifier, At: p.OpenedAt}); err != nil {
+		return p, false, err
+	}
+	return p, true, s.positions().openParts(ctx, tx, d)
 }
+
+func (s Penalties) positions() Positions { return Positions(s) }
 
 // readPenalty reads a penalty; stands is false where there is none.
 func readPenalty(ctx context.Context, tx pgx.Tx, id penalty.ID) (p penalty.Penalty, stands bool, err error) {
@@ -153,7 +172,9 @@ func (s Penalties) Change(
 			return fault.New(fault.NotFound, penalty.NotFound, "no such penalty").On("penalty_id")
 		}
 		var now time.Time
-		if err := tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM penalty_part p
+			LEFT JOIN position_cursor c ON c.chain_id = p.chain_id WHERE penalty_id = $1 AND `+clockRuns+`)`, id).Scan(
+			&now, &p.ClockRuns); err != nil {
 			return err
 		}
 		if e, err = apply(&p, now); err != nil || e.Cause == "" {
@@ -177,10 +198,13 @@ func keepPenalty(ctx context.Context, tx pgx.Tx, p penalty.Penalty, e penalty.En
 	}
 	if _, err := tx.Exec(ctx, `
 		UPDATE penalty SET state = $2, revision = $3, appeal_text = $4, appealed_at = $5, resolution = $6, resolved_at = $7,
-			executed_at = $8
+			executed_at = $8, appealed_on_chain = $9
 		WHERE penalty_id = $1`,
 		p.ID, p.State, p.Revision, textOrNull(p.AppealText), timeOrNull(p.AppealedAt), textOrNull(p.Resolution),
-		timeOrNull(p.ResolvedAt), timeOrNull(p.ExecutedAt)); err != nil {
+		timeOrNull(p.ResolvedAt), timeOrNull(p.ExecutedAt), p.AppealedOnChain); err != nil {
+		return err
+	}
+	if err := wakeParts(ctx, tx, p.ID); err != nil {
 		return err
 	}
 	return enter(ctx, tx, p.ID, e)
@@ -251,7 +275,7 @@ func (s Penalties) Due(ctx context.Context, behind penalty.Place, limit int) ([]
 				WHERE state = 'upheld' AND (resolved_at, penalty_id) > ($2, $3) ORDER BY resolved_at, penalty_id LIMIT $1)
 			UNION ALL
 			(SELECT penalty_id, appeal_until FROM penalty
-				WHERE state = 'proposed' AND appeal_until <= (SELECT clock_timestamp())
+				WHERE state = 'proposed' AND appeal_until <= (SELECT clock_timestamp()) AND `+clockOver+`
 					AND (appeal_until, penalty_id) > ($2, $3) ORDER BY appeal_until, penalty_id LIMIT $1)
 		) AS due ORDER BY since, penalty_id LIMIT $1`, limit, behind.Since, behind.ID)
 	if err != nil {
@@ -269,7 +293,8 @@ func (s Penalties) Backlog(ctx context.Context) (penalty.Backlog, error) {
 	b := penalty.Backlog{Open: map[penalty.State]int{}}
 	rows, err := s.pool.Query(ctx, `
 		SELECT state, count(*),
-			count(*) FILTER (WHERE state = 'upheld' OR state = 'proposed' AND appeal_until <= clock_timestamp())
+			count(*) FILTER (WHERE state = 'upheld' OR state = 'proposed' AND appeal_until <= clock_timestamp()
+				AND `+clockOver+`)
 		FROM penalty WHERE state IN ('proposed', 'appealed', 'upheld') GROUP BY state`)
 	if err != nil {
 		return b, fmt.Errorf("count open penalties: %w", err)

@@ -64,7 +64,7 @@ func TestTheDatabaseRefusesWhatTheDomainWouldNotDo(t *testing.T) {
 		"a time ahead of the clock": {p.ID, true, `UPDATE penalty SET state = 'executed', revision = 2,
 			executed_at = clock_timestamp() + interval '100 years' WHERE penalty_id = $1`, "ahead of time"},
 		"a late appeal": {p.ID, true, `UPDATE penalty SET state = 'appealed', revision = 2, appeal_text = 'x',
-			appealed_at = appeal_until WHERE penalty_id = $1`, "penalty_appeal_in_time|ahead of time"},
+			appealed_at = appeal_until WHERE penalty_id = $1`, "an appeal is in time|ahead of time"},
 		"an appeal without a text": {p.ID, false, `UPDATE penalty SET state = 'appealed', revision = 2,
 			appealed_at = opened_at WHERE penalty_id = $1`, "penalty_appeal_whole"},
 		"a revision that is skipped": {p.ID, false, `UPDATE penalty SET state = 'reversed', revision = 3, resolution = 'x',

@@ -18,6 +18,11 @@ BEGIN
         AND NEW.state <> 'appealed'
     THEN
         RAISE EXCEPTION 'an appeal stays' USING ERRCODE = 'check_violation';
+    ELSIF NEW.appealed_at >= NEW.appeal_until AND NOT NEW.appealed_on_chain THEN
+        RAISE EXCEPTION 'an appeal is in time'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'penalty_appeal_in_time', TABLE = 'penalty';
+    ELSIF NEW.appealed_on_chain <> OLD.appealed_on_chain AND NEW.state <> 'appealed' THEN
+        RAISE EXCEPTION 'an appeal stays' USING ERRCODE = 'check_violation';
     ELSIF (NEW.resolution, NEW.resolved_at) IS DISTINCT FROM (OLD.resolution, OLD.resolved_at)
         AND NEW.state NOT IN ('upheld', 'reversed')
     THEN

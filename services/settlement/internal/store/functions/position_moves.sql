@@ -1,0 +1,22 @@
+-- A position moves with the events of it, and never back. What the books must be told of an event is the difference that
+-- it makes.
+CREATE OR REPLACE FUNCTION position_moves() RETURNS trigger
+LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
+DECLARE
+    v_booked bigint := 0;
+    v_units bigint;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF NEW.number <= OLD.number OR (NEW.chain_id, NEW.subject, NEW.depositor, NEW.provider_id)
+            IS DISTINCT FROM (OLD.chain_id, OLD.subject, OLD.depositor, OLD.provider_id)
+        THEN
+            RAISE EXCEPTION 'a position moves with its next event' USING ERRCODE = 'check_violation';
+        END IF;
+        v_booked := OLD.booked;
+    END IF;
+    SELECT units INTO v_units FROM position_event WHERE chain_id = NEW.chain_id AND number = NEW.number;
+    IF NEW.provider_id IS NOT NULL AND v_units IS DISTINCT FROM NEW.booked - v_booked THEN
+        RAISE EXCEPTION 'the books have of a position what its events told them' USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN NEW;
+END $$;
