@@ -224,7 +224,7 @@ contracts-check: # Fails if the committed artifacts are not the bytes that the c
 baseline: postgres ## Make the present contracts and tables what later ones are held to (the commit says why)
 	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf build --exclude-source-info -o proto/baseline.binpb
 	@. deploy/dev/postgres.env.sh && PGTEST_BASELINE=1 go test -count=1 -run OfTheBaseline \
-	  $(patsubst %/schema_test.go,./%,$(wildcard services/*/internal/store/schema_test.go))
+	  $(patsubst %/schema_test.go,./%,$(wildcard services/*/internal/store/schema_test.go services/*/*/internal/store/schema_test.go))
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum in order

@@ -36,6 +36,7 @@ var bans = []struct {
 	{path: "github.com/nats-io", may: append([]string{"sim"}, running...)},
 	{path: "svc.internal/pkg/node", may: running},
 	{path: "github.com/ethereum/go-ethereum", may: onChains},
+	{path: "github.com/aws", may: []string{"chain-signer", "standalone"}},
 	{path: "svc.internal/services/proving", may: []string{"auditor", "chaos", "devcerts", "fleet", "sim", "tinylm"}},
 	{path: "testing"},
 	{path: "svc.internal/pkg/bustest"},
@@ -47,8 +48,8 @@ var bans = []struct {
 
 var (
 	// storing are the programs that keep tables, and the programs that read them.
-	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "verifier", "standalone", "chaos",
-		"fleet"}
+	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "chain-signer", "verifier", "standalone",
+		"chaos", "fleet"}
 	// onChains are the programs that read chains and send to them. go-ethereum is large.
 	onChains = []string{"settlement", "chain-signer", "standalone"}
 	// running are the programs that run a service, and the programs that configure one.
@@ -227,6 +228,8 @@ func TestAPlantedLinkIsFound(t *testing.T) {
 		{"auditor", "encoding/json", false},
 		{"billing-ledger", "github.com/ethereum/go-ethereum/crypto", true},
 		{"settlement", "github.com/ethereum/go-ethereum/crypto", false},
+		{"settlement", "github.com/aws/aws-sdk-go-v2/service/kms", true},
+		{"chain-signer", "github.com/aws/aws-sdk-go-v2/service/kms", false},
 		{"a new program", "github.com/jackc/pgx/v5", true},
 	} {
 		if got := len(banned(test.program, []string{"fmt", test.link})) > 0; got != test.want {

@@ -93,10 +93,11 @@ func read(t *testing.T, path string) []byte {
 // layer is what a file is for, by its path.
 func layer(s source) string {
 	parts := strings.Split(s.dir, "/")
-	if len(parts) >= 4 && parts[0] == "services" && parts[2] == "internal" {
-		switch parts[3] {
+	// A module may have a second service, in a folder of its own.
+	if at := slices.Index(parts, "internal"); parts[0] == "services" && at >= 2 && at+1 < len(parts) {
+		switch parts[at+1] {
 		case "rpc", "peers", "store", "events":
-			return parts[3]
+			return parts[at+1]
 		default:
 			return "domain"
 		}

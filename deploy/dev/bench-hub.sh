@@ -75,7 +75,7 @@ SVC_PEPPER=$(secret) SVC_ADMIN_TOKEN=$(secret) SVC_NATS_SECRET=$(secret)
 SVC_DATA_DIR=$run/product SVC_NATS_ADDR=$nats SVC_GRPC_ADDR=$rest SVC_METRICS_ADDR=$rest_admin SVC_HTTP_ADDR=$http SVC_OPERATOR_ADDR=$operators SVC_ADMIN_TOKENS=bench:$SVC_ADMIN_TOKEN \
   SVC_VERIFIER_DEVELOPMENT=true SVC_VERIFIER_PROBES=false SVC_VERIFIER_BENCHMARKS_WAIVED=true \
   SVC_PEERS=router=$router,provider-hub=$hub start rest \
-  "$bin/standalone" -services catalog,billing-ledger,settlement,verifier,edge-gateway
+  "$bin/standalone" -services catalog,billing-ledger,chain-signer,settlement,verifier,edge-gateway
 wait_for "NATS" in_use "${nats#*:}"
 if [ -z "${DATABASE_URL:-}" ]; then
   # The server that it has started, as its folder describes it.

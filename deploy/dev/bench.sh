@@ -74,7 +74,8 @@ step "Building"
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)
 go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
 if wanted fleet; then
-  programs=(./services/proving/cmd/fleet ./services/proving/cmd/tinylm github.com/nats-io/nats-server/v2)
+  programs=(./services/proving/cmd/fleet ./services/proving/cmd/tinylm github.com/nats-io/nats-server/v2
+    ./services/settlement/cmd/chain-signer)
   for service in catalog billing-ledger settlement router provider-hub verifier edge-gateway; do
     programs+=("./services/$service/cmd/$service")
   done

@@ -4,6 +4,7 @@ package node
 const (
 	Catalog       = "catalog"
 	BillingLedger = "billing-ledger"
+	ChainSigner   = "chain-signer"
 	Settlement    = "settlement"
 	Router        = "router"
 	ProviderHub   = "provider-hub"
@@ -16,5 +17,5 @@ const DefaultHub = "hub-1"
 
 // Names returns the names of all services, in the order in which one process starts them.
 func Names() []string {
-	return []string{Catalog, BillingLedger, Settlement, Router, ProviderHub, Verifier, EdgeGateway}
+	return []string{Catalog, BillingLedger, ChainSigner, Settlement, Router, ProviderHub, Verifier, EdgeGateway}
 }

@@ -234,6 +234,12 @@ func (n *Node) Peer(service string) (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
+// Knows reports whether Peer finds a service: because it runs here, or because the
+// configuration has its addresses. It is for peers that a service can do without.
+func (n *Node) Knows(service string) bool {
+	return runs(n.specs, service) || len(n.cfg.Peers[service]) > 0
+}
+
 // Reached returns nil once each of the services has been seen to serve, in this process
 // or by a replica that is called; otherwise the error names the others. A service that
 // was reached once stays so: a process that needs others begins when they are there, and

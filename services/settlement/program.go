@@ -10,6 +10,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	signerv1 "svc.internal/proto/svc/signer/v1"
 )
 
 const (
@@ -58,11 +59,19 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
+	var signer signerv1.SignerServiceClient
+	if n.Knows(node.ChainSigner) {
+		conn, err := n.Peer(node.ChainSigner)
+		if err != nil {
+			return err
+		}
+		signer = signerv1.NewSignerServiceClient(conn)
+	}
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.Settlement), Meters: n.Meters(), Clock: clock.System,
 		Bus: conn, DB: pool, Accruals: billingv1.NewAccrualServiceClient(billing),
 		Posting:    billingv1.NewPostingServiceClient(billing),
-		Collateral: hubv1.NewProviderCollateralServiceClient(hub),
+		Collateral: hubv1.NewProviderCollateralServiceClient(hub), Signer: signer,
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
+	signer "svc.internal/services/settlement/signer"
 	"svc.internal/services/standalone/logins"
 	verifier "svc.internal/services/verifier"
 )
@@ -32,6 +33,7 @@ type Config struct {
 	Router     router.Config        `yaml:"router"`
 	Billing    billingledger.Config `yaml:"billing"`
 	Settlement settlement.Config    `yaml:"settlement"`
+	Signer     signer.Config        `yaml:"signer"`
 	Catalog    catalog.Config       `yaml:"catalog"`
 	Verifier   verifier.Config      `yaml:"verifier"`
 
@@ -66,7 +68,7 @@ func DefaultConfig() Config {
 		Config: node.DefaultConfig(), DataDir: ".run", Demo: true, DemoAgent: true,
 		Gateway: edgegateway.DefaultConfig(), Hub: providerhub.DefaultConfig(), Router: router.DefaultConfig(),
 		Billing: billingledger.DefaultConfig(), Settlement: settlement.DefaultConfig(), Catalog: catalog.DefaultConfig(),
-		Verifier: verifier.DefaultConfig(), Services: node.Names(),
+		Signer: signer.DefaultConfig(), Verifier: verifier.DefaultConfig(), Services: node.Names(),
 	}
 	cfg.Log = node.Log{Level: "warn", Format: "text"}
 	cfg.Hub.HubID = node.DefaultHub
@@ -133,6 +135,9 @@ func (c *Config) Validate() error {
 	if c.runs(node.Settlement) {
 		faults = append(faults, c.Settlement.CheckListeners(c.listeners()...))
 	}
+	if c.runs(node.ChainSigner) {
+		faults = append(faults, c.Signer.CheckListeners(c.listeners()...))
+	}
 	if c.runs(node.ProviderHub) {
 		faults = append(faults, c.Hub.CheckListeners(c.listeners()...))
 	}
@@ -180,6 +185,10 @@ func (c *Config) checkServices() []error {
 	if billing.Card.SandboxURL == "" {
 		billing.Card.SandboxURL = billingledger.DefaultConfig().Card.SandboxURL
 	}
+	signing := c.Signer
+	if signing.DevelopmentSeed == "" {
+		signing.DevelopmentSeed = "seed"
+	}
 	gateway := c.Gateway
 	if gateway.OperatorAddr == "" {
 		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
@@ -187,7 +196,7 @@ func (c *Config) checkServices() []error {
 	for name, validate := range map[string]func() error{
 		node.Catalog: c.Catalog.Validate, node.BillingLedger: billing.Validate, node.Settlement: c.Settlement.Validate,
 		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: gateway.Validate,
-		node.Verifier: checked.Validate,
+		node.Verifier: checked.Validate, node.ChainSigner: signing.Validate,
 	} {
 		if c.runs(name) {
 			faults = append(faults, validate())
@@ -201,7 +210,7 @@ func (c *Config) checkServices() []error {
 func (c *Config) Specs() []node.Spec {
 	specs := map[string]node.Spec{}
 	for _, spec := range []node.Spec{
-		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID),
+		catalog.Spec(), billingledger.Spec(), signer.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID),
 		verifier.Spec(), edgegateway.Spec(),
 	} {
 		spec.Database, spec.Bus = false, false

@@ -18,6 +18,7 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
+	signer "svc.internal/services/settlement/signer"
 	"svc.internal/services/standalone/localdata"
 	verifier "svc.internal/services/verifier"
 )
@@ -43,10 +44,24 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 		}
 		cfg.Gateway.AdminTokens = config.NewSecret(tokens)
 	}
+	cfg = withSigner(cfg, dir)
 	if cfg.runs(node.ProviderHub) {
 		cfg.Gateway.NearHubID = cfg.Hub.HubID
 	}
 	return withVerifier(cfg, dir)
+}
+
+// withSigner gives a demo that only this machine reaches development keys, unless it was
+// given other ones.
+func withSigner(cfg Config, dir *localdata.Dir) Config {
+	if cfg.Signer.DevelopmentSeed == "" {
+		cfg.Signer.DevelopmentSeed = dir.Path("signer", "seed")
+	}
+	if cfg.all() && bool(cfg.Demo) && cfg.onLoopback() && cfg.Signer.Keys == (signer.Keys{}) &&
+		!cfg.Signer.DepositSeed.IsSet() {
+		cfg.Signer.Development = true
+	}
+	return cfg
 }
 
 // demoHaste divides the pauses of the verifier's loops, because a person waits for the
@@ -105,6 +120,7 @@ func build(ctx context.Context, cfg Config, n *node.Node) error {
 	builders := map[string]func() error{
 		node.Catalog:       func() error { return catalog.Build(ctx, cfg.Catalog, n) },
 		node.BillingLedger: func() error { return billingledger.Build(ctx, cfg.Billing, n) },
+		node.ChainSigner:   func() error { return signer.Build(ctx, cfg.Signer, n) },
 		node.Settlement:    func() error { return settlement.Build(ctx, cfg.Settlement, n) },
 		node.Router:        func() error { return router.Build(ctx, cfg.Router, n) },
 		node.ProviderHub:   func() error { return providerhub.Build(ctx, cfg.Hub, n) },

@@ -143,7 +143,7 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t, func(c *fleet.Config) {
 		c.Replicas = map[string]int{fleet.Gateway: 2, fleet.Billing: 2, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1,
-			fleet.Settlement: 1, fleet.Verifier: 1, fleet.Agent: 0, fleet.Engine: 0}
+			fleet.Signer: 1, fleet.Settlement: 1, fleet.Verifier: 1, fleet.Agent: 0, fleet.Engine: 0}
 		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{
 			"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
 		}}}

@@ -58,7 +58,7 @@ func ground(t *testing.T) racers {
 	}
 	return racers{trial.StartFleet(t, func(c *fleet.Config) {
 		c.Replicas = map[string]int{fleet.Gateway: 3, fleet.Billing: 3, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1,
-			fleet.Settlement: 1, fleet.Verifier: 1, fleet.Agent: 1}
+			fleet.Signer: 1, fleet.Settlement: 1, fleet.Verifier: 1, fleet.Agent: 1}
 	}), 1000}
 }
 

@@ -25,7 +25,7 @@ func certified(certs, file string) []string {
 // or in the clear.
 func groups(t *testing.T, encrypted bool) *trial.Market {
 	t.Helper()
-	backs, fronts := []string{"catalog", "billing-ledger", "settlement"},
+	backs, fronts := []string{"catalog", "billing-ledger", "chain-signer", "settlement"},
 		[]string{"router", "provider-hub", "verifier", "edge-gateway"}
 	back, front, nats, public, sockets := trial.FreeAddress(t), trial.FreeAddress(t), trial.FreeAddress(t),
 		trial.FreeAddress(t), trial.FreeAddress(t)

@@ -18,13 +18,15 @@ import (
 	catalog "svc.internal/services/catalog"
 	providerhub "svc.internal/services/provider-hub"
 	settlement "svc.internal/services/settlement"
+	signertables "svc.internal/services/settlement/signer/tables"
 	"svc.internal/services/standalone/localdata"
 	verifier "svc.internal/services/verifier"
 )
 
 // Services are the services that keep tables, in the order in which they start.
 func Services() []string {
-	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.ProviderHub, node.Verifier}
+	return []string{node.Catalog, node.BillingLedger, node.ChainSigner, node.Settlement, node.ProviderHub,
+		node.Verifier}
 }
 
 // Keeps reports whether a service keeps tables.
@@ -36,6 +38,8 @@ func tables(service string) pg.Tables {
 		return catalog.Tables()
 	case node.BillingLedger:
 		return billingledger.Tables()
+	case node.ChainSigner:
+		return signertables.Tables()
 	case node.Settlement:
 		return settlement.Tables()
 	case node.ProviderHub:

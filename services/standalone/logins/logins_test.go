@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // rooms are one table of each service.
 var rooms = map[string]string{
 	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line",
-	node.ProviderHub: "hub.provider_key",
+	node.ProviderHub: "hub.provider_key", node.ChainSigner: "signer.signed_nonce",
 	node.Verifier:    "verifier.offering",
 }
 

@@ -180,7 +180,8 @@ func startFleet(t *testing.T) *matrix {
 		}
 	})
 	f, err := fleet.Start(t.Context(), fleet.Config{
-		Dir: t.TempDir(), BinDir: bin, Replicas: map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1},
+		Dir: t.TempDir(), BinDir: bin,
+		Replicas: map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1, fleet.Signer: 1},
 		LogLevel: "warn", Settings: settings, Environ: []string{crash.EnvSocket + "=" + points.Socket()},
 	})
 	if err != nil {

@@ -134,7 +134,7 @@ func (m *market) fleetConfig(cfg Config) fleet.Config {
 	return fleet.Config{
 		// The folder is new each time, because the place of a database may outlive it.
 		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin,
-		Replicas:   map[string]int{fleet.Agent: agents, fleet.Engine: 0, fleet.Verifier: 1},
+		Replicas:   map[string]int{fleet.Agent: agents, fleet.Engine: 0, fleet.Verifier: 1, fleet.Signer: 1},
 		DrainDelay: 500 * time.Millisecond, LogLevel: "info", Restart: true,
 		Settings: settings, Environ: environ, Via: m.links.Via,
 	}

@@ -35,6 +35,7 @@ const (
 	NATS       = "nats"
 	Catalog    = "catalog"
 	Billing    = "billing-ledger"
+	Signer     = "chain-signer"
 	Settlement = "settlement"
 	Router     = "router"
 	Hub        = "provider-hub"
@@ -46,12 +47,13 @@ const (
 
 // startOrder is the order of the needs. All processes of one program start and stop
 // together.
-var startOrder = []string{Postgres, NATS, Catalog, Billing, Settlement, Router, Hub, Verifier, Gateway, Engine, Agent}
+var startOrder = []string{Postgres, NATS, Catalog, Billing, Signer, Settlement, Router, Hub, Verifier, Gateway,
+	Engine, Agent}
 
 // Services are the marketplace's own services, in the order in which they
 // start.
 func Services() []string {
-	return []string{Catalog, Billing, Settlement, Router, Hub, Verifier, Gateway}
+	return []string{Catalog, Billing, Signer, Settlement, Router, Hub, Verifier, Gateway}
 }
 
 // MaxReplicas bounds the processes of one service.

@@ -152,7 +152,8 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 			t.Errorf("%s is still there", name)
 		}
 	}
-	want := "edge-gateway-1 verifier-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
+	want := "edge-gateway-1 verifier-1 provider-hub-1 router-1 settlement-1 chain-signer-1 billing-ledger-1 catalog-1 " +
+		"nats-1 postgres-1"
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("they stopped: got %q, want %q", got, want)
 	}

@@ -109,6 +109,14 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 			return nil, err
 		}
 	}
+	if err := f.addOwn(s, service, name); err != nil {
+		return nil, err
+	}
+	return merge(s, f.cfg.Settings[service]), nil
+}
+
+// addOwn adds the section of a process's own service.
+func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 	switch service {
 	case Gateway:
 		s["gateway"] = settings{
@@ -117,7 +125,7 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		}
 	case Hub:
 		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {
-			return nil, err
+			return err
 		}
 		s["hub"] = settings{
 			"id": HubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
@@ -130,13 +138,15 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": "http://" + f.layout.face(instance(Gateway, 1)),
 			"development": true, "probes": f.verifies(), "benchmarks_waived": !f.verifies(),
 		}
+	case Signer:
+		s["signer"] = settings{"development": true, "development_seed": f.dir.Path("signer", "seed")}
 	case Settlement:
 		// A fleet is judged soon after the faults.
 		s["settlement"] = settings{
 			"reconcile_interval": "10s", "fill_after": "15s", "development_collateral": f.verifies(),
 		}
 	}
-	return merge(s, f.cfg.Settings[service]), nil
+	return nil
 }
 
 // verifies reports whether providers qualify as they do in the demo: by development

@@ -38,7 +38,7 @@ func StartFleet(t testing.TB, options ...func(*fleet.Config)) *Market {
 	t.Helper()
 	needFleet(t)
 	m, err := startFleet(Dir(t), append([]func(*fleet.Config){func(c *fleet.Config) {
-		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1}
+		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1, fleet.Signer: 1}
 	}}, options...))
 	if err != nil {
 		t.Fatal(err)
