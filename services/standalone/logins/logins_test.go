@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 var rooms = map[string]string{
 	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line",
 	node.ProviderHub: "hub.provider_key", node.ChainSigner: "signer.signed_nonce",
-	node.Verifier:    "verifier.offering",
+	node.Verifier: "verifier.offering",
 }
 
 func TestTheTextForPlatformTeamsIsThatOfTheTree(t *testing.T) {
