@@ -13,6 +13,7 @@ import (
 	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/cardapi"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
@@ -326,6 +327,11 @@ func (c Config) idempotency() idempotency.Config {
 
 func (c Config) rates() ratelimit.Config {
 	return ratelimit.Config{KeptFor: rateKeptFor, FailedFor: rateFailedFor, Kept: ratesKept, UnderWay: ratesUnderWay}
+}
+
+// cards bounds guesses of signatures and sessions as those of keys.
+func (c Config) cards() cardapi.Config {
+	return cardapi.Config{Guesses: c.WrongKeys, Networks: c.WrongKeyNetworks, Timeout: providerCallTimeout}
 }
 
 func (c Config) http() httpapi.Config {

@@ -40,6 +40,7 @@ import (
 	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/cardapi"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
@@ -70,9 +71,12 @@ type Deps struct {
 	// Idempotency keeps the claims of Idempotency-Keys, for all gateways.
 	Idempotency billingv1.IdempotencyServiceClient
 	// Visits counts the visits of clients without a key.
-	Visits  billingv1.VisitorServiceClient
-	Router  routerv1.RouterServiceClient
-	Catalog catalogv1.CatalogServiceClient
+	Visits billingv1.VisitorServiceClient
+	// CardWebhooks takes what the card processor sends, CardSandbox has the sandbox's pages.
+	CardWebhooks billingv1.CardWebhookServiceClient
+	CardSandbox  billingv1.CardSandboxServiceClient
+	Router       routerv1.RouterServiceClient
+	Catalog      catalogv1.CatalogServiceClient
 	// Hubs finds the client of the hub at a dispatch address. It neither blocks nor dials
 	// anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
@@ -196,7 +200,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Rates:    ratelimit.New(deps.Admission, deps.Clock, cfg.rates()),
 		Market:   market,
 		Provider: provider,
-		Ready:    s.Ready,
+		Cards: cardapi.New(cardapi.Peers{Webhooks: deps.CardWebhooks, Sandbox: deps.CardSandbox, Clock: deps.Clock},
+			cfg.cards()),
+		Ready: s.Ready,
 	}, cfg.http())
 	gate := operator.NewGate(tokens, deps.Clock, cfg.WrongTokens, cfg.WrongKeyNetworks)
 	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))

@@ -65,6 +65,7 @@ type fleet struct {
 	market        *market
 	claims        *claims
 	visits        *visits
+	cards         *cards
 	selves        *selves
 	people        *people
 	penalties     *penalties
@@ -149,6 +150,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		hub:       &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
 		market:    &market{},
 		visits:    &visits{made: map[string]int{}},
+		cards:     newCards(),
 		people:    &people{},
 		penalties: &penalties{}, verification: &verification{},
 		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
@@ -182,6 +184,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
+	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
+	billingv1.RegisterCardSandboxServiceServer(r, f.cards)
 	routerv1.RegisterRouterServiceServer(r, f.router)
 	catalogv1.RegisterCatalogServiceServer(r, f.catalog)
 	catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
@@ -205,14 +209,16 @@ func (f *fleet) deps() Deps {
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{},
 		Traces: tracenoop.NewTracerProvider(),
 		Clock:  f.clock, Random: rand.Reader,
-		Reached:     func() error { return nil },
-		Keys:        billingv1.NewKeyServiceClient(conn),
-		Admission:   billingv1.NewAdmissionServiceClient(conn),
-		Receipts:    billingv1.NewReceiptServiceClient(conn),
-		Idempotency: billingv1.NewIdempotencyServiceClient(conn),
-		Visits:      billingv1.NewVisitorServiceClient(conn),
-		Router:      routerv1.NewRouterServiceClient(conn),
-		Catalog:     catalogv1.NewCatalogServiceClient(conn),
+		Reached:      func() error { return nil },
+		Keys:         billingv1.NewKeyServiceClient(conn),
+		Admission:    billingv1.NewAdmissionServiceClient(conn),
+		Receipts:     billingv1.NewReceiptServiceClient(conn),
+		Idempotency:  billingv1.NewIdempotencyServiceClient(conn),
+		Visits:       billingv1.NewVisitorServiceClient(conn),
+		CardWebhooks: billingv1.NewCardWebhookServiceClient(conn),
+		CardSandbox:  billingv1.NewCardSandboxServiceClient(conn),
+		Router:       routerv1.NewRouterServiceClient(conn),
+		Catalog:      catalogv1.NewCatalogServiceClient(conn),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			switch address {
 			case "inprocess":

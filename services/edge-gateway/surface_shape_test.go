@@ -159,6 +159,9 @@ func TestEveryAnswerHasItsDescribedShape(t *testing.T) {
 			if o.priced && o.model != modelID {
 				continue // the hub here knows chats only
 			}
+			if strings.HasPrefix(o.path, "/sandbox/") {
+				continue // its pages are HTML
+			}
 			resp := f.ask(o, credential...)
 			body := read(t, resp)
 			if ref := s.answerOf(o, resp.StatusCode); ref != "" {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +95,14 @@ func operations(t testing.TB) []operation {
 
 // fill makes the body of an example.
 func (o *operation) fill(t testing.TB, example map[string]any) {
+	if o.contentType == "application/x-www-form-urlencoded" {
+		fields := url.Values{}
+		for name, value := range example {
+			fields.Set(name, fmt.Sprint(value))
+		}
+		o.body = fields.Encode()
+		return
+	}
 	if o.contentType != "multipart/form-data" {
 		raw, err := json.Marshal(example)
 		if err != nil {

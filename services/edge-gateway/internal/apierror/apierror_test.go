@@ -23,7 +23,7 @@ var decided = map[int][]fault.Reason{
 	403: {"model_not_allowed", "account_frozen", "origin_not_allowed", "owner_required"},
 	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found",
 		"penalty_not_found", "proposal_not_found", "provider_not_found", "user_not_found", "offering_not_found",
-		"verdict_not_found", "effect_not_found"},
+		"verdict_not_found", "effect_not_found", "checkout_not_found", "session_not_found"},
 	405: {"method_not_allowed"},
 	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed", "already_exists",
 		"no_reference", "not_calibrated", "earnings_held", "beneficiary_cooling"},

@@ -97,6 +97,8 @@ var Table = map[fault.Reason]Row{
 	VerdictNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	EffectNotFound:         {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.CheckoutNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.SessionNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 
 	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},

@@ -13,6 +13,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/cardapi"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
@@ -65,7 +66,9 @@ type Parts struct {
 	Market *marketapi.API
 	// Provider answers the agents of providers.
 	Provider *providerapi.API
-	Ready    func(context.Context) error
+	// Cards takes webhooks of the card processor, and shows the sandbox's pages.
+	Cards *cardapi.API
+	Ready func(context.Context) error
 }
 
 // Handler answers all public requests.

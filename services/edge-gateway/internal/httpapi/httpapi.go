@@ -5,7 +5,7 @@
 //
 // Routes are matched by hand and not by http.ServeMux, because no SDK understands its
 // redirects and plain-text errors, and because model ids hold slashes, raw or as %2F.
-// Nothing is answered in HTML.
+// Nothing is answered in HTML but the sandbox's pages.
 //
 // Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout. The server
 // bounds headers.
@@ -48,6 +48,7 @@ var fixed = map[string]route{
 	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
 	"/api/v1/models/catalog":   {"/api/v1/models/catalog", get, (*Handler).market},
 	"/openapi.json":            {"/openapi.json", get, (*Handler).describeAPI},
+	webhookPath:                {webhookPath, post, (*Handler).cardWebhook},
 	healthPath:                 {healthPath, get, (*Handler).healthz},
 	readyPath:                  {readyPath, get, (*Handler).readyz},
 }
@@ -69,6 +70,7 @@ var prefixed = []struct {
 		agents((*providerapi.API).Proposal)}},
 	{"/api/v1/provider/penalties/", route{appealOf, post, agents((*providerapi.API).AppealPenalty)}},
 	{"/api/v1/provider/penalties/", route{evidenceOf, get, agents((*providerapi.API).PenaltyEvidence)}},
+	{sandboxPrefix, route{sandboxOf, getOrPost, (*Handler).sandboxPage}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
 }
 

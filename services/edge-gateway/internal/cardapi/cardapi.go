@@ -1,0 +1,163 @@
+// Package cardapi is where card processors and payers call: POST /webhooks/card takes what
+// a card processor sends, and GET and POST /sandbox/checkout/{session} are the pages of the
+// sandbox, in which no money moves. Where billing-ledger has another card processor there
+// are no such pages.
+//
+// None of them has a key. A webhook is proved by its signature, which billing-ledger
+// verifies over the bytes as they came; a page is opened by whoever knows its session. So
+// wrong signatures and unknown sessions are guesses, and a network may make so many a
+// minute. What is right is never counted, so that a card processor is not refused.
+//
+// Limits: MaxWebhook bytes of an event, MaxForm of a form.
+package cardapi
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"svc.internal/pkg/address"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
+)
+
+const (
+	// MaxWebhook and MaxForm bound bodies, in bytes.
+	MaxWebhook = 256 << 10
+	MaxForm    = 1 << 10
+	// maxSession bounds the id of a session, in bytes.
+	maxSession = 255
+	// SignatureHeader has the signature of a webhook.
+	SignatureHeader = "X-Svc-Signature"
+)
+
+// Peers are the services that answer.
+type Peers struct {
+	Webhooks billingv1.CardWebhookServiceClient
+	Sandbox  billingv1.CardSandboxServiceClient
+	Clock    clock.Clock
+}
+
+// Config bounds guesses.
+type Config struct {
+	// Guesses is how many a network may make in a minute, Networks how many networks are
+	// remembered, and Timeout how long billing-ledger may take.
+	Guesses, Networks int
+	Timeout           time.Duration
+}
+
+// API answers the routes.
+type API struct {
+	peers   Peers
+	cfg     Config
+	guesses *auth.Guesses
+}
+
+// New makes the API.
+func New(peers Peers, cfg Config) *API {
+	return &API{peers: peers, cfg: cfg, guesses: auth.NewGuesses(cfg.Guesses, cfg.Networks)}
+}
+
+// guess does something that a caller may be guessing at: an answer for one of the reasons
+// counts as a wrong guess.
+func (a *API) guess(ctx context.Context, from netip.Addr, wrong fault.Reason, do func(context.Context) error) error {
+	network := address.Network(from)
+	leave, wait := a.guesses.Enter(network, a.peers.Clock.Now())
+	if wait > 0 {
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong calls came from your address.").After(wait)
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	err := do(ctx)
+	if fault.Is(err, wrong) {
+		a.guesses.Wrong(network, a.peers.Clock.Now())
+	}
+	return err
+}
+
+// Receive hands an event over, and returns once billing-ledger has stored it.
+func (a *API) Receive(ctx context.Context, from netip.Addr, header http.Header, body []byte) error {
+	return a.guess(ctx, from, fault.InvalidSignature, func(ctx context.Context) error {
+		signatures := header.Values(SignatureHeader)
+		if len(signatures) != 1 {
+			return fault.New(fault.Invalid, fault.InvalidSignature, "%s must stand once.", SignatureHeader).On(SignatureHeader)
+		}
+		_, err := a.peers.Webhooks.Receive(ctx, &billingv1.ReceiveRequest{Body: body, Signature: signatures[0]})
+		return err
+	})
+}
+
+// Page renders the page of a session, whose id is escaped as in a path.
+func (a *API) Page(ctx context.Context, from netip.Addr, escaped string) ([]byte, error) {
+	id, err := sessionID(escaped)
+	if err != nil {
+		return nil, err
+	}
+	var found *billingv1.SandboxSession
+	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
+		resp, err := a.peers.Sandbox.GetSandboxSession(ctx, &billingv1.GetSandboxSessionRequest{SessionId: id})
+		found = resp.GetSession()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return render(found)
+}
+
+// actions are the values of the field action.
+var actions = map[string]billingv1.SandboxAction{
+	"pay":        billingv1.SandboxAction_SANDBOX_ACTION_PAY,
+	"decline":    billingv1.SandboxAction_SANDBOX_ACTION_DECLINE,
+	"chargeback": billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK,
+}
+
+// Press presses a button of a page. What the page's state forbids is no error, because the
+// page that follows shows that state.
+func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form []byte) error {
+	id, err := sessionID(escaped)
+	if err != nil {
+		return err
+	}
+	fields, err := url.ParseQuery(string(form))
+	action, known := actions[fields.Get("action")]
+	if err != nil || !known {
+		return fault.New(fault.Invalid, fault.InvalidValue, "action must be pay, decline or chargeback.").On("action")
+	}
+	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
+		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,
+			&billingv1.ActOnSandboxSessionRequest{SessionId: id, Action: action})
+		return err
+	})
+	if fault.Is(err, fault.TransitionNotAllowed) {
+		return nil
+	}
+	return err
+}
+
+// sessionID reads the id of a session: 1 to 255 letters, digits and underscores.
+func sessionID(escaped string) (string, error) {
+	if len(escaped) > maxSession {
+		return "", noSession()
+	}
+	for _, c := range []byte(escaped) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return "", noSession()
+		}
+	}
+	return escaped, nil
+}
+
+func noSession() error {
+	return fault.New(fault.NotFound, fault.SessionNotFound, "There is no such page.")
+}
+
+// Absent reports whether an error says that there are no such pages at all.
+func Absent(err error) bool { return fault.Is(err, apierror.UnknownRoute) }

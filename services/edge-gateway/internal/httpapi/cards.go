@@ -1,0 +1,76 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"svc.internal/services/edge-gateway/internal/cardapi"
+)
+
+const (
+	webhookPath   = "/webhooks/card"
+	sandboxPrefix = "/sandbox/checkout/"
+	sandboxOf     = sandboxPrefix + "{session}"
+)
+
+var getOrPost = []string{http.MethodGet, http.MethodHead, http.MethodPost}
+
+// cardWebhook serves POST /webhooks/card. The body is handed on byte for byte, because its
+// signature is of bytes, and the answer is 200 once it is stored.
+func (h *Handler) cardWebhook(x *exchange) error {
+	if err := checkDeclared(x.request, cardapi.MaxWebhook); err != nil {
+		return err
+	}
+	if err := checkEncoding(x.request.Header); err != nil {
+		return err
+	}
+	defer h.freeBody(x)
+	if err := h.readBody(x, cardapi.MaxWebhook); err != nil {
+		return err
+	}
+	err := h.Cards.Receive(x.request.Context(), h.Addresses.Of(x.request), x.request.Header, x.raw.Bytes())
+	if err != nil {
+		return err
+	}
+	x.Header().Set("Cache-Control", "no-store")
+	return h.json(x, []byte(`{"received":true}`))
+}
+
+// sandboxPage serves the pages of the sandbox: the only answers in HTML. The address of a
+// page is the right to pay on it, so no other site learns the address.
+func (h *Handler) sandboxPage(x *exchange) error {
+	header := x.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	err := h.sandbox(x)
+	if cardapi.Absent(err) {
+		return unknown.serve(h, x)
+	}
+	return err
+}
+
+func (h *Handler) sandbox(x *exchange) error {
+	from := h.Addresses.Of(x.request)
+	if x.request.Method == http.MethodPost {
+		if err := checkDeclared(x.request, cardapi.MaxForm); err != nil {
+			return err
+		}
+		defer h.freeBody(x)
+		if err := h.readBody(x, cardapi.MaxForm); err != nil {
+			return err
+		}
+		if err := h.Cards.Press(x.request.Context(), from, x.rest, x.raw.Bytes()); err != nil {
+			return err
+		}
+		x.Header().Set("Location", sandboxPrefix+x.rest)
+		h.answer(x, http.StatusSeeOther, nil)
+		return nil
+	}
+	text, err := h.Cards.Page(x.request.Context(), from, x.rest)
+	if err != nil {
+		return err
+	}
+	x.Header().Set("Content-Type", "text/html; charset=utf-8")
+	x.Header().Set("Content-Security-Policy", cardapi.Policy)
+	h.answer(x, http.StatusOK, text)
+	return nil
+}
