@@ -4,7 +4,7 @@
 //
 //	auditor -export ledger.jsonl -earnings earnings.jsonl \
 //	        -clients clients.jsonl -engines engines.jsonl \
-//	        [-setup setup.json] [-skew 2s] [-max-requests N] [-json]
+//	        [-setup setup.json] [-chains chains.jsonl] [-skew 2s] [-max-requests N] [-json]
 //
 // Its exit code is 0 when nothing is wrong, 1 when something is, and 2 when that
 // could not be told: an input is unreadable, truncated or malformed, or
@@ -31,7 +31,7 @@ const (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // files are the paths of the inputs.
-type files struct{ export, earnings, clients, engines, setup string }
+type files struct{ export, earnings, clients, engines, setup, chains string }
 
 func run(args []string, out, errs io.Writer) int {
 	var paths files
@@ -40,10 +40,11 @@ func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("auditor", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.StringVar(&paths.export, "export", "", "what billing-ledger exported")
-	flags.StringVar(&paths.earnings, "earnings", "", "settlement's earning lines")
+	flags.StringVar(&paths.earnings, "earnings", "", "the rows of settlement's tables")
 	flags.StringVar(&paths.clients, "clients", "", "what clients received")
 	flags.StringVar(&paths.engines, "engines", "", "what engines sent")
 	flags.StringVar(&paths.setup, "setup", "", "what accounts, models and providers there are (optional)")
+	flags.StringVar(&paths.chains, "chains", "", "what chains say of payouts and wallets (optional)")
 	flags.DurationVar(&opts.Skew, "skew", 0, "the longest that a transaction lasted (default 2s)")
 	flags.IntVar(&opts.MaxRequests, "max-requests", 0, "the most requests that are kept in memory (default 4194304)")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
@@ -83,9 +84,10 @@ func audit(paths files, opts auditor.Options) (*auditor.Report, error) {
 		{paths.clients, "clients", &in.Clients},
 		{paths.engines, "engines", &in.Engines},
 		{paths.setup, "setup", &in.Setup},
+		{paths.chains, "chains", &in.Chains},
 	} {
 		if f.path == "" {
-			if f.flag == "setup" {
+			if f.flag == "setup" || f.flag == "chains" {
 				continue
 			}
 			return nil, fmt.Errorf("-%s is missing", f.flag)

@@ -1,6 +1,6 @@
 // Package auditor judges the marketplace's money from the outside. It knows what
-// clients received, what engines sent, the ledger's export and settlement's earning
-// lines, and nothing else. Every amount is computed anew here, from the published rules.
+// clients received, what engines sent, the rows of billing-ledger and settlement, and, where
+// payouts go out, what chains say by themselves, and nothing else. Every amount is computed anew here, from the published rules.
 // No code of the judged services is used, so that an error of theirs is not repeated.
 //
 // It finds five kinds of wrong:
@@ -11,6 +11,15 @@
 //	unpaid     content that reached a client and is not credited to its provider
 //	overdrawn  an account that spent more than it had, or ran above a limit
 //	drift      a balance, counter or accrual that is not the sum of its rows
+//
+// Of settlement it computes anew, from the ledger's rows, each day's list of what
+// providers earned, their shares, the root of each batch and the proof in each statement
+// (shares.go), and the division of each closed month of plans (months.go). A share that is
+// posted twice is doubled, and one whose posting is lost is unpaid. Every payout has the
+// entries of its state and one transaction (paid.go), and is received on its chain once if
+// it is confirmed, and else never (chainside.go). Positions of collateral are what the
+// books have in custody (positions.go), nothing of a provider is ever below nothing
+// (standing.go), and wallets hold what the books say (reserves.go).
 //
 // One wrong fact may show as several of them. The input must be of an idle fleet: a
 // request that is still open is not judged, and makes the audit undecided.
@@ -37,6 +46,9 @@
 //     was taken first is judged.
 //   - A request that is neither in a client's record by its id nor in an engine's
 //     by its nonce, of an account that no client used.
+//   - Whose a signature on a statement is, whether a CSV has the digest in its statement, and
+//     whether a beneficiary is the one that the hub has: batches are bound to it by their roots.
+//   - What became of payouts on chains that Inputs.Chains does not have.
 //   - How many images or how much audio a call was for, because the records of
 //     clients and engines count tokens. Settled requests are judged by their holds.
 //   - Tokens of engines whose tokens are not counted alike by everybody. Clients,
@@ -50,9 +62,9 @@ import (
 	"time"
 )
 
-// Inputs are the files of an audit. Setup may be nil.
+// Inputs are the files of an audit. Setup may be nil, and so may Chains, which is what chains say by themselves.
 type Inputs struct {
-	Export, Earnings, Clients, Engines, Setup io.Reader
+	Export, Earnings, Clients, Engines, Setup, Chains io.Reader
 }
 
 // Options of an audit. Zero takes the default.
@@ -109,9 +121,10 @@ func Audit(in Inputs, opts Options) (*Report, error) {
 		{"earnings", in.Earnings, w.readEarnings},
 		{"engines", in.Engines, w.readEngines},
 		{"clients", in.Clients, w.readClients},
+		{"chains", in.Chains, w.readChains},
 	} {
 		if f.from == nil {
-			if f.name == "setup" {
+			if f.name == "setup" || f.name == "chains" {
 				continue
 			}
 			return nil, fmt.Errorf("%s: there is none", f.name)
@@ -125,7 +138,8 @@ func Audit(in Inputs, opts Options) (*Report, error) {
 	for _, check := range []func(){
 		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkCounters, a.checkTrialBalance,
 		a.checkDays,
-		a.checkEarnings, a.checkSetup, a.replay, a.checkLimits, a.checkPlans, a.judgeClients,
+		a.checkEarnings, a.checkLists, a.checkBatches, a.checkMonths, a.checkStanding, a.checkPayouts, a.checkChains,
+		a.checkPositions, a.checkReserves, a.checkSetup, a.replay, a.checkLimits, a.checkPlans, a.judgeClients,
 	} {
 		check()
 	}

@@ -548,26 +548,32 @@ func overTime() []corruption {
 
 func TestEveryCorruptionIsFound(t *testing.T) {
 	for _, c := range slices.Concat(againstClients(), withinTheBooks(), ofTheDay(), overTime()) {
-		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
-			f := newFixture()
-			c.change(f)
-			r, err := f.texts(t).audit(Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var all []string
-			for _, j := range r.Judgements {
-				for _, found := range j.Findings {
-					if j.Verdict == c.verdict && found.Subject == c.subject && strings.Contains(found.Text, c.text) {
-						return
-					}
-					all = append(all, fmt.Sprintf("%s: %s: %s", j.Verdict, found.Subject, found.Text))
-				}
-			}
-			t.Errorf("want %s: %s: …%s…\nfound:\n%s\nundecided: %v", c.verdict, c.subject, c.text, strings.Join(all, "\n"),
-				r.Undecided)
-		})
+		c.run(t, newFixture)
 	}
+}
+
+// run checks that the corruption is found in a world.
+func (c corruption) run(t *testing.T, world func() *fixture) {
+	t.Helper()
+	t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+		f := world()
+		c.change(f)
+		r, err := f.texts(t).audit(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, j := range r.Judgements {
+			for _, found := range j.Findings {
+				if j.Verdict == c.verdict && found.Subject == c.subject && strings.Contains(found.Text, c.text) {
+					return
+				}
+				all = append(all, fmt.Sprintf("%s: %s: %s", j.Verdict, found.Subject, found.Text))
+			}
+		}
+		t.Errorf("want %s: %s: …%s…\nfound:\n%s\nundecided: %v", c.verdict, c.subject, c.text, strings.Join(all, "\n"),
+			r.Undecided)
+	})
 }
 
 // A wrong that only the table can judge must have no other finding, because the books are

@@ -10,6 +10,7 @@ import (
 // last is required.
 func (w *world) readEarnings(from io.Reader) error {
 	l := newLines(from)
+	tables := w.settlementTables()
 	return l.each(true, func(rec *record) error {
 		if _, ok := rec.find("export"); ok {
 			if l.number != 1 || rec.integer("export") != 1 {
@@ -25,14 +26,40 @@ func (w *world) readEarnings(from io.Reader) error {
 		}
 		switch table {
 		case "earning_line", "earning_correction", "earning_ruling":
-		default:
+			if err := errors.Join(w.takeEarning(&row, table), row.err); err != nil {
+				return fmt.Errorf("table %s: %w", table, err)
+			}
+			return nil
+		}
+		take, ok := tables[table]
+		if !ok {
 			return w.count("settlement." + table)
 		}
-		if err := errors.Join(w.takeEarning(&row, table), row.err); err != nil {
-			return fmt.Errorf("table %s: %w", table, err)
+		if take(&row); row.err != nil {
+			return fmt.Errorf("table %s: %w", table, row.err)
 		}
 		return nil
 	})
+}
+
+// settlementTables are the judged tables beside those of earnings, with the functions that take their rows.
+func (w *world) settlementTables() map[string]func(*record) {
+	return map[string]func(*record){
+		"settlement_chain_change": w.takeHome,
+		"batch_day":               w.takeBatchDay,
+		"batch_line":              w.takeBatchLine,
+		"batch":                   w.takeBatch,
+		"batch_share":             w.takeShare,
+		"plan_month":              w.takePlanMonth,
+		"plan_share":              w.takeStatedShare,
+		"payout":                  w.takePayout,
+		"chain_call":              w.takeCall,
+		"signed_tx":               w.takeSigned,
+		"call_end":                w.takeEnd,
+		"sender":                  w.takeSender,
+		"position_event":          w.takePositionEvent,
+		"position":                w.takePosition,
+	}
 }
 
 func (w *world) takeEarning(r *record, table string) error {

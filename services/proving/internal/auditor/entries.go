@@ -204,7 +204,7 @@ func (a *audit) checkTrialBalance() {
 }
 
 // sortedAccounts are the accounts in their order.
-func sortedAccounts(m map[account]wide) []account {
+func sortedAccounts[V any](m map[account]V) []account {
 	return slices.SortedFunc(maps.Keys(m), compareAccounts)
 }
 

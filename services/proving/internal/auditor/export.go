@@ -72,6 +72,9 @@ func (w *world) tables() map[string]func(*record) {
 		"plan_limit":       w.takePlanLimit,
 		"plan_counter":     w.takePlanCounter,
 		"plan_gate":        w.takePlanGate,
+		"held_earning":     w.takeHeld,
+		"closed_month":     w.takeClosedMonth,
+		"closed_share":     w.takeClosedShare,
 	}
 }
 

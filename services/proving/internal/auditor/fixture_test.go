@@ -52,6 +52,7 @@ type fixture struct {
 	earnings map[string][]row
 	clients  []row
 	engines  []row
+	chains   map[string][]row
 	setup    row
 }
 
@@ -65,6 +66,8 @@ const (
 var (
 	priced = rates{input: 1234, output: 5678, payoutInput: 1111, payoutOutput: 5111}
 	free   = rates{}
+	dear   = rates{input: 4_000_000_000_000, output: 3_000_000_000_000, payoutInput: 2_000_000_000_001,
+		payoutOutput: 2_999_999_999_999}
 )
 
 // listed and paid compute by the rule's own words, without the auditor's arithmetic.
@@ -284,10 +287,7 @@ func (f *fixture) addReversal() {
 func (f *fixture) tell(n int, s story) {
 	begin := float64(n) * 3
 	end := begin + 2
-	r := priced
-	if s.model == "free" {
-		r = free
-	}
+	r := map[string]rates{"priced": priced, "free": free, "dear": dear}[s.model]
 	pinned := row{"account_id": accountID(s.account), "key_id": keyID(s.account), "model_id": s.model,
 		"price_version_id": uid(ofPrice, 1),
 		"input_rate":       r.input, "output_rate": r.output, "payout_input_rate": r.payoutInput,
@@ -519,21 +519,23 @@ func (f *fixture) drop(table, column, value string) {
 }
 
 // texts are the files.
-type texts struct{ export, earnings, clients, engines, setup string }
+type texts struct{ export, earnings, clients, engines, setup, chains string }
 
 var exportOrder = []string{
 	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement",
 	"request_report", "work_receipt", "renewal", "orphan_review",
 	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate",
-	"novelty",
+	"held_earning", "closed_month", "closed_share", "novelty",
 }
 
 func (f *fixture) texts(t testing.TB) texts {
 	t.Helper()
 	return texts{
-		export:   dump(t, f.tables, exportOrder),
-		earnings: dump(t, f.earnings, []string{"earning_line", "earning_correction", "earning_ruling"}),
-		clients:  jsonLines(t, f.clients), engines: jsonLines(t, f.engines), setup: jsonLines(t, []row{f.setup}),
+		export: dump(t, f.tables, exportOrder),
+		earnings: dump(t, f.earnings, append([]string{"earning_line", "earning_correction", "earning_ruling"},
+			settlementOrder...)),
+		chains:  dumpRows(t, f.chains, chainsOrder),
+		clients: jsonLines(t, f.clients), engines: jsonLines(t, f.engines), setup: jsonLines(t, []row{f.setup}),
 	}
 }
 
@@ -564,6 +566,9 @@ func (x texts) audit(opts Options) (*Report, error) {
 	in := Inputs{
 		Export: strings.NewReader(x.export), Earnings: strings.NewReader(x.earnings),
 		Clients: strings.NewReader(x.clients), Engines: strings.NewReader(x.engines),
+	}
+	if x.chains != "" {
+		in.Chains = strings.NewReader(x.chains)
 	}
 	if x.setup != "" {
 		in.Setup = strings.NewReader(x.setup)

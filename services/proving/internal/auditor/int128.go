@@ -39,7 +39,16 @@ func (w wide) negative() bool { return w.hi < 0 }
 func (w wide) zero() bool { return w == wide{} }
 
 // String is the decimal form.
-func (w wide) String() string {
+func (w wide) String() string { return w.big().String() }
+
+// positive reports whether the sum is above zero.
+func (w wide) positive() bool { return !w.negative() && !w.zero() }
+
+// less reports whether the sum is below another.
+func (w wide) less(o wide) bool { return w.add(o.negated()).negative() }
+
+// big is the sum as a number of any size.
+func (w wide) big() *big.Int {
 	n := new(big.Int).Lsh(big.NewInt(w.hi), 64)
-	return n.Add(n, new(big.Int).SetUint64(w.lo)).String()
+	return n.Add(n, new(big.Int).SetUint64(w.lo))
 }

@@ -56,6 +56,12 @@ func (r *Report) Print(out io.Writer, style Style) error {
 		fmt.Fprintf(&b, "\n  %s\n", style.paint(yellow, fmt.Sprintf("%-22s %12d", "could not be told", r.Doubts)))
 		list(&b, r.Undecided, r.Doubts)
 	}
+	if len(r.Settlement) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, n := range r.Settlement {
+		row("settlement", n.N, n.Name)
+	}
 	if len(r.Notes)+len(r.Unjudged) > 0 {
 		b.WriteByte('\n')
 	}

@@ -78,12 +78,14 @@ type Report struct {
 	Unjudged []Count `json:"unjudged"`
 	// Notes count what is allowed and yet worth a look.
 	Notes []Count `json:"notes"`
+	// Settlement counts what was computed anew of batches, months, payouts and reserves.
+	Settlement []Count `json:"settlement"`
 
-	notes map[string]int64
+	notes, counts map[string]int64
 }
 
 func newReport() *Report {
-	r := &Report{Undecided: []Finding{}, notes: map[string]int64{}}
+	r := &Report{Undecided: []Finding{}, notes: map[string]int64{}, counts: map[string]int64{}}
 	for _, v := range Verdicts() {
 		r.Judgements = append(r.Judgements, Judgement{Verdict: v, Findings: []Finding{}})
 	}
@@ -117,6 +119,9 @@ func (r *Report) doubt(subject, format string, args ...any) {
 
 // note counts something that is allowed.
 func (r *Report) note(name string) { r.notes[name]++ }
+
+// count counts something that was judged.
+func (r *Report) count(name string) { r.counts[name]++ }
 
 // about names the subject of a finding.
 func about(kind string, u id) string { return kind + " " + u.String() }
@@ -153,4 +158,5 @@ func (a *audit) summarize() {
 		a.r.notes["events in quarantine"] = int64(a.quarantined)
 	}
 	a.r.Unjudged, a.r.Notes = sortedCounts(a.unjudged), sortedCounts(a.r.notes)
+	a.r.Settlement = sortedCounts(a.r.counts)
 }

@@ -23,6 +23,10 @@ type world struct {
 	rated    []rated
 	plans
 	days
+	batches
+	months
+	payouts
+	chainSide
 	quarantined int
 	unjudged    map[string]int64
 
@@ -45,6 +49,7 @@ type request struct {
 	earnings    []earning
 	corrections []earning
 	rulings     []earning
+	batched     []batchLine
 	receipts    []receipt
 	engines     []engineCall
 	calls       []*call
@@ -134,8 +139,9 @@ func newWorld(maxRows int) *world {
 		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{},
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
 		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},
-		earningSums: map[accrual]wide{},
-		nonces:      map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
+		earningSums: map[accrual]wide{}, batches: newBatches(), months: newMonths(), payouts: newPayouts(),
+		chainSide: newChainSide(),
+		nonces:    map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
 	}
 }
 
