@@ -40,11 +40,11 @@ func (p *Pipeline) recheck(ctx context.Context, c Chain, s Status) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("read the receipt of %s: %w", s.End.Transaction, err)
-	case found && (r.BlockHash == s.End.BlockHash || !r.Final):
-		return nil
+	case found && (!r.Final || s.End.Outcome == Cancelled || r.Succeeded == (s.End.Outcome == Succeeded)):
+		return nil // mined again, in the same block or in another
 	}
-	detail := fmt.Sprintf("%s %s: transaction %s was final in block %d and is not there", s.Call.Purpose, s.Call.Ref,
-		s.End.Transaction, s.End.Block)
+	detail := fmt.Sprintf("%s %s: transaction %s was final in block %d, %s, and is no longer", s.Call.Purpose, s.Call.Ref,
+		s.End.Transaction, s.End.Block, s.End.Outcome)
 	if err := p.store.Halt(ctx, c.ID, FinalReorged, detail); err != nil || found {
 		return err
 	}

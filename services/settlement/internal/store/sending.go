@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -70,7 +69,7 @@ func mayEnqueue(ctx context.Context, tx pgx.Tx, p sending.Prepared, next int64) 
 	var halted bool
 	var unmined int64
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL),
+		SELECT `+halts+`,
 			$3::bigint - coalesce((SELECT max(nonce) + 1 FROM call_end WHERE chain_id = $1 AND sender = $2), 0)`,
 		p.Chain, p.Sender[:], next).Scan(&halted, &unmined)
 	switch {
@@ -283,12 +282,4 @@ func (Sending) CancelCall(ctx context.Context, tx pgx.Tx, at sending.Place, acto
 		return fmt.Errorf("record the cancel of a call: %w", err)
 	}
 	return nil
-}
-
-// timeOf is the zero time for null.
-func timeOf(at *time.Time) time.Time {
-	if at == nil {
-		return time.Time{}
-	}
-	return *at
 }

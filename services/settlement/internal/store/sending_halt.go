@@ -16,6 +16,10 @@ import (
 // maxDetail bounds the text of a halt.
 const maxDetail = 500
 
+// halts reports whether the chain $1 has an open halt: of what is sent, or of what is read.
+const halts = `(EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL)
+	OR EXISTS (SELECT FROM chain_halt WHERE chain_id = $1 AND lifted_at IS NULL))`
+
 // Halt implements sending.Store.
 func (s Sending) Halt(ctx context.Context, id chain.ID, cause sending.Cause, detail string) error {
 	_, err := s.pool.Exec(ctx, `INSERT INTO sending_halt (chain_id, cause, detail) VALUES ($1, $2, $3)
@@ -28,8 +32,7 @@ func (s Sending) Halt(ctx context.Context, id chain.ID, cause sending.Cause, det
 
 // Halted implements sending.Store.
 func (s Sending) Halted(ctx context.Context, id chain.ID) (halted bool, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL)`,
-		id).Scan(&halted)
+	err = s.pool.QueryRow(ctx, `SELECT `+halts, id).Scan(&halted)
 	if err != nil {
 		return false, fmt.Errorf("read the halts of a chain: %w", err)
 	}

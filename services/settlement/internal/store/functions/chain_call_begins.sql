@@ -13,7 +13,9 @@ BEGIN
     ELSIF v_next - coalesce(v_ended + 1, 0) >= c_max THEN
         RAISE EXCEPTION 'at most % calls of a sender wait', c_max
             USING ERRCODE = 'check_violation', CONSTRAINT = 'chain_call_bound';
-    ELSIF EXISTS (SELECT FROM sending_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL) THEN
+    ELSIF EXISTS (SELECT FROM sending_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL)
+        OR EXISTS (SELECT FROM chain_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL)
+    THEN
         RAISE EXCEPTION 'nothing new is sent on a halted chain'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'chain_call_halted';
     END IF;

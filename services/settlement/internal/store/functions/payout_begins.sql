@@ -6,5 +6,6 @@ BEGIN
         RAISE EXCEPTION 'a payout begins as requested, not %', NEW.state USING ERRCODE = 'check_violation';
     END IF;
     NEW.requested_at := clock_timestamp();
+    NEW.changed_at := NEW.requested_at;
     RETURN NEW;
 END $$;

@@ -29,10 +29,13 @@ BEGIN
         IF (OLD.reserved_entry, OLD.ends_as, OLD.amount) IS DISTINCT FROM (NEW.reserved_entry, NEW.ends_as, NEW.amount) THEN
             RAISE EXCEPTION 'a payout changes with a revision' USING ERRCODE = 'check_violation';
         END IF;
+        NEW.changed_at := OLD.changed_at;
         RETURN NEW;
     ELSIF NEW.revision <> OLD.revision + 1 THEN
         RAISE EXCEPTION 'revision % does not follow %', NEW.revision, OLD.revision USING ERRCODE = 'check_violation';
-    ELSIF NEW.state = OLD.state THEN
+    END IF;
+    NEW.changed_at := clock_timestamp();
+    IF NEW.state = OLD.state THEN
         RETURN NEW;
     ELSIF NOT EXISTS (SELECT FROM payout_transition t WHERE t.from_state = OLD.state AND t.to_state = NEW.state) THEN
         RAISE EXCEPTION 'a payout does not go from % to %', OLD.state, NEW.state USING ERRCODE = 'check_violation';

@@ -147,6 +147,7 @@ CREATE TABLE payout (
     waiting         text COLLATE "C" NOT NULL DEFAULT '' CHECK (waiting ~ '^[a-z_]{0,64}$'),
     screened        text CHECK (char_length(screened) <= 200),
     looked_at       timestamptz,
+    changed_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT payout_reserved CHECK (reserved_entry IS NOT NULL OR state = 'requested'
         OR state = 'failed' AND final_entry IS NULL),
     CONSTRAINT payout_ended CHECK (CASE
@@ -197,16 +198,16 @@ CREATE TABLE payout_change (
     cause      text COLLATE "C" NOT NULL CHECK (cause IN ('request', 'reserve', 'refuse', 'consent', 'approve', 'cancel',
         'reject', 'end', 'send', 'submit', 'confirm', 'fail')),
     actor      text COLLATE "C" NOT NULL
-        CHECK (actor IN ('provider', 'platform') OR actor ~ '^operator(:[a-z0-9._@-]{1,64})?$'),
+        CHECK (actor = 'platform' OR actor ~ '^(operator(:[a-z0-9._@-]{1,64})?|user:[0-9a-f-]{36}|wallet:0x[0-9a-fA-F]{40})$'),
     reason     text NOT NULL CHECK (char_length(reason) <= 500),
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (payout_id, revision),
     CONSTRAINT payout_change_request CHECK ((revision = 1) = (cause = 'request') AND (revision = 1) = (from_state = '')),
     CONSTRAINT payout_change_actor CHECK (CASE cause
-        WHEN 'request' THEN actor = 'provider'
+        WHEN 'request' THEN actor ~ '^(user|wallet)'
         WHEN 'consent' THEN actor ~ '^operator' AND reason <> ''
         WHEN 'approve' THEN actor = 'platform' OR actor ~ '^operator' AND reason <> ''
-        WHEN 'cancel' THEN actor = 'provider' OR actor ~ '^operator' AND reason <> ''
+        WHEN 'cancel' THEN actor ~ '^(user|wallet|operator)' AND reason <> ''
         ELSE actor = 'platform' END)
 );
 COMMENT ON TABLE payout_change IS 'Who moved a payout, when and why; one row for each revision. Only ever added.';

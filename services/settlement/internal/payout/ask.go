@@ -1,0 +1,194 @@
+package payout
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/actor"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/settlement/internal/chain"
+)
+
+// Request asks for a payout of a provider's earnings. want is the chain that the owner names, which must be the
+// provider's settlement chain; 0 names none. The same operation again returns its payout as it stands. It fails with
+// below_minimum, invalid_value, beneficiary_missing, beneficiary_cooling, insufficient_earnings, payout_pending,
+// payout_too_frequent, refund_open, chain_halted and idempotency_key_reused.
+func (k *Keeper) Request(ctx context.Context, op Operation, gross money.NanoUSD, want chain.ID) (Payout, error) {
+	if err := checkGross(gross); err != nil {
+		return Payout{}, err
+	}
+	if p, ok, err := k.deps.Store.Known(ctx, op); ok || err != nil {
+		return p, err
+	}
+	payee, err := k.payable(ctx, op.ProviderID, gross)
+	if err != nil {
+		return Payout{}, err
+	}
+	id, err := ids.New[kindOfID](k.deps.Clock.Now(), k.deps.Random)
+	if err != nil {
+		return Payout{}, err
+	}
+	d := Draft{ID: id, ProviderID: op.ProviderID, Gross: gross, Fee: Fee, Address: payee.Address}
+	p, fresh, err := k.deps.Store.Insert(ctx, d, op, func(settles chain.ID) error { return k.paysOn(settles, want, d.Address) })
+	if err != nil || !fresh {
+		return p, err
+	}
+	return k.Advance(ctx, p.ID)
+}
+
+func checkGross(gross money.NanoUSD) error {
+	switch {
+	case gross < Minimum:
+		return fault.New(fault.Precondition, BelowMinimum, "a payout is at least $%s", Minimum).On("amount_usd")
+	case gross > maximum:
+		return fault.New(fault.Invalid, fault.InvalidValue, "a payout is at most $%s", money.NanoUSD(maximum)).On("amount_usd")
+	case gross%nanoPerMicro != 0:
+		return fault.New(fault.Invalid, fault.InvalidValue, "a payout is in whole millionths of a dollar").On("amount_usd")
+	}
+	return nil
+}
+
+// payable finds out whether a provider can be paid an amount now.
+func (k *Keeper) payable(ctx context.Context, id ids.ProviderID, gross money.NanoUSD) (Payee, error) {
+	payee, err := k.deps.Payees.Payee(ctx, id)
+	switch {
+	case err != nil:
+		return Payee{}, err
+	case payee.Address.IsZero():
+		return Payee{}, fault.New(fault.Precondition, BeneficiaryMissing, "the provider has no beneficiary address").On(
+			"beneficiary_address")
+	}
+	if wait := payee.CoolingUntil.Sub(k.deps.Clock.Now()); wait > 0 {
+		return Payee{}, fault.New(fault.Conflict, BeneficiaryCooling, "the beneficiary address is new: nothing is paid before %s",
+			payee.CoolingUntil.UTC().Format(time.RFC3339)).After(wait)
+	}
+	payable, _, err := k.deps.Ledger.Balances(ctx, id)
+	switch {
+	case err != nil:
+		return Payee{}, err
+	case payable < gross:
+		return Payee{}, insufficient(payable)
+	}
+	return payee, nil
+}
+
+func insufficient(payable money.NanoUSD) error {
+	return fault.New(fault.Precondition, fault.InsufficientEarnings, "$%s may be paid out", payable).On("amount_usd")
+}
+
+// paysOn fails unless providers are paid on a chain.
+func (k *Keeper) paysOn(settles, want chain.ID, to chain.Address) error {
+	asset, ok := k.cfg.Assets[settles]
+	switch {
+	case want != 0 && want != settles:
+		return fault.New(fault.Invalid, fault.InvalidValue, "the provider is paid on chain %s", settles).On("chain_id")
+	case !ok:
+		return fault.New(fault.Unavailable, ChainHalted, "nothing is paid on chain %s now", settles).On("chain_id")
+	case to == asset.Contract:
+		return fault.New(fault.Invalid, fault.InvalidValue, "the beneficiary address is the token's own contract").On(
+			"beneficiary_address")
+	}
+	return nil
+}
+
+// CancelOwn takes a payout of a provider back that has no nonce yet. It fails with payout_not_found for a payout that
+// is not the provider's, and with transition_not_allowed.
+func (k *Keeper) CancelOwn(ctx context.Context, id ID, provider ids.ProviderID, by string) (Payout, error) {
+	return k.cancel(ctx, id, by, "cancelled by its owner", func(p *Payout) error {
+		if p.ProviderID != provider {
+			return notFound()
+		}
+		return nil
+	})
+}
+
+// CancelAny is an operator's CancelOwn of any payout.
+func (k *Keeper) CancelAny(ctx context.Context, id ID, reason string) (Payout, error) {
+	if err := checkReason(reason); err != nil {
+		return Payout{}, err
+	}
+	return k.cancel(ctx, id, actor.OfOperator(ctx), reason, func(*Payout) error { return nil })
+}
+
+func (k *Keeper) cancel(ctx context.Context, id ID, by, reason string, may func(*Payout) error) (Payout, error) {
+	p, err := k.deps.Store.Change(ctx, id, func(p *Payout) (Step, error) {
+		if err := may(p); err != nil {
+			return Step{}, err
+		}
+		if p.EndsAs == Cancelled || p.State == Cancelled {
+			return Step{}, nil
+		}
+		if p.EndsAs != "" {
+			return Step{}, notAllowed("the payout is failing")
+		}
+		step, err := p.take(Cancel, by, reason)
+		if err == nil {
+			p.EndsAs, p.Reason = Cancelled, reason
+		}
+		return step, err
+	})
+	if err != nil || p.State.Final() {
+		return p, err
+	}
+	return k.Advance(ctx, id)
+}
+
+// CancelOnChain has a transaction that does nothing take the place of a payout's, which may still win. It fails with
+// transition_not_allowed.
+func (k *Keeper) CancelOnChain(ctx context.Context, id ID, reason string) (Payout, error) {
+	if err := checkReason(reason); err != nil {
+		return Payout{}, err
+	}
+	p, err := k.deps.Store.Get(ctx, id)
+	switch {
+	case err != nil:
+		return Payout{}, err
+	case p.State != Signing && p.State != Submitted:
+		return Payout{}, notAllowed("a payout that is %s has no transaction that can be cancelled", p.State)
+	}
+	if err := k.deps.Store.CancelCall(ctx, id, actor.OfOperator(ctx), reason); err != nil {
+		return Payout{}, err
+	}
+	return k.deps.Store.Get(ctx, id)
+}
+
+// Approve is an operator's consent. Above One two operators of different names are needed. It fails with
+// transition_not_allowed.
+func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, error) {
+	if err := checkReason(reason); err != nil {
+		return Payout{}, err
+	}
+	by := actor.OfOperator(ctx)
+	return k.deps.Store.Change(ctx, id, func(p *Payout) (Step, error) {
+		switch {
+		case p.EndsAs != "":
+			return Step{}, notAllowed("the payout is ending")
+		case p.Reserved.IsZero():
+			return Step{}, notAllowed("the books have not set the money aside yet")
+		}
+		for _, name := range p.Consents {
+			if name == by {
+				return Step{}, nil
+			}
+		}
+		cause := Approve
+		if p.Gross > One && len(p.Consents) == 0 {
+			cause = Consent
+		}
+		step, err := p.take(cause, by, reason)
+		step.Consents = true
+		p.Consents = append(p.Consents, by)
+		return step, err
+	})
+}
+
+// checkReason requires 1 to maxReason printable characters.
+func checkReason(reason string) error {
+	if !printable(reason, maxReason) {
+		return fault.New(fault.Invalid, fault.InvalidValue, "reason must be 1 to %d printable characters", maxReason).On(
+			"reason")
+	}
+	return nil
+}

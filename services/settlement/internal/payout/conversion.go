@@ -1,0 +1,89 @@
+package payout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// Conversion is earnings that become credit of the same user, at par: no minimum, no fee, and beside an open payout
+// too.
+type Conversion struct {
+	ID          ID
+	ProviderID  ids.ProviderID
+	Account     ids.AccountID
+	Amount      money.NanoUSD
+	RequestedAt time.Time
+	// Entry is that of line 19. Refusal is the reason for which the books refused it. One of them is set once it has ended.
+	Entry   ids.EntryID
+	Refusal string
+}
+
+// Convert turns payable earnings into credit. The same operation again returns its conversion. It fails with
+// invalid_value, account_missing, insufficient_earnings and idempotency_key_reused.
+func (k *Keeper) Convert(ctx context.Context, op Operation, amount money.NanoUSD) (Conversion, error) {
+	if amount <= 0 || amount > maximum {
+		return Conversion{}, fault.New(fault.Invalid, fault.InvalidValue, "amount_usd must be above 0 and at most %s",
+			money.NanoUSD(maximum)).On("amount_usd")
+	}
+	payee, err := k.deps.Payees.Payee(ctx, op.ProviderID)
+	switch {
+	case err != nil:
+		return Conversion{}, err
+	case payee.Account.IsZero():
+		return Conversion{}, fault.New(fault.Precondition, AccountMissing, "no user owns the provider, so there is no credit")
+	}
+	id, err := ids.New[kindOfID](k.deps.Clock.Now(), k.deps.Random)
+	if err != nil {
+		return Conversion{}, err
+	}
+	c := Conversion{ID: id, ProviderID: op.ProviderID, Account: payee.Account, Amount: amount}
+	if c, err = k.deps.Store.InsertConversion(ctx, c, op); err != nil {
+		return Conversion{}, err
+	}
+	if c, err = k.finish(ctx, c); err != nil {
+		return Conversion{}, err
+	}
+	if c.Refusal != "" {
+		return Conversion{}, fault.New(fault.Precondition, fault.Reason(c.Refusal), "the earnings that may be paid out are less").On(
+			"amount_usd")
+	}
+	return c, nil
+}
+
+// finish tells the books of a conversion that has not ended.
+func (k *Keeper) finish(ctx context.Context, c Conversion) (Conversion, error) {
+	if !c.Entry.IsZero() || c.Refusal != "" {
+		return c, nil
+	}
+	entry, err := k.deps.Ledger.Convert(ctx, c)
+	crash.At("settlement.conversion.posted")
+	switch {
+	case fault.Is(err, fault.InsufficientEarnings):
+		c.Refusal = string(fault.InsufficientEarnings)
+	case err != nil:
+		return Conversion{}, err
+	default:
+		c.Entry = entry
+	}
+	return k.deps.Store.EndConversion(ctx, c)
+}
+
+// FinishConversions ends conversions that a process left behind.
+func (k *Keeper) FinishConversions(ctx context.Context, limit int) error {
+	open, err := k.deps.Store.Conversions(ctx, limit)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, c := range open {
+		_, err := k.finish(ctx, c)
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,282 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/payout"
+	"svc.internal/services/settlement/internal/sending"
+)
+
+// Payouts is the database as payout.Store.
+type Payouts struct{ *DB }
+
+func missing() error {
+	return fault.New(fault.NotFound, payout.NotFound, "no such payout").On("payout_id")
+}
+
+// known returns what was made under an operation's key.
+func (d *DB) known(kind string, op payout.Operation) (payout.ID, bool, error) {
+	first, ok := d.operations[kind+op.ProviderID.String()+op.Key]
+	if ok && first.digest != op.Digest {
+		return payout.ID{}, false, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+			"the Idempotency-Key stands for another request").On("Idempotency-Key")
+	}
+	return first.id, ok, nil
+}
+
+func (d *DB) remember(kind string, op payout.Operation, id payout.ID) {
+	d.operations[kind+op.ProviderID.String()+op.Key] = operation{op.Digest, id}
+}
+
+// Known implements payout.Store.
+func (d Payouts) Known(ctx context.Context, op payout.Operation) (payout.Payout, bool, error) {
+	id, ok, err := d.known("payout", op)
+	if err != nil || !ok {
+		return payout.Payout{}, false, err
+	}
+	p, err := d.Get(ctx, id)
+	return p, err == nil, err
+}
+
+// Insert implements payout.Store.
+func (d Payouts) Insert(
+	ctx context.Context, draft payout.Draft, op payout.Operation, may func(chain.ID) error,
+) (payout.Payout, bool, error) {
+	if p, ok, err := d.Known(ctx, op); ok || err != nil {
+		return p, false, err
+	}
+	draft.Chain = d.Settles
+	if err := may(draft.Chain); err != nil {
+		return payout.Payout{}, false, err
+	}
+	for _, id := range d.asked {
+		p := d.payouts[id]
+		wait := p.RequestedAt.Add(payout.Every).Sub(d.Now())
+		switch {
+		case p.ProviderID != draft.ProviderID:
+		case !p.State.Final():
+			return payout.Payout{}, false, fault.New(fault.Conflict, payout.Pending, "the provider has a payout")
+		case p.Chain == draft.Chain && wait > 0:
+			return payout.Payout{}, false, fault.New(fault.Conflict, payout.TooFrequent, "one an hour").After(wait)
+		}
+	}
+	p := payout.Payout{Draft: draft, State: payout.Requested, Revision: 1, RequestedAt: d.Now(), ChangedAt: d.Now()}
+	d.payouts[p.ID] = p
+	d.asked = append(d.asked, p.ID)
+	d.remember("payout", op, p.ID)
+	return p, true, nil
+}
+
+// Get implements payout.Store.
+func (d Payouts) Get(_ context.Context, id payout.ID) (payout.Payout, error) {
+	p, ok := d.payouts[id]
+	if !ok {
+		return payout.Payout{}, missing()
+	}
+	p.Consents = slices.Clone(p.Consents)
+	if s, ok := d.calls[d.refs[payout.Purpose+" "+id.String()]]; ok {
+		if last, signed := s.Last(); signed {
+			p.Transaction = last.Hash
+		}
+		if s.End != nil {
+			p.Transaction = s.End.Transaction
+		}
+	}
+	return p, nil
+}
+
+// Change implements payout.Store.
+func (d Payouts) Change(
+	ctx context.Context, id payout.ID, apply func(*payout.Payout) (payout.Step, error),
+) (payout.Payout, error) {
+	p, err := d.Get(ctx, id)
+	if err != nil {
+		return payout.Payout{}, err
+	}
+	was := p
+	step, err := apply(&p)
+	if err != nil {
+		return payout.Payout{}, err
+	}
+	if step.Cause == "" {
+		return was, nil
+	}
+	if err := d.fits(was, p); err != nil {
+		return payout.Payout{}, err
+	}
+	day := d.Now().UTC().Format(time.DateOnly)
+	if step.DayCap > 0 && d.days[day]+p.Gross > step.DayCap {
+		return payout.Payout{}, payout.ErrDayFull
+	}
+	if step.Call != nil {
+		if _, err := d.Enqueue(*step.Call); err != nil {
+			return payout.Payout{}, err
+		}
+	}
+	if step.DayCap > 0 {
+		d.days[day] += p.Gross
+	}
+	p.ChangedAt = d.Now()
+	d.payouts[id] = p
+	return d.Get(ctx, id)
+}
+
+var errRefused = errors.New("the database refuses the change")
+
+// fits refuses what the triggers of the tables refuse.
+func (d Payouts) fits(was, is payout.Payout) error {
+	s := d.calls[d.refs[payout.Purpose+" "+is.ID.String()]]
+	_, called := d.refs[payout.Purpose+" "+is.ID.String()]
+	ended := func(outcomes ...sending.Outcome) bool {
+		return s.End != nil && slices.Contains(outcomes, s.End.Outcome)
+	}
+	switch {
+	case was.State.Final(), is.Revision != was.Revision+1:
+		return errRefused
+	case is.State == payout.Submitted && len(s.Signed) == 0,
+		is.State == payout.Confirmed && !ended(sending.Succeeded),
+		is.State == payout.Failed && called && !ended(sending.Reverted, sending.Cancelled),
+		is.State == payout.Cancelled && called:
+		return fmt.Errorf("%s to %s: %w", was.State, is.State, errRefused)
+	}
+	return nil
+}
+
+// CancelCall implements payout.Store.
+func (d Payouts) CancelCall(_ context.Context, id payout.ID, _, _ string) error {
+	at, ok := d.refs[payout.Purpose+" "+id.String()]
+	if !ok {
+		return missing()
+	}
+	d.cancel(at)
+	return nil
+}
+
+// Note implements payout.Store.
+func (d Payouts) Note(_ context.Context, id payout.ID, waiting, screened string) error {
+	p, ok := d.payouts[id]
+	if ok && !p.State.Final() {
+		p.Waiting, p.Screened = waiting, screened
+		d.payouts[id] = p
+	}
+	d.looked[id] = d.Now()
+	return nil
+}
+
+// Call implements payout.Store.
+func (d Payouts) Call(ctx context.Context, id payout.ID) (sending.Status, bool, error) {
+	return d.DB.Call(ctx, payout.Purpose, id.String())
+}
+
+// InFlight implements payout.Store.
+func (d Payouts) InFlight(_ context.Context, id chain.ID) (chain.Amount, error) {
+	var sum chain.Amount
+	for _, p := range d.payouts {
+		if s := d.calls[d.refs[payout.Purpose+" "+p.ID.String()]]; p.Chain == id && !p.State.Final() && s.End == nil {
+			sum, _ = sum.Add(p.Amount)
+		}
+	}
+	return sum, nil
+}
+
+// Open implements payout.Store.
+func (d Payouts) Open(_ context.Context, limit int) ([]payout.ID, error) {
+	var list []payout.ID
+	for _, id := range d.asked {
+		if !d.payouts[id].State.Final() {
+			list = append(list, id)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b payout.ID) int { return d.looked[a].Compare(d.looked[b]) })
+	return list[:min(limit, len(list))], nil
+}
+
+// Backlog implements payout.Store.
+func (d Payouts) Backlog(context.Context) (payout.Backlog, error) {
+	b := payout.Backlog{Open: map[payout.State]int{}, Waiting: map[string]int{}}
+	for _, p := range d.payouts {
+		if p.State.Final() {
+			continue
+		}
+		b.Open[p.State]++
+		if p.Waiting != "" {
+			b.Waiting[p.Waiting]++
+		}
+	}
+	return b, nil
+}
+
+// OfProvider implements payout.Store.
+func (d Payouts) OfProvider(
+	ctx context.Context, id ids.ProviderID, offset, limit int,
+) ([]payout.Payout, int, error) {
+	return d.list(ctx, offset, limit, func(p payout.Payout) bool { return p.ProviderID == id })
+}
+
+// InState implements payout.Store.
+func (d Payouts) InState(
+	ctx context.Context, state payout.State, offset, limit int,
+) ([]payout.Payout, int, error) {
+	return d.list(ctx, offset, limit, func(p payout.Payout) bool { return state == "" || p.State == state })
+}
+
+func (d Payouts) list(
+	ctx context.Context, offset, limit int, take func(payout.Payout) bool,
+) ([]payout.Payout, int, error) {
+	var list []payout.Payout
+	for _, id := range slices.Backward(d.asked) {
+		if p, err := d.Get(ctx, id); err == nil && take(p) {
+			list = append(list, p)
+		}
+	}
+	from := min(offset, len(list))
+	return list[from:min(from+limit, len(list))], len(list), nil
+}
+
+// InsertConversion implements payout.Store.
+func (d Payouts) InsertConversion(
+	_ context.Context, c payout.Conversion, op payout.Operation,
+) (payout.Conversion, error) {
+	id, ok, err := d.known("convert", op)
+	if err != nil {
+		return payout.Conversion{}, err
+	}
+	if !ok {
+		id, c.RequestedAt = c.ID, d.Now()
+		d.conversions[id] = c
+		d.converted = append(d.converted, id)
+		d.remember("convert", op, id)
+	}
+	return d.conversions[id], nil
+}
+
+// Conversions implements payout.Store.
+func (d Payouts) Conversions(_ context.Context, limit int) ([]payout.Conversion, error) {
+	var list []payout.Conversion
+	for _, id := range d.converted {
+		if c := d.conversions[id]; c.Entry.IsZero() && c.Refusal == "" && len(list) < limit {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// EndConversion implements payout.Store.
+func (d Payouts) EndConversion(_ context.Context, c payout.Conversion) (payout.Conversion, error) {
+	first, ok := d.conversions[c.ID]
+	switch {
+	case !ok:
+		return payout.Conversion{}, missing()
+	case first.Entry.IsZero() && first.Refusal == "":
+		first.Entry, first.Refusal = c.Entry, c.Refusal
+		d.conversions[c.ID] = first
+	}
+	return d.conversions[c.ID], nil
+}

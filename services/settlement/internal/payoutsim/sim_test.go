@@ -1,0 +1,99 @@
+package payoutsim
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	histories = flag.Int("histories", 0, "how many histories are run; 0: 10,000, fewer with -short")
+	first     = flag.Uint64("seed", 1, "the seed of the first history")
+)
+
+// run runs histories on all processors until one is wrong, if wanted so.
+func run(n int, from uint64, plant Plant, untilWrong bool) (total Result, wrong []error) {
+	var next atomic.Uint64
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				stop := untilWrong && len(wrong) > 0 || len(wrong) >= 5
+				mu.Unlock()
+				if i >= uint64(n) || stop {
+					return
+				}
+				r, err := Run(from+i, plant)
+				mu.Lock()
+				total.add(r)
+				if err != nil {
+					wrong = append(wrong, fmt.Errorf("seed %d: %w", from+i, err))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	return total, wrong
+}
+
+func (r *Result) add(o Result) {
+	r.Payouts += o.Payouts
+	r.Confirmed += o.Confirmed
+	r.Failed += o.Failed
+	r.Cancelled += o.Cancelled
+	r.Crashes += o.Crashes
+	r.Bumps += o.Bumps
+	r.Reorgs += o.Reorgs
+	r.Restored = r.Restored || o.Restored
+	r.Halted = r.Halted || o.Halted
+}
+
+func TestEachPayoutIsReceivedOnceOrNeverAndTheBooksSayWhich(t *testing.T) {
+	t.Parallel()
+	n := *histories
+	switch {
+	case n == 0 && (testing.Short() || raced):
+		n = 300
+	case n == 0:
+		n = 10_000
+	}
+	began := time.Now()
+	total, wrong := run(n, *first, Nothing, false)
+	for _, err := range wrong {
+		t.Error(err)
+	}
+	t.Logf("%d histories in %s: %+v", n, time.Since(began).Round(time.Millisecond), total)
+	for what, got := range map[string]int{"confirmed payouts": total.Confirmed, "failed payouts": total.Failed,
+		"cancelled payouts": total.Cancelled, "crashes": total.Crashes, "raised fees": total.Bumps, "reorgs": total.Reorgs} {
+		if got == 0 {
+			t.Errorf("%s: got none, want some", what)
+		}
+	}
+	if !total.Restored || !total.Halted {
+		t.Errorf("got restored %t and halted %t, want both", total.Restored, total.Halted)
+	}
+}
+
+func TestEachPlantedFaultIsFound(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]Plant{"shared nonces": SharedNonces, "broadcast before the commit": BroadcastFirst,
+		"failed by a time-out": TimeOut, "a new content": NewContent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			total, wrong := run(500, 1, plant, true)
+			if len(wrong) == 0 {
+				t.Errorf("got nothing wrong in 500 histories (%+v), want something", total)
+			} else {
+				t.Log(wrong[0])
+			}
+		})
+	}
+}
