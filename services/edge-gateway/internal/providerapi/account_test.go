@@ -122,6 +122,19 @@ func TestWhatCouldNotBeAnsweredIsNotCounted(t *testing.T) {
 	}
 }
 
+// Earnings are converted to the account that the hub knows.
+func TestAnUpgradeNamesTheUsersConsumerAccount(t *testing.T) {
+	b := setup(t)
+	asked := opening(b)
+	b.ledger.user = &billingv1.User{UserId: "u1", AccountId: "a1"}
+	if _, err := b.Upgrade(t.Context(), with("token", `{"name":"x","account_id":"a2"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := (*asked)[0].GetAccountId(); got != "a1" {
+		t.Errorf("account: got %q, want a1", got)
+	}
+}
+
 // The account was opened and the ledger did not answer: the same call ends with the
 // same account.
 func TestAnUpgradeThatBrokeOffIsTakenUpAgain(t *testing.T) {

@@ -122,7 +122,7 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	// A hub knows an account that was begun by its user, whatever else differs now.
-	req := &hubv1.SignUpRequest{UserId: u.GetUserId()}
+	req := &hubv1.SignUpRequest{UserId: u.GetUserId(), AccountId: u.GetAccountId()}
 	var worker, description string // known members that nobody keeps
 	err = c.read(
 		member{name: "name", text: &req.Name, limit: maxName, required: true},

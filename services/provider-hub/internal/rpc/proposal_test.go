@@ -52,6 +52,16 @@ func checksummed(p purse) string {
 	return address.String()
 }
 
+// checksummedText is an address as it is kept.
+func checksummedText(t *testing.T, text string) string {
+	t.Helper()
+	address, err := wallet.ParseAddress(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.String()
+}
+
 // due lets a provider's proposals have waited for long enough.
 func (d *desk) due(m member) {
 	d.Helper()
