@@ -30,6 +30,7 @@ func Spec(hubID string) node.Spec {
 			hubv1.ChallengeService_ServiceDesc.ServiceName:          {node.Verifier},
 			hubv1.VerdictService_ServiceDesc.ServiceName:            {node.Verifier},
 			hubv1.ProviderCollateralService_ServiceDesc.ServiceName: {node.Settlement},
+			hubv1.PayeeService_ServiceDesc.ServiceName:              {node.Settlement},
 		},
 	}
 }

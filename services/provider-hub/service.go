@@ -179,6 +179,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterVerdictServiceServer(r, rpc.NewVerdicts(s.accounts, s.registry))
 	hubv1.RegisterProviderCollateralServiceServer(r,
 		rpc.NewCollateral(s.accounts, s.registry, s.cfg.DevelopmentCollateral))
+	hubv1.RegisterPayeeServiceServer(r, rpc.NewPayees(s.accounts))
 	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ethereum"
+	settlement "svc.internal/services/settlement"
 	"svc.internal/services/settlement/anvil"
 	"svc.internal/services/settlement/devchain"
 )
@@ -141,5 +142,21 @@ func TestWhatIsFinalIsNotForgotten(t *testing.T) {
 	}
 	if got := ask[struct{ Hash string }](t, start(t, 8453, again), "eth_getBlockByNumber", used, false); got != block {
 		t.Errorf("a final block: got %q after a kill, want %q", got.Hash, block.Hash)
+	}
+}
+
+func TestSettlementTakesTheSettings(t *testing.T) {
+	t.Parallel()
+	text, err := devchain.Settings(start(t, 8453, ""), start(t, 254, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := settlement.DefaultConfig()
+	cfg.Development = true
+	if err := cfg.Chains.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("got the error %v, want none", err)
 	}
 }

@@ -58,8 +58,13 @@ const (
 	BeneficiaryChanged  = "beneficiary"
 	BeneficiaryProposed = "beneficiary_proposed"
 	BeneficiaryUnbound  = "beneficiary_unbound"
+	BeneficiaryAtSignUp = "beneficiary_at_signup"
 	ProposalDropped     = "proposal_dropped"
 	ProposalLapsed      = "proposal_lapsed"
+	// SuspensionBegun is a further cause of a suspension, or one of a provider that is
+	// rejected; SuspensionEnded is the end of a cause that ends no suspension.
+	SuspensionBegun = "suspension_cause_begun"
+	SuspensionEnded = "suspension_cause_ended"
 )
 
 // Entry is one line of a provider's history. In a confirmation From and To are equal.
@@ -76,6 +81,8 @@ type Entry struct {
 	Proposal ids.ProposalID
 	// Verdict is the verdict that removed the provider or was reversed; zero for none.
 	Verdict VerdictID
+	// Cause is the cause of a suspension that began or ended; empty for none.
+	Cause Cause
 }
 
 // Payout is a change of an address, by the holder of a key: from one or none, to another
@@ -187,8 +194,10 @@ type change struct {
 	reason  string
 	now     time.Time
 	entries []Entry
-	// verdict is named in the entries of a change that it makes; zero for none.
+	// verdict is named in the entries of a change that it makes, and so is cause; zero for
+	// none.
 	verdict VerdictID
+	cause   Cause
 	// seen is the uptime of the activation that began at seenSince, by now.
 	seen      uptime.Uptime
 	seenSince time.Time
@@ -198,7 +207,7 @@ type change struct {
 func (c *change) note(what string) {
 	c.entries = append(c.entries, Entry{
 		At: c.now, What: what, From: c.account.Status, To: c.account.Status, By: c.by, Reason: c.reason,
-		Verdict: c.verdict,
+		Verdict: c.verdict, Cause: c.cause,
 	})
 }
 
@@ -215,7 +224,7 @@ func (c *change) fire(t Trigger) error {
 	}
 	rest := a.probationRest(c.now, c.seenOf(a))
 	c.entries = append(c.entries, Entry{At: c.now, What: string(t), From: a.Status, To: to, By: c.by, Reason: c.reason,
-		Verdict: c.verdict})
+		Verdict: c.verdict, Cause: c.cause})
 	was := a.Status
 	a.Status = to
 	a.ActiveSince, a.ProbationEndsAt = time.Time{}, time.Time{}
@@ -276,6 +285,9 @@ func (c *change) endRemoval() {
 // follow applies the triggers that follow from the facts.
 func (c *change) follow() error {
 	a := c.account
+	if len(a.Suspensions.Hold()) > 0 && a.Status != Suspended && a.Status != Rejected {
+		return c.suspendAgain()
+	}
 	if a.Status == Approved && !a.Facts.CollateralAt.IsZero() {
 		if err := c.fire(ConfirmCollateral); err != nil {
 			return err
@@ -355,8 +367,10 @@ func (c *change) withdraw() error {
 // to moves an account to the status that an operator asks for by name. The same status
 // again changes nothing.
 func (c *change) to(want Status) error {
-	a := c.account
-	if want == a.Status {
+	if want == Suspended {
+		return c.suspend(CauseAdmin)
+	}
+	if want == c.account.Status {
 		return nil
 	}
 	switch want {
@@ -368,8 +382,6 @@ func (c *change) to(want Status) error {
 		return c.review()
 	case Approved:
 		return c.fire(Approve)
-	case Suspended:
-		return c.fire(Suspend)
 	case Rejected:
 		return c.fire(Reject)
 	case Activating:
@@ -407,7 +419,7 @@ func (c *change) activate() error {
 // verifier's.
 func (c *change) release() error {
 	if c.account.Status == Suspended {
-		return c.fire(Lift)
+		return c.liftByOperator()
 	}
 	if err := c.fire(Withdraw); err != nil {
 		return err
@@ -426,6 +438,9 @@ func (c *change) review() error {
 			return fault.New(fault.Precondition, fault.TransitionNotAllowed,
 				"this application was rejected; it may be made again from %s on", again.UTC().Format(time.RFC3339)).
 				After(again.Sub(c.now)).With("again_at", again.UTC().Format(time.RFC3339))
+		}
+		if err := c.unsuspendedReview(); err != nil {
+			return err
 		}
 	}
 	return c.fire(RequestReview)

@@ -144,9 +144,9 @@ func (c *change) effect(q *Proposal, by Actor, at time.Time) {
 	c.enter(q, effects[q.Kind], by, at, "")
 	switch a := c.account; q.Kind {
 	case ProposedOwner:
-		a.Owner, a.OwnerProvenAt = q.Address, at
+		a.bind(q.Address, at)
 	case ProposedBeneficiary:
-		a.Beneficiary, a.BeneficiaryAt = q.Address, at
+		a.payTo(q.Address, at)
 	}
 	*q = Proposal{}
 }
@@ -186,7 +186,7 @@ func (c *change) own(address wallet.Address) error {
 	case !a.OwnerProvenAt.IsZero():
 		return ownedByAnother()
 	}
-	a.Owner, a.OwnerProvenAt = address.String(), c.now
+	a.bind(address.String(), c.now)
 	c.note(OwnerProven)
 	c.settle() // proposals that another wallet signed, or none, lapse
 	return nil
@@ -229,7 +229,7 @@ func (c *change) pay(want Proposal) error {
 			At: c.now, What: BeneficiaryChanged, From: a.Status, To: a.Status, By: c.by,
 			Payout: Payout{From: a.Beneficiary, To: want.Address, Key: want.Key},
 		})
-		a.Beneficiary, a.BeneficiaryAt = want.Address, c.now
+		a.payTo(want.Address, c.now)
 	}
 	return nil
 }
@@ -354,11 +354,11 @@ func (d *Directory) Unbind(ctx context.Context, id ids.ProviderID, what Unbindin
 		}
 		if what.Wallet && !a.OwnerProvenAt.IsZero() {
 			c.unbound(OwnerUnbound, a.Owner)
-			a.Owner, a.OwnerProvenAt = "", time.Time{}
+			a.bind("", time.Time{})
 		}
 		if what.Beneficiary && a.Beneficiary != "" {
 			c.unbound(BeneficiaryUnbound, a.Beneficiary)
-			a.Beneficiary, a.BeneficiaryAt = "", c.now
+			a.payTo("", c.now)
 		}
 		return nil
 	})

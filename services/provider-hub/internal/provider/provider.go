@@ -9,7 +9,9 @@
 // claim that binds nothing and blocks nobody until its wallet has signed; a proven wallet
 // has one account, for good. A key may have leaked, so it only proposes where earnings go
 // and whose wallet owns the account (proposal.go). Verdicts remove a provider from the
-// network, and their reversals let it back in (removal.go). The verifier's word on a
+// network, and their reversals let it back in (removal.go). A suspension has causes, and
+// lasts until the last one ends (suspension.go). Whom settlement pays, and since when
+// earnings go where they go, is in payee.go. The verifier's word on a
 // benchmark and settlement's on collateral carry revisions (report.go). A reference is
 // never active (reference.go).
 //
@@ -63,6 +65,10 @@ type Account struct {
 	// changed.
 	Owner, Beneficiary           string
 	OwnerProvenAt, BeneficiaryAt time.Time
+	// Payee is what settlement asks beside the addresses.
+	Payee Payee
+	// Suspensions are the causes of a suspension.
+	Suspensions Suspensions
 	// Proposed are the changes that do not count yet.
 	Proposed Proposals
 	Contact  Contact
@@ -166,6 +172,7 @@ type Store interface {
 	keyStore
 	proposalStore
 	walletStore
+	payeeStore
 	sweepStore
 	presenceStore
 	identityStore

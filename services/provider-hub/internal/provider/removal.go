@@ -29,7 +29,7 @@ func ParseVerdict(text string) (VerdictID, error) {
 // unless somebody revoked them since or they expired; the status pending, from which an
 // account whose facts hold is active at once, with only what was left of its probation,
 // which RestKept bounds in time;
-// but suspended where it was suspended before, and rejected where an operator had
+// but suspended where a cause of a suspension holds, and rejected where an operator had
 // rejected it before. A removal that ends otherwise uses the benchmark up.
 type Removal struct {
 	// From is the status from which the first verdict took the account; empty where no

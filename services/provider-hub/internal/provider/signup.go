@@ -15,8 +15,9 @@ type Applicant struct {
 	Name, Region, Owner, Beneficiary string
 	Nonce                            string
 	Signature                        []byte
-	// User is the user whose account it is; empty for none.
-	User string
+	// User is the user whose account it is; empty for none. AccountID is the user's
+	// consumer account.
+	User, AccountID string
 }
 
 // SignUpProof identifies a sign-up, and has its proof of the owner's address, if there is
@@ -63,9 +64,17 @@ func (d *Directory) applied(who Applicant) (want Account, err error) {
 	if err := checkText("user_id", who.User, 0, maxUser); err != nil {
 		return Account{}, err
 	}
+	if err := checkText("account_id", who.AccountID, 0, maxUser); err != nil {
+		return Account{}, err
+	}
+	if who.AccountID != "" && who.User == "" {
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "account_id must come with its user_id").On(
+			"account_id")
+	}
 	if want, err = d.account(who.Name, who.Region); err != nil {
 		return Account{}, err
 	}
+	want.Payee.AccountID = who.AccountID
 	if want.Owner, err = optionalAddress("owner_address", who.Owner); err != nil {
 		return Account{}, err
 	}
@@ -110,6 +119,15 @@ func (d *Directory) open(
 func (d *Directory) again(ctx context.Context, got Account, who Applicant) (Account, error) {
 	if err := got.Status.Admits(); err != nil {
 		return Account{}, err
+	}
+	if got.Payee.AccountID == "" && who.AccountID != "" {
+		var err error
+		if got, err = d.change(ctx, got.ID, ByUser, "", func(c *change) error {
+			c.keepAccount(who.AccountID)
+			return nil
+		}); err != nil {
+			return Account{}, err
+		}
 	}
 	if !who.signed() || !got.OwnerProvenAt.IsZero() {
 		return got, nil

@@ -61,9 +61,9 @@ const (
 	ExpireBenchmark Trigger = "expire_benchmark"
 	// Withdraw ends a status that rested on a withdrawn confirmation.
 	Withdraw Trigger = "withdraw"
-	// Suspend shuts a provider out.
+	// Suspend shuts a provider out by its first cause (suspension.go).
 	Suspend Trigger = "suspend"
-	// Lift ends a suspension.
+	// Lift ends a suspension with its last cause.
 	Lift Trigger = "lift"
 	// Expel removes a provider from the network by a verdict, and Reinstate takes that
 	// back once every verdict of the removal is reversed. Both keep the facts, so that

@@ -68,7 +68,10 @@ func (d Detail) Show(now, keyExpires time.Time) StatusView {
 func (d Detail) next(now time.Time) (step int, words []string) {
 	switch d.Status {
 	case Suspended:
-		return 1, []string{"Ask the operators why the account is suspended."}
+		for _, cause := range d.Suspensions.Hold() {
+			words = append(words, cause.Meaning())
+		}
+		return 1, words
 	case Rejected:
 		if d.Removal.Any() {
 			words = append(words, "If the removal is wrong, appeal against its penalty while that can be appealed: "+
@@ -116,6 +119,9 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	var all []string
 	if d.Removal.Any() {
 		all = append(all, d.Removal.warning())
+	}
+	for _, cause := range d.Suspensions.Hold() {
+		all = append(all, d.Suspensions.Of(cause).warning(cause))
 	}
 	for _, p := range d.Proposed.All() {
 		all = append(all, p.warning())
@@ -165,6 +171,16 @@ func (r Removal) warning() string {
 		return "Removed from the network."
 	}
 	return "Removed from the network: " + strings.TrimSuffix(r.Reason, ".") + "."
+}
+
+// warning says why a provider is suspended. An operator's reason is no reading for the
+// provider.
+func (s Suspension) warning(cause Cause) string {
+	text := "Suspended since " + s.Since.UTC().Format(time.RFC3339)
+	if cause.BySettlement() && s.Reason != "" {
+		text += " (" + strings.TrimSuffix(s.Reason, ".") + ")"
+	}
+	return text + ": " + cause.Meaning()
 }
 
 // warning warns an owner of a proposal that may be a thief's.

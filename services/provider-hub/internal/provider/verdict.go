@@ -118,12 +118,5 @@ func (c *change) reinstate(v *Verdict) error {
 		c.note(VerdictReversed)
 		return nil
 	}
-	if err := c.fire(Reinstate); err != nil {
-		return err
-	}
-	if from != Suspended {
-		return nil
-	}
-	c.reason, c.verdict = "it was suspended before it was removed", VerdictID{}
-	return c.fire(Suspend)
+	return c.fire(Reinstate) // and follow suspends it again while a cause holds
 }

@@ -20,7 +20,6 @@ const (
 	// nonceKept is how long a spent nonce is kept beyond its challenge, because hubs'
 	// clocks may differ.
 	nonceKept = 5 * time.Minute
-	purpose   = "Connect a provider agent to this service. It costs nothing and moves nothing."
 
 	// A nonce has 32 bytes: random bytes, the time of issue in milliseconds, and an HMAC
 	// by which the fleet recognizes its own nonces.
@@ -46,7 +45,7 @@ func (s Site) Validate() error {
 	now := time.Unix(0, 0)
 	return wallet.Challenge{
 		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(challengeTime),
-		Purpose: purpose,
+		Purpose: connectText,
 	}.Validate()
 }
 
@@ -83,11 +82,11 @@ type Challenge struct {
 
 // Ask makes the challenge that a wallet signs to connect. It keeps nothing, so asking in
 // another's name costs that owner nothing. It fails with invalid_value.
-func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error) {
-	address, err := parseAddress("address", addressText)
-	if err != nil {
-		return Challenge{}, err
-	}
+func (d *Directory) Ask(ctx context.Context, addressText string) (Challenge, error) {
+	return d.AskAct(ctx, addressText, Act{})
+}
+
+func (d *Directory) ask(address wallet.Address, act Act) (Challenge, error) {
 	var n Nonce
 	if _, err := io.ReadFull(d.random, n[:nonceRandom]); err != nil {
 		return Challenge{}, fmt.Errorf("read randomness for a nonce: %w", err)
@@ -95,9 +94,9 @@ func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(d.clock.Now().UnixMilli()))
 	copy(n[nonceRandom:nonceSeed], at[len(at)-nonceTime:])
-	copy(n[nonceSeed:], d.seal(address, n))
+	copy(n[nonceSeed:], d.seal(address, n, act))
 	text := hex.EncodeToString(n[:])
-	return Challenge{Nonce: text, Message: d.message(address, n, text), ExpiresAt: n.expires()}, nil
+	return Challenge{Nonce: text, Message: d.message(address, n, text, act), ExpiresAt: n.expires()}, nil
 }
 
 // issued is when the challenge was made, to the millisecond, as in its text.
@@ -112,9 +111,9 @@ func (n Nonce) expires() time.Time { return n.issued().Add(challengeTime) }
 // seal is the HMAC of a nonce. It covers the whole text of the challenge, with the
 // nonce's bytes before the HMAC in the nonce's place. So it holds for this wallet,
 // domain, chain, purpose and time alone, and any hub recognizes it.
-func (d *Directory) seal(address wallet.Address, n Nonce) []byte {
+func (d *Directory) seal(address wallet.Address, n Nonce, act Act) []byte {
 	mac := hmac.New(sha256.New, d.challenges)
-	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]))))
+	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]), act)))
 	return mac.Sum(nil)[:nonceBytes-nonceSeed]
 }
 
@@ -125,10 +124,10 @@ func challengeSecret(pepper apikey.Pepper) []byte {
 	return mac.Sum(nil)
 }
 
-func (d *Directory) message(address wallet.Address, n Nonce, nonceText string) string {
+func (d *Directory) message(address wallet.Address, n Nonce, nonceText string, act Act) string {
 	return wallet.Message(wallet.Challenge{
 		Domain: d.site.Domain, Address: address, URI: d.site.URI, ChainID: d.site.ChainID, Nonce: nonceText,
-		IssuedAt: n.issued(), ExpiresAt: n.expires(), Purpose: purpose,
+		IssuedAt: n.issued(), ExpiresAt: n.expires(), Purpose: act.text(),
 	})
 }
 
@@ -152,9 +151,15 @@ func (d *Directory) AuthenticateWallet(ctx context.Context, owner, nonce string,
 	return c, c.admissible()
 }
 
-// prove verifies that a wallet has signed a challenge of ours that has not expired.
+// prove verifies that a wallet has signed a challenge of ours to connect that has not
+// expired.
 // Whether the challenge was spent is checked in the store. It fails with invalid_api_key.
 func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, error) {
+	return d.proveAct(owner, nonceText, signature, Act{})
+}
+
+// proveAct is prove for the challenge of an act.
+func (d *Directory) proveAct(owner, nonceText string, signature []byte, act Act) (Proof, error) {
 	address, err := wallet.ParseAddress(owner)
 	if err != nil {
 		return Proof{}, unsigned("owner_address is no wallet address")
@@ -163,13 +168,13 @@ func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, err
 	if len(nonceText) != hex.EncodedLen(nonceBytes) {
 		return Proof{}, Spent()
 	}
-	if _, err := hex.Decode(n[:], []byte(nonceText)); err != nil || !hmac.Equal(d.seal(address, n), n[nonceSeed:]) {
-		return Proof{}, unsigned("the challenge is not known, or was made for another wallet")
+	if _, err := hex.Decode(n[:], []byte(nonceText)); err != nil || !hmac.Equal(d.seal(address, n, act), n[nonceSeed:]) {
+		return Proof{}, unsigned("the challenge is not known, or was made for another wallet or purpose")
 	}
 	if !d.clock.Now().Before(n.expires()) {
 		return Proof{}, Spent()
 	}
-	signer, err := wallet.Recover(d.message(address, n, nonceText), signature)
+	signer, err := wallet.Recover(d.message(address, n, nonceText, act), signature)
 	if err != nil || signer != address {
 		return Proof{}, unsigned("the signature is not the wallet's, or not of this challenge")
 	}

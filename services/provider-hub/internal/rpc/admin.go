@@ -202,7 +202,7 @@ func (a *Admin) ListStatusChanges(
 	for _, e := range page.List {
 		list = append(list, &hubv1.StatusChange{
 			ChangedAt: timestamppb.New(e.At), What: e.What, From: statusToProto(e.From), To: statusToProto(e.To),
-			By: string(e.By), Reason: e.Said(),
+			By: string(e.By), Reason: e.Said(), Cause: causes[e.Cause],
 		})
 	}
 	return &hubv1.ListStatusChangesResponse{

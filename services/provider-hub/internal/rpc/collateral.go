@@ -46,6 +46,26 @@ func (c *Collateral) SetCollateral(
 	return &hubv1.SetCollateralResponse{Provider: p}, nil
 }
 
+// SetSuspension begins or ends a cause of a suspension.
+func (c *Collateral) SetSuspension(
+	ctx context.Context, m *hubv1.SetSuspensionRequest,
+) (*hubv1.SetSuspensionResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	said := provider.SuspensionWord{Cause: causeFromProto(m.GetCause()), On: m.GetOn(), Revision: m.GetRevision()}
+	account, err := c.accounts.SetSuspension(ctx, id, said, m.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	p, err := felt(ctx, c.accounts, c.registry, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.SetSuspensionResponse{Provider: p}, nil
+}
+
 // checkSource refuses to confirm collateral without a source, and collateral that nobody
 // holds unless this hub consents. A withdrawal needs neither.
 func (c *Collateral) checkSource(m *hubv1.SetCollateralRequest) error {

@@ -42,26 +42,37 @@ func digestFromProto(raw []byte) (apikey.Digest, error) {
 
 // GetOwnStatus returns a provider's status as its owner sees it.
 func (s *Self) GetOwnStatus(ctx context.Context, m *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
-	digest, err := digestFromProto(m.GetKeyDigest())
+	id, keyExpires, err := s.reader(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	holder, err := s.accounts.Holder(ctx, digest)
+	detail, err := s.accounts.Detail(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	detail, err := s.accounts.Detail(ctx, holder.ID)
-	if err != nil {
-		return nil, err
-	}
-	detail.Online = detail.Online || s.presence.Online(holder.ID)
-	shown := detail.Show(s.accounts.Now(), holder.KeyExpires)
+	detail.Online = detail.Online || s.presence.Online(id)
+	shown := detail.Show(s.accounts.Now(), keyExpires)
 	return &hubv1.GetOwnStatusResponse{
 		Provider: accountToProto(detail.Account, detail.Online, s.accounts), CanConnect: detail.Status.MayConnect(),
 		ShownStatus: shown.Status, Label: shown.Label, Step: int32(shown.Step), StepLabel: shown.StepLabel,
 		NextSteps: shown.NextSteps, Warning: shown.Warning, Nodes: nodesToProto(detail.Nodes),
-		AnsweredAs: answeredToProto(shown.AnsweredAs),
+		AnsweredAs: answeredToProto(shown.AnsweredAs), Payee: payeeToProto(&detail.Account),
 	}, nil
+}
+
+// reader is whose status is read: the holder of a key, with when the key expires, or the
+// account of a user who signed in.
+func (s *Self) reader(ctx context.Context, m *hubv1.GetOwnStatusRequest) (ids.ProviderID, time.Time, error) {
+	if text := m.GetProviderId(); text != "" && len(m.GetKeyDigest()) == 0 {
+		id, err := providerID(text)
+		return id, time.Time{}, err
+	}
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return ids.ProviderID{}, time.Time{}, err
+	}
+	holder, err := s.accounts.Holder(ctx, digest)
+	return holder.ID, holder.KeyExpires, err
 }
 
 // UpdateOwn proposes where earnings go, and whose wallet owns the account.
@@ -109,6 +120,7 @@ func (s *Self) SignUp(ctx context.Context, m *hubv1.SignUpRequest) (*hubv1.SignU
 	account, key, text, err := s.accounts.SignUp(ctx, provider.Applicant{
 		Name: m.GetName(), Region: m.GetRegion(), Owner: m.GetOwnerAddress(), Beneficiary: m.GetBeneficiaryAddress(),
 		Nonce: m.GetAuthNonce(), Signature: m.GetSignature(), User: m.GetUserId(),
+		AccountID: m.GetAccountId(),
 	})
 	if err != nil {
 		return nil, err
@@ -147,18 +159,5 @@ func (s *Self) RotateOwnKey(ctx context.Context, m *hubv1.RotateOwnKeyRequest) (
 	}
 	return &hubv1.RotateOwnKeyResponse{
 		KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown, OldKeyExpiresAt: timestamppb.New(ends),
-	}, nil
-}
-
-// CreateChallenge makes the challenge that a wallet signs to connect.
-func (s *Self) CreateChallenge(
-	ctx context.Context, m *hubv1.CreateChallengeRequest,
-) (*hubv1.CreateChallengeResponse, error) {
-	asked, err := s.accounts.Ask(ctx, m.GetAddress())
-	if err != nil {
-		return nil, err
-	}
-	return &hubv1.CreateChallengeResponse{
-		Nonce: asked.Nonce, Message: asked.Message, ExpiresAt: timestamppb.New(asked.ExpiresAt),
 	}, nil
 }

@@ -45,6 +45,7 @@ type desk struct {
 	directory hubv1.ProviderDirectoryServiceClient
 	verdicts  hubv1.VerdictServiceClient
 	deposits  hubv1.ProviderCollateralServiceClient
+	payees    hubv1.PayeeServiceClient
 	run       presence.Run
 	epoch     int64
 	// revision is that of the verifier's last word.
@@ -70,6 +71,8 @@ func setup(t *testing.T) *desk {
 	hubv1.RegisterProviderDirectoryServiceServer(channel, rpc.NewDirectory(d.accounts, d.registry))
 	hubv1.RegisterVerdictServiceServer(channel, rpc.NewVerdicts(d.accounts, d.registry))
 	hubv1.RegisterProviderCollateralServiceServer(channel, rpc.NewCollateral(d.accounts, d.registry, false))
+	hubv1.RegisterPayeeServiceServer(channel, rpc.NewPayees(d.accounts))
+	d.payees = hubv1.NewPayeeServiceClient(channel.Client())
 	d.verdicts = hubv1.NewVerdictServiceClient(channel.Client())
 	d.deposits = hubv1.NewProviderCollateralServiceClient(channel.Client())
 	d.admin = hubv1.NewProviderAdminServiceClient(channel.Client())

@@ -46,7 +46,7 @@ func keepChange(
 	if err := allowPayouts(ctx, tx, a.ID, entries); err != nil {
 		return err
 	}
-	if err := keep(ctx, tx, a, entries); err != nil {
+	if err := keep(ctx, tx, before, a, entries); err != nil {
 		return err
 	}
 	if before.Proposed == a.Proposed {
@@ -100,17 +100,20 @@ func timeOf(row pgx.Row) (at time.Time, err error) {
 }
 
 // keep writes an account that apply has changed.
-func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provider.Entry) error {
+func keep(
+	ctx context.Context, tx pgx.Tx, before provider.Account, a *provider.Account, entries []provider.Entry,
+) error {
 	b := &pgx.Batch{}
+	keepSuspensions(b, a, before.Suspensions)
 	// First, because no status that follows is active while the account is a reference.
 	b.Queue(`UPDATE provider SET reference = $2 WHERE provider_id = $1 AND reference <> $2`, a.ID, a.Reference)
 	for _, e := range entries {
 		b.Queue(`
 			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
-				old_address, new_address, key_id, proposal_id, verdict_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+				old_address, new_address, key_id, proposal_id, verdict_id, cause)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To),
-			nullID(e.Payout.Key), nullID(e.Proposal), nullID(e.Verdict))
+			nullID(e.Payout.Key), nullID(e.Proposal), nullID(e.Verdict), nullText(string(e.Cause)))
 		if e.From != e.To {
 			b.Queue(`UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, e.To)
 		}
@@ -122,13 +125,14 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 			active_since = $10, probation_ends_at = $11,
 			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15,
 			benchmark_revision = $16, collateral_revision = $17, probation_left_ms = $18,
-			probation_left_until = $19, probation_up_ms = $20, probation_total_ms = $21
+			probation_left_until = $19, probation_up_ms = $20, probation_total_ms = $21, account_id = $22
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince),
 		null(a.ProbationEndsAt),
 		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt),
-		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, rest.left, null(a.Rest.Until), rest.up, rest.total)
+		a.Facts.BenchmarkRevision, a.Facts.CollateralRevision, rest.left, null(a.Rest.Until), rest.up, rest.total,
+		nullText(a.Payee.AccountID))
 	return tx.SendBatch(ctx, b).Close()
 }
 
@@ -156,14 +160,14 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 // entryColumns are the columns of scanEntry, of provider_status_change as c.
 const entryColumns = `
 	c.changed_at, c.what, c.from_status, c.to_status, c.changed_by, c.reason, coalesce(c.old_address, ''),
-	coalesce(c.new_address, ''), c.key_id, c.proposal_id, c.verdict_id`
+	coalesce(c.new_address, ''), c.key_id, c.proposal_id, c.verdict_id, coalesce(c.cause, '')`
 
 func scanEntry(row pgx.CollectableRow) (e provider.Entry, err error) {
 	var key *ids.KeyID
 	var proposal *ids.ProposalID
 	var verdict *provider.VerdictID
 	err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal,
-		&verdict)
+		&verdict, &e.Cause)
 	if key != nil {
 		e.Payout.Key = *key
 	}

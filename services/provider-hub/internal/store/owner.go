@@ -21,11 +21,11 @@ func (s *Store) SignUp(
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO provider (provider_id, name, status, region, user_id, owner_address, owner_proven_at,
-				beneficiary_address, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+				beneficiary_address, created_at, account_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 			ON CONFLICT DO NOTHING`,
 			a.ID, a.Name, a.Status, a.Region, nullText(by.User), nullText(a.Owner), null(a.OwnerProvenAt),
-			nullText(a.Beneficiary), a.CreatedAt)
+			nullText(a.Beneficiary), a.CreatedAt, nullText(a.Payee.AccountID))
 		if err != nil {
 			return err
 		}
@@ -45,10 +45,32 @@ func (s *Store) SignUp(
 		if err := insertKey(ctx, tx, k, false); err != nil {
 			return err
 		}
+		if err := enterBeneficiary(ctx, tx, a, by); err != nil {
+			return err
+		}
 		got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))
 		return err
 	})
 	return got, fresh, missing(err, "sign a provider up")
+}
+
+// enterBeneficiary leaves an entry of where earnings go from the beginning on.
+func enterBeneficiary(ctx context.Context, tx pgx.Tx, a provider.Account, by provider.SignUpProof) error {
+	if a.Beneficiary == "" {
+		return nil
+	}
+	actor := provider.ByProvider
+	if by.User != "" {
+		actor = provider.ByUser
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, changed_at, new_address)
+		VALUES ($1, $2, $2, $3, $4, $5, $6)`,
+		a.ID, a.Status, provider.BeneficiaryAtSignUp, actor, a.CreatedAt, a.Beneficiary)
+	if err != nil {
+		return fmt.Errorf("enter the beneficiary of a sign-up: %w", err)
+	}
+	return nil
 }
 
 // OfUser implements provider.Store.

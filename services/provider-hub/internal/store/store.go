@@ -45,6 +45,8 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 const accountColumns = `
 	p.provider_id, p.name, p.status, p.region, p.created_at, coalesce(p.owner_address, ''), p.owner_proven_at,
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
+	coalesce(p.account_id, ''), p.beneficiary_since, p.beneficiary_at_signup, p.owner_bound_at,
+	(SELECT json_agg(s) FROM provider_suspension s WHERE s.provider_id = p.provider_id),
 	(SELECT json_agg(d) FROM (` + proposalColumns + ` WHERE n.provider_id = p.provider_id) d),
 	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at,
 	p.gpu_waived_at,
@@ -69,10 +71,13 @@ func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
 func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var a provider.Account
 	var proposed []proposal
+	var causes []suspension
+	var payeeSince, bound *time.Time
 	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation, until *time.Time
 	var rest keptRest
 	into := append([]any{
-		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid, &proposed,
+		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid,
+		&a.Payee.AccountID, &payeeSince, &a.Payee.AtSignUp, &bound, &causes, &proposed,
 		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d,
 		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive,
@@ -83,6 +88,8 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 		return provider.Account{}, err
 	}
 	a.OwnerProvenAt, a.BeneficiaryAt = zero(proven), zero(paid)
+	a.Payee.Since, a.Payee.BoundAt = zero(payeeSince), zero(bound)
+	a.Suspensions = suspensions(causes)
 	var err error
 	if a.Proposed, err = proposals(proposed); err != nil {
 		return provider.Account{}, err

@@ -54,6 +54,9 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 						`ALTER TABLE provider DISABLE TRIGGER USER`,
 						fmt.Sprintf(`UPDATE provider SET status = '%s', collateral_at = now(), benchmark_at = now()`, from),
 						`ALTER TABLE provider ENABLE TRIGGER USER`,
+						`DELETE FROM provider_suspension`,
+						`INSERT INTO provider_suspension (provider_id, cause, since)
+							SELECT provider_id, 'admin', now() FROM provider WHERE status = 'suspended'`,
 						verdicts[provider.VerdictUnknown], kept,
 					} {
 						if _, err := tx.Exec(t.Context(), sql); err != nil {

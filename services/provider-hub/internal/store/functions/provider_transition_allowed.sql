@@ -31,6 +31,18 @@ BEGIN
 			UPDATE provider_expulsion e SET over_at = statement_timestamp()
 			WHERE e.provider_id = NEW.provider_id AND e.over_at IS NULL;
 		END IF;
+		-- A status that is written without its cause is an operator's word, as the version
+		-- before writes it. A cause of settlement's is never ended here.
+		IF NEW.status = 'suspended' AND NOT EXISTS (SELECT FROM provider_suspension s
+			WHERE s.provider_id = NEW.provider_id AND s.since IS NOT NULL
+		) THEN
+			INSERT INTO provider_suspension AS s (provider_id, cause, since) VALUES (NEW.provider_id, 'admin', now())
+			ON CONFLICT (provider_id, cause) DO UPDATE SET since = excluded.since, reason = '';
+		ELSIF OLD.status = 'suspended' AND NEW.status = 'pending' OR OLD.status = 'rejected' AND NEW.status = 'under_review'
+		THEN
+			UPDATE provider_suspension s SET since = NULL
+			WHERE s.provider_id = NEW.provider_id AND s.cause = 'admin' AND s.since IS NOT NULL;
+		END IF;
 		IF NEW.status = 'active' THEN
 			NEW.active_since := coalesce(NEW.active_since, now());
 			NEW.first_active_at := coalesce(NEW.first_active_at, now());
