@@ -97,6 +97,8 @@ func peers(n *node.Node) (Deps, error) {
 		Reconciliation: settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:      settlementv1.NewPenaltyServiceClient(settlement),
 		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(settlement),
+		Earnings:       settlementv1.NewEarningServiceClient(settlement),
+		EarningAdmin:   settlementv1.NewEarningAdminServiceClient(settlement),
 
 		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),

@@ -96,6 +96,9 @@ type Deps struct {
 	// Penalties is for providers, PenaltyAdmin for operators.
 	Penalties    settlementv1.PenaltyServiceClient
 	PenaltyAdmin settlementv1.PenaltyAdminServiceClient
+	// Earnings is for providers, EarningAdmin for operators.
+	Earnings     settlementv1.EarningServiceClient
+	EarningAdmin settlementv1.EarningAdminServiceClient
 	// Verification is for providers, VerificationAdmin for operators.
 	Verification      verifierv1.VerifierSelfServiceClient
 	VerificationAdmin verifierv1.VerifierAdminServiceClient
@@ -143,6 +146,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,
+		Earnings:       deps.EarningAdmin,
 		Verification:   deps.VerificationAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
@@ -162,7 +166,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
 		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
-		Auth: s.auth, Clock: deps.Clock,
+		Earnings: deps.Earnings,
+		Auth:     s.auth, Clock: deps.Clock,
 	}, cfg.provider())
 	if err != nil {
 		return nil, err

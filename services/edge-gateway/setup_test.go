@@ -69,6 +69,7 @@ type fleet struct {
 	selves        *selves
 	people        *people
 	penalties     *penalties
+	earned        *earned
 	verification  *verification
 	named         *named // the connection to all peers
 	// providerKey is the key that selves knows.
@@ -152,7 +153,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		visits:    &visits{made: map[string]int{}},
 		cards:     newCards(),
 		people:    &people{},
-		penalties: &penalties{}, verification: &verification{},
+		penalties: &penalties{}, earned: &earned{}, verification: &verification{},
 		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
@@ -198,6 +199,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
 	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
+	settlementv1.RegisterEarningServiceServer(r, f.earned)
+	settlementv1.RegisterEarningAdminServiceServer(r, settlementv1.UnimplementedEarningAdminServiceServer{})
 	verifierv1.RegisterVerifierSelfServiceServer(r, f.verification)
 	verifierv1.RegisterVerifierAdminServiceServer(r, f.verification)
 }
@@ -238,6 +241,8 @@ func (f *fleet) deps() Deps {
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),
 		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),
+		Earnings:          settlementv1.NewEarningServiceClient(conn),
+		EarningAdmin:      settlementv1.NewEarningAdminServiceClient(conn),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 	}

@@ -61,6 +61,7 @@ type exchange struct {
 	control *http.ResponseController
 	status  int              // that was sent; 0 before
 	unread  bool             // the request's body has not been read to its end
+	cut     bool             // the answer broke off: its connection is cut, so that no client takes a part for the whole
 	before  func(status int) // adds the headers that come last; nil for none
 	tape    *tape            // keeps the answer; nil for none
 	raw     *bytes.Buffer    // the body, until what is sent has been made of it

@@ -71,6 +71,9 @@ var prefixed = []struct {
 	{"/api/v1/provider/penalties/", route{appealOf, post, agents((*providerapi.API).AppealPenalty)}},
 	{"/api/v1/provider/penalties/", route{evidenceOf, get, agents((*providerapi.API).PenaltyEvidence)}},
 	{sandboxPrefix, route{sandboxOf, getOrPost, (*Handler).sandboxPage}},
+	{"/api/v1/provider/statements/", route{"/api/v1/provider/statements/{day}", get,
+		agents((*providerapi.API).Statement)}},
+	{"/api/v1/stats/plan-pool/", route{"/api/v1/stats/plan-pool/{month}", get, agents((*providerapi.API).PlanPool)}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
 }
 
@@ -213,7 +216,7 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 	}
 	describe(trace.SpanFromContext(ctx), x, status)
 	h.log(ctx, x, status, took)
-	if status == apierror.StatusClientClosed && p == nil {
+	if (status == apierror.StatusClientClosed || x.cut) && p == nil {
 		// net/http would end the answer properly. A client that has closed only its side
 		// for writing would then read 200 and nothing, or half an answer.
 		panic(http.ErrAbortHandler)

@@ -49,6 +49,7 @@ type Peers struct {
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
+	Earnings       settlementv1.EarningAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 }
 
@@ -84,6 +85,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
+		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)
 	if err != nil {

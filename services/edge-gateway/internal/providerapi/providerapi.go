@@ -56,6 +56,8 @@ type Peers struct {
 	Router routerv1.RouterServiceClient
 	// Penalties lists penalties and takes appeals.
 	Penalties settlementv1.PenaltyServiceClient
+	// Earnings says where earnings stand, with statements and months of plans.
+	Earnings settlementv1.EarningServiceClient
 	// Verification shows a provider its own challenges, benchmarks and standing.
 	Verification verifierv1.VerifierSelfServiceClient
 	// Auth bounds how many wrong keys and sessions a network may try.
