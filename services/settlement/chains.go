@@ -44,6 +44,15 @@ func (w *chainWork) run(ctx context.Context) {
 	}
 }
 
+// blockAt reads a final block of a chain.
+func (w *chainWork) blockAt(ctx context.Context, on chain.ID, number uint64) (chain.Block, error) {
+	c, ok := w.chains[on]
+	if !ok {
+		return chain.Block{}, fmt.Errorf("chain %s is not configured", on)
+	}
+	return c.BlockAt(ctx, number)
+}
+
 // cent is a cent in units of USDC.
 var cent = chain.NewAmount(10_000)
 

@@ -30,10 +30,12 @@ func Spec() node.Spec {
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			settlementv1.UsageKeyService_ServiceDesc.ServiceName:       {node.ProviderHub},
 			// Which of its calls each of the two may make, rpc.Penalties says.
-			settlementv1.PenaltyService_ServiceDesc.ServiceName:      {node.Verifier, node.EdgeGateway},
-			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
-			settlementv1.EarningService_ServiceDesc.ServiceName:      {node.EdgeGateway},
-			settlementv1.EarningAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			settlementv1.PenaltyService_ServiceDesc.ServiceName:         {node.Verifier, node.EdgeGateway},
+			settlementv1.PenaltyAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
+			settlementv1.EarningService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			settlementv1.EarningAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
+			settlementv1.CollateralService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			settlementv1.CollateralAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
 }
@@ -71,6 +73,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 		Log: n.Log(node.Settlement), Meters: n.Meters(), Clock: clock.System,
 		Bus: conn, DB: pool, Accruals: billingv1.NewAccrualServiceClient(billing),
 		Posting:    billingv1.NewPostingServiceClient(billing),
+		Cards:      billingv1.NewCardServiceClient(billing),
 		Collateral: hubv1.NewProviderCollateralServiceClient(hub), Signer: signer,
 	})
 	if err != nil {

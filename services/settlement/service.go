@@ -62,12 +62,14 @@ type Config struct {
 	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
 	// Batch is how days are batched.
 	Batch BatchConfig `yaml:"batch"`
+	// Collateral is on which terms it is taken by card.
+	Collateral CollateralConfig `yaml:"collateral"`
 }
 
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
 	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute,
-		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}}
+		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}, Collateral: CollateralConfig{CardMinimumCents: 2_000}}
 }
 
 // Validate returns every fault of the configuration.
@@ -79,7 +81,7 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
-	faults = append(faults, c.checkChains(), c.Batch.validate())
+	faults = append(faults, c.checkChains(), c.Batch.validate(), c.Collateral.validate())
 	return errors.Join(faults...)
 }
 
@@ -116,6 +118,8 @@ type Deps struct {
 	Payees hubv1.PayeeServiceClient
 	// Signer signs statements. Without it they stay unsigned.
 	Signer signerv1.SignerServiceClient
+	// Cards takes collateral by card; nil where nobody does.
+	Cards billingv1.CardServiceClient
 	// Collateral is the hub.
 	Collateral hubv1.ProviderCollateralServiceClient
 }
@@ -135,6 +139,7 @@ type Service struct {
 	collateral *collateralWork
 	batches    *batchWork
 	chains     *chainWork
+	positions  *positionWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -167,13 +172,22 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}
-	s.penalties = newPenaltyWork(store.Penalties{Store: st}, deps.Bus, deps.Log, made)
+	terms, err := cfg.terms()
+	if err != nil {
+		return nil, err
+	}
+	s.penalties = newPenaltyWork(store.Penalties{Store: st, Terms: terms}, deps.Bus, deps.Log, made)
 	s.collateral = newCollateralWork(cfg.DevelopmentCollateral, store.Collateral{Store: st},
 		peers.NewCollateralHub(deps.Collateral), deps.Bus, deps.Log)
 	if s.batches, err = newBatchWork(cfg.Batch, store.Batches{Store: st}, deps, made); err != nil {
 		return nil, err
 	}
 	if s.chains, err = newChainWork(cfg, st, deps); err != nil {
+		return nil, err
+	}
+	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
+		quotes: coinQuotes{terms}})
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -183,10 +197,15 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, rpc.NewReconciliation(s.comparer, s.deps.Clock))
 	settlementv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.ring})
+	parts := rpc.PenaltyParts{Store: s.positions.parts, Terms: s.positions.store.Terms}
 	settlementv1.RegisterPenaltyServiceServer(r, &rpc.Penalties{
-		Keeper: s.penalties.keeper, Verifier: node.Verifier, Gateway: node.EdgeGateway,
+		Keeper: s.penalties.keeper, Parts: parts, Verifier: node.Verifier, Gateway: node.EdgeGateway,
 	})
-	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper})
+	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper, Parts: parts})
+	settlementv1.RegisterCollateralServiceServer(r, &rpc.Collateral{Store: s.positions.refunds,
+		Terms: s.positions.store.Terms, Ask: s.positions.Ask, Cards: s.deps.Cards})
+	settlementv1.RegisterCollateralAdminServiceServer(r, &rpc.CollateralAdmin{Store: s.positions.refunds,
+		Terms: s.positions.store.Terms})
 	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{Store: s.batches.store, Ledger: s.deps.Accruals})
 	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
 }
@@ -211,6 +230,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.chains.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.positions.run(ctx)
 		return nil
 	})
 	return group.Wait()

@@ -253,3 +253,12 @@ func toTime(w Word) (at time.Time, ok bool) {
 	}
 	return time.Unix(int64(seconds), 0).UTC(), true
 }
+
+// Topics returns the first topics of the events that Read reads.
+func Topics() [][]byte {
+	all := make([][]byte, 0, len(shapes))
+	for topic := range shapes {
+		all = append(all, topic[:])
+	}
+	return all
+}

@@ -18,6 +18,7 @@ import (
 type Penalties struct {
 	settlementv1.UnimplementedPenaltyServiceServer
 	Keeper *penalty.Keeper
+	Parts  PenaltyParts
 	// Verifier and Gateway are the names in the callers' certificates.
 	Verifier, Gateway string
 }
@@ -45,7 +46,11 @@ func (s *Penalties) OpenPenalty(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.OpenPenaltyResponse{Penalty: penaltyToProto(p)}, nil
+	out, err := s.Parts.one(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.OpenPenaltyResponse{Penalty: out}, nil
 }
 
 // Appeal records an appeal of the provider that the gateway has authenticated.
@@ -67,7 +72,11 @@ func (s *Penalties) Appeal(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.AppealResponse{Penalty: penaltyToProto(p)}, nil
+	out, err := s.Parts.one(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.AppealResponse{Penalty: out}, nil
 }
 
 // ListPenalties is one page of a provider's penalties, newest first.
@@ -85,8 +94,12 @@ func (s *Penalties) ListPenalties(
 	if err != nil {
 		return nil, err
 	}
+	list, err := s.Parts.all(ctx, page.List)
+	if err != nil {
+		return nil, err
+	}
 	return &settlementv1.ListPenaltiesResponse{
-		List: penaltiesToProto(page.List), Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
+		List: list, Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
 	}, nil
 }
 
@@ -138,14 +151,6 @@ var states = map[penalty.State]settlementv1.PenaltyState{
 	penalty.Upheld:   settlementv1.PenaltyState_PENALTY_STATE_UPHELD,
 	penalty.Reversed: settlementv1.PenaltyState_PENALTY_STATE_REVERSED,
 	penalty.Executed: settlementv1.PenaltyState_PENALTY_STATE_EXECUTED,
-}
-
-func penaltiesToProto(list []penalty.Penalty) []*settlementv1.Penalty {
-	out := make([]*settlementv1.Penalty, len(list))
-	for i, p := range list {
-		out[i] = penaltyToProto(p)
-	}
-	return out
 }
 
 func penaltyToProto(p penalty.Penalty) *settlementv1.Penalty {

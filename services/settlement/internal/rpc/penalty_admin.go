@@ -15,6 +15,7 @@ import (
 type PenaltyAdmin struct {
 	settlementv1.UnimplementedPenaltyAdminServiceServer
 	Keeper *penalty.Keeper
+	Parts  PenaltyParts
 }
 
 // ResolvePenalty decides an appeal, or reverses a penalty.
@@ -30,7 +31,11 @@ func (s *PenaltyAdmin) ResolvePenalty(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.ResolvePenaltyResponse{Penalty: penaltyToProto(p)}, nil
+	out, err := s.Parts.one(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &settlementv1.ResolvePenaltyResponse{Penalty: out}, nil
 }
 
 // ListAllPenalties is one page of the penalties in a state, newest first.
@@ -45,8 +50,12 @@ func (s *PenaltyAdmin) ListAllPenalties(
 	if err != nil {
 		return nil, err
 	}
+	list, err := s.Parts.all(ctx, page.List)
+	if err != nil {
+		return nil, err
+	}
 	return &settlementv1.ListAllPenaltiesResponse{
-		List: penaltiesToProto(page.List), Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
+		List: list, Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
 	}, nil
 }
 

@@ -245,3 +245,12 @@ func (s Refunds) DueRefunds(ctx context.Context, pause time.Duration, limit int)
 	}
 	return list, nil
 }
+
+// Open returns the refund of a provider that is not over; ok is false where there is none.
+func (s Refunds) Open(ctx context.Context, provider ids.ProviderID) (r refund.Refund, ok bool, err error) {
+	r, ok, err = openRefund(ctx, s.pool, provider)
+	if err != nil {
+		return r, false, fmt.Errorf("read the refund of %s: %w", provider, err)
+	}
+	return r, ok, nil
+}

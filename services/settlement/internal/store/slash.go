@@ -251,4 +251,3 @@ func entryOrNull(id ids.EntryID) *ids.EntryID {
 	}
 	return &id
 }
-

@@ -158,3 +158,43 @@ func (s Positions) Choose(ctx context.Context, id ids.ProviderID, to chain.ID) (
 	}
 	return allowed, nil
 }
+
+// View reads what stands behind a provider.
+func (s Positions) View(ctx context.Context, id ids.ProviderID) (v position.View, err error) {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			if v.Holdings, err = s.holdings(ctx, tx, id); err != nil {
+				return err
+			}
+			v.Standing, v.Told.ProviderID = s.Terms.Assess(v.Holdings), id
+			return tx.QueryRow(ctx, `
+				SELECT coalesce(c.confirmed, false), coalesce(c.source, ''), coalesce(p.settlement_chain_id, 8453),
+					(SELECT coalesce(sum(nano_usd), 0)::bigint FROM penalty_part WHERE provider_id = $1
+						AND chain_id IS NULL AND state IN ('opened', 'escrowed'))
+				FROM (VALUES (1)) AS one LEFT JOIN provider_collateral c ON c.provider_id = $1
+					LEFT JOIN provider p ON p.provider_id = $1`, id).Scan(&v.Told.Confirmed, &v.Told.Source, &v.Paid,
+				&v.CardEscrow)
+		})
+	if err != nil {
+		return position.View{}, fmt.Errorf("read what stands behind %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// Backlog counts what should not last.
+func (s Positions) Backlog(ctx context.Context) (b position.Backlog, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM position_event WHERE units <> 0 AND entry_id IS NULL
+			AND at < clock_timestamp() - interval '15 minutes'),
+		(SELECT count(*) FROM penalty_part WHERE state IN ('opened', 'escrowed', 'appealed') AND attempt > 3),
+		(SELECT count(*) FROM collateral_refund WHERE state = 'paying' AND paying_at < clock_timestamp() - interval '1 day'),
+		(SELECT count(*) FROM collateral_refund_part WHERE state = 'bank'),
+		(SELECT count(*) FROM collateral_refund_part WHERE state = 'taken_back'),
+		(SELECT count(*) FROM penalty_part p JOIN penalty USING (penalty_id) WHERE p.state = 'lapsed'
+			AND penalty.state = 'executed')`).Scan(&b.Unposted, &b.StuckParts, &b.OverdueRefunds, &b.ByBank, &b.TakenBack,
+		&b.Lapsed)
+	if err != nil {
+		return b, fmt.Errorf("count what waits of collateral: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,193 @@
+package settlement
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/peers"
+	"svc.internal/services/settlement/internal/penalty"
+	"svc.internal/services/settlement/internal/position"
+	"svc.internal/services/settlement/internal/refund"
+	"svc.internal/services/settlement/internal/slash"
+	"svc.internal/services/settlement/internal/store"
+)
+
+// positionInterval is the pause between two looks at what stands behind providers.
+const positionInterval = 2 * time.Second
+
+// CollateralConfig is on which terms collateral is taken by card. Those of a chain stand with the chain.
+type CollateralConfig struct {
+	// Card takes collateral by card.
+	Card bool `yaml:"card" env:"SVC_SETTLEMENT_CARD_COLLATERAL"`
+	// CardMinimumCents is what must be free of it for a confirmation.
+	CardMinimumCents int64 `yaml:"card_minimum_cents" env:"SVC_SETTLEMENT_CARD_MINIMUM_CENTS"`
+}
+
+// maxCardMinimum is the most that one payment by card can be, in cents.
+const maxCardMinimum = 1_000_000
+
+func (c CollateralConfig) validate() error {
+	if c.CardMinimumCents < 500 || c.CardMinimumCents > maxCardMinimum {
+		return fmt.Errorf("settlement: collateral: card_minimum_cents must be 500 to %d", maxCardMinimum)
+	}
+	return nil
+}
+
+// terms are on which collateral is taken. Where dollars move on a chain, payments in which none moved do not count.
+func (c Config) terms() (position.Terms, error) {
+	t := position.Terms{Card: position.CardRules{Available: c.Collateral.Card,
+		Minimum: money.NanoUSD(c.Collateral.CardMinimumCents) * slash.Cent}}
+	var faults []error
+	for _, one := range c.Chains {
+		t.Card.LiveOnly = t.Card.LiveOnly || one.ID.Real() && one.Payouts && !c.Development
+		if one.Collateral == nil {
+			continue
+		}
+		address, err := one.CollateralAddress()
+		faults = append(faults, err)
+		asset, ok := one.Asset(one.Collateral.Kind)
+		if !ok {
+			faults = append(faults, fmt.Errorf("chain %s has no %s", one.ID, one.Collateral.Kind))
+		}
+		t.Chains = append(t.Chains, position.Rules{Chain: one.ID, Name: one.Name, Contract: address, Asset: asset,
+			Minimum: one.Collateral.Minimum, Dust: one.Collateral.Dust, PublicRPC: one.PublicRPC, Explorer: one.Explorer,
+			Faucet: one.Faucet})
+	}
+	return t, errors.Join(faults...)
+}
+
+// positionWork follows what stands behind providers, carries penalties out, and pays refunds.
+type positionWork struct {
+	store    store.Positions
+	parts    store.Parts
+	refunds  store.Refunds
+	books    peers.CollateralBooks
+	follower *position.Follower
+	slashes  *slash.Runner
+	payer    *refund.Runner
+	log      *slog.Logger
+	metrics  *collateralMetrics
+}
+
+// collateralParts are what a positionWork is made of beside the service's own.
+type collateralParts struct {
+	// block reads a final block.
+	block func(ctx context.Context, on chain.ID, number uint64) (chain.Block, error)
+	// pipeline sends calls; nil where there is no chain-signer.
+	pipeline store.Preparer
+	quotes   slash.Quotes
+	keeper   *penalty.Keeper
+}
+
+func newPositionWork(cfg Config, st *store.Store, deps Deps, p collateralParts) (*positionWork, error) {
+	terms, err := cfg.terms()
+	if err != nil {
+		return nil, err
+	}
+	made, err := newCollateralMetrics(deps.Meters)
+	if err != nil {
+		return nil, err
+	}
+	positions := store.Positions{Store: st, Terms: terms}
+	books := peers.CollateralBooks{Posting: deps.Posting, Accruals: deps.Accruals, Cards: deps.Cards, Terms: terms}
+	w := &positionWork{store: positions, parts: store.Parts{Positions: positions},
+		refunds: store.Refunds{Positions: positions}, books: books, log: deps.Log, metrics: made}
+	var calls chain.Sender = noSigner{}
+	if p.pipeline != nil {
+		calls = store.ContractCalls{Positions: positions, Pipeline: p.pipeline}
+	}
+	w.follower = &position.Follower{Terms: terms, Store: positions, Ledger: books,
+		Events: store.ChainEvents{Positions: positions, BlockAt: p.block}}
+	w.slashes = &slash.Runner{Store: w.parts, Calls: calls, Ledger: books, Quotes: p.quotes, Appeals: chainAppeals{p.keeper}}
+	w.payer = &refund.Runner{Store: w.refunds, Calls: calls, Ledger: books, Cards: books}
+	return w, nil
+}
+
+// coinQuotes has the prices of what contracts hold. A dollar needs none.
+type coinQuotes struct{ terms position.Terms }
+
+// Quote implements slash.Quotes.
+func (q coinQuotes) Quote(_ context.Context, on chain.ID) (chain.Quote, error) {
+	if r, ok := q.terms.Of(on); ok && r.Asset.Kind == chain.USDC {
+		return chain.Quote{}, nil
+	}
+	return chain.Quote{}, fmt.Errorf("the coin of chain %s has no price yet", on)
+}
+
+// noSigner stands for the chain-signer where there is none.
+type noSigner struct{}
+
+// Send fails.
+func (noSigner) Send(context.Context, chain.Sending) (chain.SendOutcome, error) {
+	return chain.SendWaiting, errors.New("nothing is sent without a chain-signer")
+}
+
+// chainAppeals passes appeals on chains on to penalties.
+type chainAppeals struct{ keeper *penalty.Keeper }
+
+// AppealOnChain implements slash.Appeals.
+func (a chainAppeals) AppealOnChain(ctx context.Context, id penalty.ID, by chain.Address, on chain.ID) error {
+	_, err := a.keeper.AppealOnChain(ctx, id, fmt.Sprintf("The depositor %s appealed on chain %s.", by, on))
+	return err
+}
+
+// run looks at every interval until ctx ends.
+func (w *positionWork) run(ctx context.Context) {
+	for range clock.Every(ctx, positionInterval) {
+		w.pass(ctx)
+	}
+}
+
+// pass makes one look.
+func (w *positionWork) pass(ctx context.Context) {
+	for _, r := range w.store.Terms.Chains {
+		w.follow(ctx, r.Chain)
+	}
+	if w.books.Cards != nil {
+		w.warn(ctx, "collateral by card could not be read", position.FollowCards(ctx, w.store.Terms.Card, w.books, w.store))
+	}
+	_, err := w.slashes.Pass(ctx)
+	w.warn(ctx, "parts of penalties could not be moved", err)
+	if w.books.Cards != nil {
+		_, err = w.payer.Pass(ctx)
+		w.warn(ctx, "refunds could not be moved", err)
+	}
+	if backlog, err := w.store.Backlog(ctx); err == nil {
+		w.metrics.measured(ctx, backlog)
+	}
+}
+
+// follow follows the positions of a chain.
+func (w *positionWork) follow(ctx context.Context, on chain.ID) {
+	applied, err := w.follower.Follow(ctx, on)
+	w.warn(ctx, "positions could not follow their chain", err)
+	w.metrics.followed(ctx, on, applied, err != nil)
+	for _, e := range applied.Foreign {
+		w.log.ErrorContext(ctx, "a penalty on a chain is none of ours: who has the slasher's key?", "chain", on.String(),
+			"transaction", e.Tx.String(), "penalty", fmt.Sprintf("%x", e.Penalty))
+	}
+	w.warn(ctx, "the books were not told of what contracts hold", w.follower.Post(ctx, on))
+}
+
+func (w *positionWork) warn(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.log.WarnContext(ctx, what, "error", err)
+	}
+}
+
+// Ask asks for the refund of a provider's collateral.
+func (w *positionWork) Ask(ctx context.Context, provider ids.ProviderID) (refund.Refund, error) {
+	id, err := ids.NewRequest(clock.System.Now(), rand.Reader)
+	if err != nil {
+		return refund.Refund{}, fmt.Errorf("make the id of a refund: %w", err)
+	}
+	return w.refunds.Ask(ctx, refund.ID(id), provider)
+}
