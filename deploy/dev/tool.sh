@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prints the folder with the programs of a pinned tool: buf, generators (of code
-# from the contracts), golangci-lint, anvil (a development chain) or solidity (the
-# compiler and the library of the contracts on chains, in node_modules). Installs the
+# from the contracts), golangci-lint, anvil (a development chain), solidity (the
+# compiler and the library of the contracts on chains, in node_modules) or statement (what
+# checks a provider's daily statement). Installs the
 # tool first if it is missing. The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
 # its name has a hash of what pins the tool and of Go's version.
 set -euo pipefail
@@ -15,13 +16,15 @@ case $tool in
   golangci-lint) module=deploy/dev/tools/golangci-lint ;;
   anvil) npm=deploy/dev/tools/anvil ;;
   solidity) npm=services/settlement/contracts ;;
+  statement) npm=services/settlement/statement ;;
   *)
-    echo "usage: tool.sh buf|generators|golangci-lint|anvil|solidity" >&2
+    echo "usage: tool.sh buf|generators|golangci-lint|anvil|solidity|statement" >&2
     exit 2
     ;;
 esac
 pins=()
 [ -z "$npm" ] || pins+=("$npm/package-lock.json")
+[ "$tool" != statement ] || pins+=("$npm/verify.mjs")
 [ -z "$module" ] || pins+=("$module/go.mod" "$module/go.sum")
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/svc-tools
 key=$({ go env GOVERSION GOOS GOARCH && cat "${pins[@]}"; } | git hash-object --stdin | cut -c 1-12)
@@ -29,7 +32,7 @@ folder=$tools/$tool-$key
 
 # install_to makes a folder with the tool's programs. npm's build of buf is there
 # in seconds; without npm buf is built from source. Both are pinned by hash:
-# deploy/README.md. anvil and solidity come from npm alone.
+# deploy/README.md. anvil, solidity and statement come from npm alone.
 install_to() {
   mkdir -p "$1"
   if [ -n "$npm" ] && { [ -z "$module" ] || command -v npm >/dev/null; }; then
@@ -37,6 +40,8 @@ install_to() {
     npm ci --ignore-scripts --silent --no-fund --no-audit --prefix "$1"
     case $tool in
       buf) ln -s node_modules/.bin/buf "$1/buf" ;;
+      # node looks for libraries beside the script.
+      statement) cp "$npm/verify.mjs" "$1" ;;
       # The package of this platform has the program; @foundry-rs/anvil would start it by node.
       anvil) (cd "$1" && ln -s node_modules/@foundry-rs/anvil-*/bin/anvil anvil) ;;
     esac
