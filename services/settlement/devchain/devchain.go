@@ -90,18 +90,19 @@ func (c *Chain) Stop() {
 // Roles are the addresses that the collateral contract is deployed with.
 type Roles struct{ Operator, Slasher, Arbiter ethereum.Address }
 
-// Deploy deploys what the chain does not have yet: the test dollar, and the contract that holds collateral.
-func (c *Chain) Deploy(ctx context.Context, roles Roles) error {
+// Deploy deploys what the chain does not have yet: the test dollar, and the contract that holds collateral. It reports
+// whether the chain is new.
+func (c *Chain) Deploy(ctx context.Context, roles Roles) (isNew bool, err error) {
 	usd, err := contracts.TestUSD()
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := c.deployAt(ctx, USD, usd, word(address(owner))); err != nil {
-		return err
+	if isNew, err = c.deployAt(ctx, USD, usd, word(address(owner))); err != nil {
+		return false, err
 	}
 	collateral, err := contracts.Collateral()
 	if err != nil {
-		return err
+		return false, err
 	}
 	token := address(USD)
 	if c.id == coinChain {
@@ -112,29 +113,29 @@ func (c *Chain) Deploy(ctx context.Context, roles Roles) error {
 		roles.Arbiter} {
 		arguments = append(arguments, word(a)...)
 	}
-	return c.deployAt(ctx, Collateral, collateral, arguments)
+	_, err = c.deployAt(ctx, Collateral, collateral, arguments)
+	return isNew, err
 }
 
-// deployAt deploys a contract whose address must become the one that it is known by.
-func (c *Chain) deployAt(ctx context.Context, at string, a contracts.Artifact, arguments []byte) error {
-	var code contracts.Code
-	if err := c.ask(ctx, &code, "eth_getCode", at, "latest"); err != nil {
-		return err
+// deployAt deploys a contract that is not there, whose address must become the one that it is known by.
+func (c *Chain) deployAt(ctx context.Context, at string, a contracts.Artifact, arguments []byte) (deployed bool, err error) {
+	there := func() (bool, error) {
+		var code contracts.Code
+		err := c.ask(ctx, &code, "eth_getCode", at, "latest")
+		return a.Matches(code), err
 	}
-	if a.Matches(code) {
-		return nil
+	if is, err := there(); is || err != nil {
+		return false, err
 	}
 	creation := append([]byte(a.Creation), arguments...)
 	if err := c.Send(ctx, Transaction{From: owner, Data: creation}); err != nil {
-		return fmt.Errorf("deploy %s: %w", a.Contract, err)
+		return false, fmt.Errorf("deploy %s: %w", a.Contract, err)
 	}
-	if err := c.ask(ctx, &code, "eth_getCode", at, "latest"); err != nil {
-		return err
+	is, err := there()
+	if err == nil && !is {
+		err = fmt.Errorf("deploy %s: it is not at %s: the chain was used for something else before", a.Contract, at)
 	}
-	if !a.Matches(code) {
-		return fmt.Errorf("deploy %s: it is not at %s: the chain was used for something else before", a.Contract, at)
-	}
-	return nil
+	return is, err
 }
 
 // Transaction is what an account of the chain does. Whoever the account belongs to, anvil signs for it.

@@ -32,7 +32,7 @@ func start(t *testing.T, id uint64, dir string) *devchain.Chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	if err := c.Deploy(t.Context(), roles); err != nil {
+	if _, err := c.Deploy(t.Context(), roles); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -59,3 +59,45 @@ func Settings(chains ...*Chain) (string, error) {
 	}
 	return string(text), nil
 }
+
+// SignerSettings are chain-signer's settings for the same chains, as JSON, for SVC_SIGNER_CHAINS. What its keys may
+// send is capped far above what a development needs.
+func SignerSettings(chains ...*Chain) (string, error) {
+	type limits struct {
+		Transaction string `json:"transaction"`
+		Day         string `json:"day"`
+	}
+	type token struct {
+		Address string `json:"address"`
+		Name    string `json:"name"`
+		Version string `json:"version"`
+		Payouts limits `json:"payouts"`
+	}
+	type chain struct {
+		ID          uint64  `json:"id"`
+		Treasury    string  `json:"treasury"`
+		Collateral  string  `json:"collateral"`
+		Slashes     limits  `json:"slashes"`
+		CoinPayouts limits  `json:"coin_payouts"`
+		Tokens      []token `json:"tokens"`
+		Fees        limits  `json:"fees"`
+	}
+	coins := limits{"100000000000000000000000", "1000000000000000000000000"} // 100,000 and a million
+	dollars := limits{"100000000000", "1000000000000"}                       // the same
+	fees := limits{"10000000000000000000", "1000000000000000000000"}
+	list := make([]chain, 0, len(chains))
+	for _, c := range chains {
+		one := chain{ID: c.id, Treasury: Treasury, Collateral: Collateral, Slashes: dollars, CoinPayouts: coins, Fees: fees}
+		if c.id == coinChain {
+			one.Slashes = coins
+		} else {
+			one.Tokens = []token{{Address: USD, Name: "Test USD", Version: "2", Payouts: dollars}}
+		}
+		list = append(list, one)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("write the settings of development chains: %w", err)
+	}
+	return string(text), nil
+}
