@@ -37,7 +37,8 @@ run: postgres ## Start the whole marketplace on this machine, with a demo
 	@echo "  Building (the first time takes a few minutes) ..."
 	@mkdir -p $(BIN)
 	@go build -o $(BIN)/standalone ./services/standalone/cmd/standalone
-	@. deploy/dev/postgres.env.sh && exec $(BIN)/standalone
+	@. deploy/dev/postgres.env.sh && SVC_ANVIL=$${SVC_ANVIL-$$(! command -v npm >/dev/null || deploy/dev/tool.sh anvil | sed 's|$$|/anvil|')} && \
+	  export SVC_ANVIL && exec $(BIN)/standalone
 
 .PHONY: next-day
 next-day: ## End the day of the demo that make run runs, so that its batch closes

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,23 @@ var gasCoins = new(big.Int).Exp(big.NewInt(10), big.NewInt(22), nil)
 // developmentChains are the chains that this process runs.
 type developmentChains []*devchain.Chain
 
+// checkChains returns every fault of the settings of development chains.
+func (c *Config) checkChains() []error {
+	var faults []error
+	for _, id := range c.DevelopmentChains {
+		if !slices.Contains([]uint64{1, 254, 8453}, id) {
+			faults = append(faults, fmt.Errorf("SVC_DEVELOPMENT_CHAINS: the chains are 1, 254 and 8453, not %d", id))
+		}
+	}
+	if c.DemoCollateral != collateralOfDevelopment && c.DemoCollateral != collateralOnChain {
+		faults = append(faults, fmt.Errorf("SVC_DEMO_COLLATERAL is development or chain, not %q", c.DemoCollateral))
+	}
+	if c.DemoCollateral == collateralOnChain && c.Anvil == "" && len(c.Settlement.Chains) == 0 {
+		faults = append(faults, errors.New("SVC_DEMO_COLLATERAL: there is no chain: set SVC_ANVIL"))
+	}
+	return faults
+}
+
 // startChains starts the development chains that the configuration names, with their contracts, and gives settlement
 // and chain-signer the settings for them.
 func (p *process) startChains(ctx context.Context) error {
@@ -32,8 +50,10 @@ func (p *process) startChains(ctx context.Context) error {
 		return errors.New("SVC_ANVIL is for a process that listens on loopback alone: development chains belong to anybody")
 	}
 	done := p.con.Step("Chains")
-	p.cfg.Signer.Development, p.cfg.Settlement.Development = true, true
-	p.cfg.Signer.DevelopmentSeed = p.dir.Path("secrets", "chain-keys")
+	if !p.cfg.Signer.Development {
+		return errors.New("SVC_ANVIL: development chains take development keys alone, and chain-signer was given others")
+	}
+	p.cfg.Settlement.Development = true
 	keys, err := signer.DevelopmentAddresses(p.cfg.Signer.DevelopmentSeed)
 	if err != nil {
 		return err
@@ -94,6 +114,14 @@ func (c developmentChains) urls() string {
 		list[i] = fmt.Sprintf("%d=%s", chain.ID(), chain.URL)
 	}
 	return strings.Join(list, ",")
+}
+
+// String says where the chains are.
+func (c developmentChains) String() string {
+	if len(c) == 0 {
+		return "none, so no payouts: install npm, and start again"
+	}
+	return strings.ReplaceAll(c.urls(), ",", " ")
 }
 
 // parts are the parts that must not end before the services.

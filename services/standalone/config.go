@@ -52,6 +52,15 @@ type Config struct {
 	CatalogFile string `yaml:"catalog_file" env:"SVC_CATALOG"`
 	// EngineURL is the engine of the demo's provider, ending in /v1.
 	EngineURL string `yaml:"engine_url" env:"ENGINE_URL"`
+	// Anvil is the program of a development chain (see deploy/dev/tool.sh anvil). With it a
+	// demo runs DevelopmentChains, on which providers have collateral and are paid. Empty:
+	// there is no chain.
+	Anvil string `yaml:"anvil" env:"SVC_ANVIL"`
+	// DevelopmentChains are the numbers of these chains: 1, 254 and 8453.
+	DevelopmentChains []uint64 `yaml:"development_chains" env:"SVC_DEVELOPMENT_CHAINS"`
+	// DemoCollateral says whose collateral counts in a demo: development confirms that of
+	// every provider, although nobody holds any; chain asks for it.
+	DemoCollateral string `yaml:"demo_collateral" env:"SVC_DEMO_COLLATERAL"`
 	// OllamaHost is the address at which an Ollama on this machine is looked for, in the
 	// form of Ollama's own variable.
 	OllamaHost string `yaml:"ollama_host" env:"OLLAMA_HOST"`
@@ -66,6 +75,7 @@ type Config struct {
 func DefaultConfig() Config {
 	cfg := Config{
 		Config: node.DefaultConfig(), DataDir: ".run", Demo: true, DemoAgent: true,
+		DevelopmentChains: []uint64{8453}, DemoCollateral: collateralOfDevelopment,
 		Gateway: edgegateway.DefaultConfig(), Hub: providerhub.DefaultConfig(), Router: router.DefaultConfig(),
 		Billing: billingledger.DefaultConfig(), Settlement: settlement.DefaultConfig(), Catalog: catalog.DefaultConfig(),
 		Signer: signer.DefaultConfig(), Verifier: verifier.DefaultConfig(), Services: node.Names(),
@@ -77,6 +87,12 @@ func DefaultConfig() Config {
 	cfg.Billing.Card.SandboxURL = ""                   // see process.prepare
 	return cfg
 }
+
+// What DemoCollateral may be.
+const (
+	collateralOfDevelopment = "development"
+	collateralOnChain       = "chain"
+)
 
 // Switch is on or off.
 type Switch bool
@@ -113,7 +129,7 @@ func (c *Config) Select(list string) error {
 
 // Validate checks everything and returns all faults.
 func (c *Config) Validate() error {
-	var faults []error
+	faults := c.checkChains()
 	if !c.NATSURL.IsSet() && c.NATSAddr == "" && !c.all() {
 		faults = append(faults,
 			errors.New("-services: all processes need one NATS: set SVC_NATS_URL, or SVC_NATS_ADDR in the process that runs it"))

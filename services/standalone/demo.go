@@ -197,6 +197,7 @@ func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Env
 		AdminURL: "http://" + reachable(p.operatorAddr), AdminToken: p.adminToken(), DatabaseURL: p.infra.databaseURL,
 		MetricsURL: "http://" + reachable(p.node.AdminAddress()) + "/metrics",
 		Model:      catalog.Models[0].ID,
+		ChainURLs:  p.chains.urls(),
 	}
 }
 
@@ -248,6 +249,7 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 		{Name: "Provider URL", Value: env.WSURL},
 		{Name: "Operators' URL", Value: env.AdminURL},
 		{Name: "Metrics", Value: env.MetricsURL},
+		{Name: "Chains", Value: p.chains.String()},
 		{Name: "Environment", Value: p.dir.Path(demoEnv)},
 	}, curl(env))
 }

@@ -69,11 +69,12 @@ func withSigner(cfg Config, dir *localdata.Dir) Config {
 const demoHaste = 10
 
 // withVerifier completes the settings of verification. A demo that only this machine
-// reaches is for development: its providers need no collateral, and short benchmarks admit
-// them.
+// reaches is for development: its providers need no collateral, unless SVC_DEMO_COLLATERAL
+// asks for it, and short benchmarks admit them.
 func withVerifier(cfg Config, dir *localdata.Dir) (Config, error) {
 	if cfg.all() && bool(cfg.Demo) && cfg.onLoopback() {
-		cfg.Settlement.DevelopmentCollateral, cfg.Hub.DevelopmentCollateral = true, true
+		development := cfg.DemoCollateral == collateralOfDevelopment
+		cfg.Settlement.DevelopmentCollateral, cfg.Hub.DevelopmentCollateral = development, development
 		cfg.Verifier.Development = true
 		if cfg.Verifier.Haste == 0 {
 			cfg.Verifier.Haste = demoHaste

@@ -64,7 +64,9 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	if err := build(ctx, p.cfg, n); err != nil {
 		return err
 	}
-	err = n.Run(ctx, node.Extra{First: infra.parts(), Last: []serve.Part{{Name: "demo", Run: p.runDemo}}})
+	err = n.Run(ctx, node.Extra{
+		First: append(infra.parts(), p.chains.parts()...), Last: []serve.Part{{Name: "demo", Run: p.runDemo}},
+	})
 	con.Say("Stopped.")
 	return err
 }
@@ -84,9 +86,11 @@ type process struct {
 	dir   *localdata.Dir
 	node  *node.Node
 	infra *infra
-	con   *console.Console
-	tel   *telemetry.Telemetry
-	built func(string)
+	// chains are empty without anvil.
+	chains developmentChains
+	con    *console.Console
+	tel    *telemetry.Telemetry
+	built  func(string)
 	// httpAddr, operatorAddr and wsAddr are the addresses of the listeners; empty when
 	// gateway or hub run elsewhere.
 	httpAddr, operatorAddr, wsAddr string
@@ -132,6 +136,9 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 		return nil, err
 	}
 	p.infra = infra
+	if err := p.startChains(ctx); err != nil {
+		return nil, errors.Join(err, infra.Close())
+	}
 	p.node.UseDatabases(infra.databases)
 	p.node.UseBus(infra.bus)
 	return infra, nil
