@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/deposit"
 	"svc.internal/services/settlement/internal/store"
 )
 
@@ -16,6 +17,8 @@ type chainMetrics struct {
 	block, halted metric.Int64Gauge
 	stalled       metric.Float64Gauge
 	found         metric.Int64Counter
+	// prices is 1 where there is a price. open has the attribute waits.
+	prices, open, due metric.Int64Gauge
 }
 
 func newChainMetrics(meters metric.MeterProvider) (*chainMetrics, error) {
@@ -38,7 +41,38 @@ func newChainMetrics(meters metric.MeterProvider) (*chainMetrics, error) {
 		metric.WithDescription("What the second reading of a chain found that the first had not.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	return m, nil
+	return m, m.ofDeposits(meter)
+}
+
+func (m *chainMetrics) ofDeposits(meter metric.Meter) (err error) {
+	if m.prices, err = meter.Int64Gauge("svc.settlement.price_known",
+		metric.WithDescription("1 where there is a good price of a chain's coin, else 0.")); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	if m.open, err = meter.Int64Gauge("svc.settlement.deposits_waiting",
+		metric.WithDescription("Final transfers that are not decided, by what they wait for.")); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	if m.due, err = meter.Int64Gauge("svc.settlement.deposits_unposted",
+		metric.WithDescription("Transfers that are decided and not in the books.")); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	return nil
+}
+
+func (m *chainMetrics) priced(ctx context.Context, id chain.ID, known bool) {
+	var one int64
+	if known {
+		one = 1
+	}
+	m.prices.Record(ctx, one, ofChain(id))
+}
+
+func (m *chainMetrics) waiting(ctx context.Context, b deposit.Backlog) {
+	for _, reason := range deposit.Reasons() {
+		m.open.Record(ctx, int64(b.Waiting[reason]), metric.WithAttributes(attribute.String("waits", string(reason))))
+	}
+	m.due.Record(ctx, int64(b.Due))
 }
 
 func ofChain(id chain.ID) metric.MeasurementOption {

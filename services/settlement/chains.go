@@ -5,17 +5,28 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/deposit"
 	"svc.internal/services/settlement/internal/evm"
+	"svc.internal/services/settlement/internal/peers"
+	"svc.internal/services/settlement/internal/quote"
+	"svc.internal/services/settlement/internal/screen"
+	"svc.internal/services/settlement/internal/sending"
 	"svc.internal/services/settlement/internal/store"
 	"svc.internal/services/settlement/internal/watch"
 )
 
-// chainWork is what reads chains. Without any it does nothing.
+// chainWork is what reads chains and credits deposits. Without any chain it does nothing.
 type chainWork struct {
 	// chains are by their number.
-	chains map[chain.ID]*evm.Chain
-	watch  *watchWork
+	chains   map[chain.ID]*evm.Chain
+	screener *screen.Screener
+	quotes   *quote.Keeper
+	watch    *watchWork
+	deposits *depositWork
+	xpub     *derivation
 }
 
 func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
@@ -23,22 +34,42 @@ func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &chainWork{chains: map[chain.ID]*evm.Chain{}, watch: &watchWork{cfgs: cfg.Chains,
-		store: store.Watch{Store: st}, log: deps.Log, meters: meters, small: small}}
+	w := &chainWork{chains: map[chain.ID]*evm.Chain{}, xpub: &derivation{xpub: cfg.DepositXpub, signer: deps.Signer}}
+	if w.screener, err = screen.New(cfg.Screen, deps.Clock.Now); err != nil {
+		return nil, err
+	}
+	if w.quotes, err = cfg.Quotes.Keeper(store.Quotes{Store: st}); err != nil {
+		return nil, err
+	}
+	w.watch = &watchWork{cfgs: cfg.Chains, store: store.Watch{Store: st}, log: deps.Log, meters: meters, small: w.small}
+	balances := map[chain.ID]deposit.Balances{}
+	w.deposits = &depositWork{quotes: w.quotes, log: deps.Log, meters: meters}
 	for _, one := range cfg.Chains {
 		reader, err := evm.Dial(one)
 		if err != nil {
 			return nil, err
 		}
-		w.chains[one.ID] = reader
+		w.chains[one.ID], balances[one.ID] = reader, reader
 		w.watch.chains = append(w.watch.chains, watch.Reader(reader))
+		w.deposits.chains = append(w.deposits.chains, one.ID)
 	}
+	kept := store.Deposits{Store: st}
+	w.deposits.decider = &deposit.Decider{Store: kept, Screener: w.screener, Quotes: w.quotes, Chains: balances,
+		Config: cfg.Chains, Halted: w.watch.store.Halted}
+	w.deposits.poster = &deposit.Poster{Store: kept, Ledger: peers.DepositBooks{Client: deps.Posting}}
+	w.deposits.growth = &deposit.Growth{Store: kept, Chains: balances, Config: cfg.Chains, Small: w.small}
 	return w, nil
 }
 
-// run reads chains until ctx ends.
+// run reads chains and credits deposits until ctx ends.
 func (w *chainWork) run(ctx context.Context) {
-	w.watch.run(ctx)
+	var group errgroup.Group
+	group.Go(func() error {
+		w.watch.run(ctx)
+		return nil
+	})
+	w.deposits.run(ctx)
+	_ = group.Wait() // it returns no error
 	for _, c := range w.chains {
 		c.Close()
 	}
@@ -53,12 +84,25 @@ func (w *chainWork) blockAt(ctx context.Context, on chain.ID, number uint64) (ch
 	return c.BlockAt(ctx, number)
 }
 
-// cent is a cent in units of USDC.
-var cent = chain.NewAmount(10_000)
+// cent is a cent in nano-USD.
+const cent = 10_000_000
 
-// small reports whether an amount is below a cent.
-func small(asset chain.Asset, amount chain.Amount) bool {
-	return asset.Kind == chain.USDC && amount.Cmp(cent) < 0
+// small reports whether an amount is below a cent, by the last price of a coin. Before any price none is.
+func (w *chainWork) small(asset chain.Asset, amount chain.Amount) bool {
+	units, _, ok := amount.Units(asset.Decimals)
+	if !ok {
+		return false
+	}
+	var price *sending.Quote
+	if asset.Kind == chain.Coin {
+		rate := w.quotes.Last(asset.Chain)
+		if rate == 0 {
+			return false
+		}
+		price = &sending.Quote{Rate: rate}
+	}
+	down, _, err := deposit.Value(units, price)
+	return err == nil && down < cent
 }
 
 // checkChains returns every fault of the chains. One node alone may lie, so chains on which dollars move have two.

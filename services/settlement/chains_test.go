@@ -36,3 +36,24 @@ func TestChainsWithDollarsNeedTwoRPCsExceptInDevelopment(t *testing.T) {
 		}
 	}
 }
+
+func TestTheEnvironmentSetsChainsAndPrices(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	if err := config.Read(&cfg, "", []string{
+		"SVC_SETTLEMENT_DEVELOPMENT=true", `SVC_SETTLEMENT_QUOTES={"fixed": {"254:native": "0.5"}}`,
+		`SVC_SETTLEMENT_CHAINS=[{"id": 254, "name": "SVC", "rpcs": ["http://127.0.0.1:1"], "block_time": 2000000000,
+			"max_gas_price": "7", "coin_symbol": "SVC"}]`}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(cfg.Chains); got != 1 {
+		t.Errorf("chains: got %d, want 1", got)
+	}
+	if got := cfg.Quotes.Fixed["254:native"]; got != "0.5" {
+		t.Errorf("price: got %q, want 0.5", got)
+	}
+	cfg.Development = false
+	if err := cfg.Validate(); err == nil {
+		t.Error("a fixed price outside of development: got no error, want one")
+	}
+}

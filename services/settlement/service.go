@@ -18,6 +18,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/config"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
@@ -31,8 +32,10 @@ import (
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
+	"svc.internal/services/settlement/internal/quote"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
+	"svc.internal/services/settlement/internal/screen"
 	"svc.internal/services/settlement/internal/store"
 )
 
@@ -60,6 +63,13 @@ type Config struct {
 	Chains chain.Configs `yaml:"chains" env:"SVC_SETTLEMENT_CHAINS"`
 	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes.
 	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
+	// DepositXpub is the extended public key of m/44'/60'/0', of which 0/index are the deposit addresses. Without it
+	// the chain-signer is asked. Whoever has it can tell which addresses belong together, so it is a secret.
+	DepositXpub config.Secret `yaml:"deposit_xpub" env:"SVC_SETTLEMENT_DEPOSIT_XPUB"`
+	// Quotes are the sources of coins' prices; in the environment as JSON.
+	Quotes quote.Config `yaml:"quotes" env:"SVC_SETTLEMENT_QUOTES"`
+	// Screen says with which addresses the platform does not deal.
+	Screen screen.Config `yaml:"screen"`
 	// Batch is how days are batched.
 	Batch BatchConfig `yaml:"batch"`
 	// Collateral is on which terms it is taken by card.
@@ -81,7 +91,7 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
-	faults = append(faults, c.checkChains(), c.Batch.validate(), c.Collateral.validate())
+	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate())
 	return errors.Join(faults...)
 }
 

@@ -193,6 +193,14 @@ func (c *Chain) Reorg(blocks int) {
 	}
 }
 
+// Has reports whether a transaction is mined.
+func (c *Chain) Has(t Tx) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.placed[t.Hash()]
+	return ok
+}
+
 // Head is the number of the last block.
 func (c *Chain) Head() uint64 {
 	c.mu.Lock()
