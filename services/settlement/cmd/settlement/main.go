@@ -3,15 +3,21 @@
 //
 //	settlement [-config file.yaml] [-check]
 //	settlement rewind -since TIME [-config file.yaml]
+//	settlement verify [--json]
 //
 // Without a subcommand it serves; see the service's README for its settings.
-// rewind has the usage that was published since a time delivered again.
+// rewind has the usage that was published since a time delivered again. verify recomputes
+// every invariant from the database that DATABASE_URL names, on one view of it, and prints
+// a table. It exits with 0 where all hold, with 1 for drift, and with 2 when it could not
+// decide.
 package main
 
 import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/node"
@@ -43,6 +49,12 @@ func main() {
 		rewinder := node.Rewinder{Name: node.Settlement, Program: p, Durable: bus.DurableSettlement,
 			Streams: []string{bus.UsageStream.Name}}
 		os.Exit(rewinder.Main(os.Args[2:]))
+	}
+	if len(os.Args) >= 2 && os.Args[1] == "verify" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		code := runVerify(ctx, os.Stdout, os.Stderr, os.Getenv("DATABASE_URL"), os.Args[2:])
+		stop()
+		os.Exit(code)
 	}
 	os.Exit(node.Main(node.Settlement, p))
 }

@@ -131,14 +131,15 @@ func (b *books) Post(_ context.Context, p batch.Posting) (ids.EntryID, error) {
 	}
 	b.posted[id], b.entries[id] = p, entry
 	taken := min(p.Amount, -b.has[account{p.Provider, batch.Receivable, ""}])
-	b.entry(p.Provider, "earnings_batch", id, map[string]money.NanoUSD{
+	b.entry(entry, p.Provider, "earnings_batch", id, map[string]money.NanoUSD{
 		batch.Accrued: -p.Amount, batch.Payable: p.Amount - taken, batch.Receivable: taken})
 	return entry, nil
 }
 
 // entry records the legs of an entry that are not zero.
-func (b *books) entry(p ids.ProviderID, kind, business string, legs map[string]money.NanoUSD) {
-	entry, _ := ids.NewEntry(time.Now(), rand.Reader)
+func (b *books) entry(
+	entry ids.EntryID, p ids.ProviderID, kind, business string, legs map[string]money.NanoUSD,
+) {
 	for _, to := range slices.Sorted(maps.Keys(legs)) {
 		if legs[to] != 0 {
 			b.record(batch.Change{Kind: batch.Entry, Entry: entry, Provider: p, Account: to, Amount: legs[to],

@@ -174,7 +174,9 @@ WITH part AS (
 	INSERT INTO batch_account SELECT provider_id, account, month FROM moved ON CONFLICT DO NOTHING
 )
 INSERT INTO batch_balance (day, provider_id, account, month, moved, balance)
-SELECT $1, provider_id, account, month, moved, moved + batch_balance_at(provider_id, account, month, $1::date - 1) FROM moved`
+SELECT $1, provider_id, account, month, moved,
+	moved + batch_balance_at(provider_id, account, month, $1::date - 1)
+FROM moved`
 
 func (p *dayPage) sum(ctx context.Context) error {
 	// A provider whose lines move none of its accounts has an account still.

@@ -19,7 +19,8 @@ const (
 		WHERE day = $1 GROUP BY provider_id, kind, entry_kind, account, month
 		ORDER BY provider_id, kind, entry_kind, account, month`
 	// Accounts have no order of their own in a standing.
-	dayStandings = `SELECT a.provider_id, a.account, a.month, batch_balance_at(a.provider_id, a.account, a.month, $1::date - 1),
+	dayStandings = `SELECT a.provider_id, a.account, a.month,
+		batch_balance_at(a.provider_id, a.account, a.month, $1::date - 1),
 		batch_balance_at(a.provider_id, a.account, a.month, $1) FROM batch_account a ORDER BY a.provider_id`
 	dayLines = `SELECT provider_id, ` + lineColumnsSQL + ` FROM batch_line WHERE day = $1 ORDER BY provider_id, line`
 )

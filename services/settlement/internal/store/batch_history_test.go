@@ -55,7 +55,7 @@ func (h *history) step(t *testing.T) {
 		h.books.mu.Lock()
 		if has := h.books.has[account{p, batch.Payable, ""}]; has > 0 {
 			part := 1 + money.NanoUSD(h.rng.Int64N(int64(has)))
-			h.books.entry(p, "earnings_credit", "c", map[string]money.NanoUSD{batch.Payable: -part})
+			h.books.entry(ids.EntryID(newID(t)), p, "earnings_credit", "c", map[string]money.NanoUSD{batch.Payable: -part})
 		}
 		h.books.mu.Unlock()
 	default:

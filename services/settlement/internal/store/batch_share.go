@@ -141,7 +141,8 @@ func (s Batches) Unsigned(ctx context.Context, after batch.SharePlace, limit int
 func scanUnsigned(row pgx.CollectableRow) (u batch.Unsigned, err error) {
 	var id int64
 	var beneficiary, csv, summary, root, seal []byte
-	err = row.Scan(&u.SharePlace.Day, &id, &u.Index, &u.Provider, &beneficiary, &u.Leaf.Amount, &csv, &summary, &root, &seal)
+	err = row.Scan(&u.SharePlace.Day, &id, &u.Index, &u.Provider, &beneficiary, &u.Leaf.Amount, &csv, &summary, &root,
+		&seal)
 	if err != nil {
 		return u, err
 	}

@@ -161,7 +161,8 @@ func TestADayIsBatchedWithWhatWasEarnedAndIsFree(t *testing.T) {
 	c.pass(t)
 	var batches int
 	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) FROM batch WHERE shares = 0 AND total = 0
-		AND root = decode(repeat('00', 32), 'hex') AND day = '2026-03-03' AND chain_id IN (1, 254)`).Scan(&batches); err != nil {
+		AND root = decode(repeat('00', 32), 'hex') AND day = '2026-03-03' AND chain_id IN (1, 254)`).
+		Scan(&batches); err != nil {
 		t.Fatal(err)
 	}
 	if batches != 2 {
@@ -275,6 +276,15 @@ func (c *closing) audit(t *testing.T) {
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
+	}
+	report, err := c.store.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		for _, example := range i.Examples {
+			t.Errorf("drift: %s: %s", i.Name, example)
+		}
 	}
 	for at, has := range c.books.has {
 		if at.kind != batch.Receivable && has < 0 {
