@@ -55,7 +55,7 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 		t.Fatalf("len(models): got %d, want 1, in %v", len(models), models)
 	}
 	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed",
-		Chosen: 1, Lane: "main", ContextLength: 1000}
+		Chosen: 1, Lane: "main", ContextLength: 1000, ReportedContextLength: 1000, Trust: "normal"}
 	if !proto.Equal(models[0], want) {
 		t.Errorf("model: got %v, want %v", models[0], want)
 	}

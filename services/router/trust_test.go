@@ -145,7 +145,7 @@ func TestAProviderIsToldItsLaneAndItsMeasuredWindow(t *testing.T) {
 		t.Errorf("rejects before any request: got %v, want %v", rejects, want)
 	}
 	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, Capacity: 4, Breaker: "closed", Lane: "shut",
-		MeasuredContextLength: 300, ContextLength: 300}
+		MeasuredContextLength: 300, ContextLength: 300, ReportedContextLength: 1000, Trust: "normal"}
 	if !slices.EqualFunc(models, []*routerv1.ModelHealth{want}, func(a, b *routerv1.ModelHealth) bool {
 		return proto.Equal(a, b)
 	}) {

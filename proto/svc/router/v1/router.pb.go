@@ -1156,6 +1156,11 @@ type ModelHealth struct {
 	MeasuredContextLength int64 `protobuf:"varint,9,opt,name=measured_context_length,json=measuredContextLength,proto3" json:"measured_context_length,omitempty"`
 	// The smallest effective window of its nodes in tokens; 0 when it is not known.
 	ContextLength int64 `protobuf:"varint,10,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
+	// The smallest window that its nodes declare, in tokens; 0 when one is silent.
+	ReportedContextLength int64 `protobuf:"varint,11,opt,name=reported_context_length,json=reportedContextLength,proto3" json:"reported_context_length,omitempty"`
+	// How far the provider is trusted with it, as the public is told apart from a probation:
+	// high or normal.
+	Trust         string `protobuf:"bytes,12,opt,name=trust,proto3" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,6 +1265,20 @@ func (x *ModelHealth) GetContextLength() int64 {
 	return 0
 }
 
+func (x *ModelHealth) GetReportedContextLength() int64 {
+	if x != nil {
+		return x.ReportedContextLength
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetTrust() string {
+	if x != nil {
+		return x.Trust
+	}
+	return ""
+}
+
 var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
@@ -1351,7 +1370,7 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x06models\x18\x03 \x03(\v2\x1a.svc.router.v1.ModelHealthR\x06models\";\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\xc5\x02\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\x93\x03\n" +
 	"\vModelHealth\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12'\n" +
@@ -1363,7 +1382,9 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x04lane\x18\b \x01(\tR\x04lane\x126\n" +
 	"\x17measured_context_length\x18\t \x01(\x03R\x15measuredContextLength\x12%\n" +
 	"\x0econtext_length\x18\n" +
-	" \x01(\x03R\rcontextLength*C\n" +
+	" \x01(\x03R\rcontextLength\x126\n" +
+	"\x17reported_context_length\x18\v \x01(\x03R\x15reportedContextLength\x12\x14\n" +
+	"\x05trust\x18\f \x01(\tR\x05trust*C\n" +
 	"\x04Sort\x12\x14\n" +
 	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +

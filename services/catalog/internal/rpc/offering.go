@@ -3,6 +3,7 @@ package rpc
 import (
 	"math"
 
+	"svc.internal/pkg/trustword"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -22,17 +23,6 @@ const (
 	contextCatalog  = "catalog"
 )
 
-// How far a provider can be trusted with a model.
-const (
-	trustHigh      = "high"
-	trustNormal    = "normal"
-	trustProbation = "probation"
-)
-
-// leastHigh is the least trust that is shown as high. The verifier gives it to who has
-// passed many verifications of late, and the figure is shown to nobody.
-const leastHigh = 0.95
-
 func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOffering {
 	tokens, basis := contextOf(o, m.ContextTokens)
 	public := &catalogv1.PublicOffering{
@@ -40,7 +30,7 @@ func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOff
 		ConnectionMode: connectionMode(o.GetConnectionMode()),
 		ContextLength:  publicTokens(tokens), ContextBasis: basis,
 		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
-		Trust: trust(o),
+		Trust: trustword.Of(o.GetProbation(), o.GetTrust()),
 	}
 	if o.Uptime_30D != nil {
 		public.Uptime_30D = share(o.GetUptime_30D())
@@ -78,19 +68,6 @@ func contextOf(o *routerv1.Offering, catalogTokens int64) (tokens int64, basis s
 		return tokens, contextReported
 	}
 	return tokens, contextCatalog
-}
-
-// trust returns the word for a provider's trust. A provider of which the verifier has said
-// nothing is normal, as is every provider while no verifier runs.
-func trust(o *routerv1.Offering) string {
-	switch {
-	case o.GetProbation():
-		return trustProbation
-	case o.GetTrust() >= leastHigh:
-		return trustHigh
-	default:
-		return trustNormal
-	}
 }
 
 // share is a part of a whole as far as it is a number, from 0 to 1.

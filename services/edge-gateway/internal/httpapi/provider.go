@@ -13,7 +13,8 @@ import (
 // The routes of providers' agents and of their users.
 var ofProviders = byPattern(
 	route{statusPath, get, agents((*providerapi.API).Status)},
-	route{"/api/v1/provider/me", put, agents((*providerapi.API).UpdateMe)},
+	route{"/api/v1/provider/me", []string{http.MethodGet, http.MethodHead, http.MethodPut},
+		agents((*providerapi.API).Me)},
 	route{"/api/v1/provider/request-approval", post, agents((*providerapi.API).RequestApproval)},
 	route{"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
 	route{"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},

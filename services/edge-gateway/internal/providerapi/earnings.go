@@ -60,6 +60,10 @@ func (a *API) Earnings(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}
+	return answer(http.StatusOK, earningsOf(e))
+}
+
+func earningsOf(e *settlementv1.GetEarningsResponse) earnings {
 	out := earnings{
 		Settled: usd(e.GetSettledNanoUsd()), Held: usd(e.GetHeldNanoUsd()), Pending: usd(e.GetPendingNanoUsd()),
 		Months: make([]monthEarned, 0, len(e.GetMonths())), Payable: usd(e.GetPayableNanoUsd()),
@@ -70,7 +74,7 @@ func (a *API) Earnings(ctx context.Context, c Call) (Answer, error) {
 		out.Months = append(out.Months, monthEarned{m.GetMonth(), m.GetState(), usd(m.GetEarnedNanoUsd()),
 			usd(m.GetHeldNanoUsd()), usd(m.GetPaidNanoUsd())})
 	}
-	return answer(http.StatusOK, out)
+	return out
 }
 
 // listedStatement is a statement in a list.

@@ -45,6 +45,7 @@ type status struct {
 	Uptime30d          float64           `json:"uptime_30d"`
 	ProbationEndsAt    *time.Time        `json:"probation_ends_at"`
 	BenchmarkExpiresAt *time.Time        `json:"benchmark_expires_at"`
+	Suspensions        []suspension      `json:"suspensions"`
 	Nodes              []json.RawMessage `json:"nodes"`
 	AnsweredAs         []json.RawMessage `json:"answered_as"`
 	Traffic            *traffic          `json:"traffic,omitempty"`
@@ -111,6 +112,7 @@ func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
 		Uptime30d:          finite(p.GetUptime_30D()),
 		ProbationEndsAt:    moment(p.GetProbationEndsAt()),
 		BenchmarkExpiresAt: moment(p.GetQualification().GetBenchmarkExpiresAt()),
+		Suspensions:        suspensionsOf(p),
 		Nodes:              []json.RawMessage{}, AnsweredAs: []json.RawMessage{}, Traffic: t,
 	}
 	if out.Status == "" {

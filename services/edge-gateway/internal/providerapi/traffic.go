@@ -40,6 +40,10 @@ type modelHealth struct {
 	// Verification says in plain words what the verifier makes of the model; empty where it
 	// changes nothing.
 	Verification string `json:"verification"`
+
+	// declared and trust are shown with the account alone.
+	declared int64
+	trust    string
 }
 
 // explain asks a router. It returns nil when the router does not answer within
@@ -61,6 +65,7 @@ func (a *API) explain(ctx context.Context, providerID string) *traffic {
 			InFlight: m.GetInFlight(), Capacity: m.GetCapacity(), Breaker: m.GetBreaker(), Chosen: m.GetChosen(),
 			Lane: laneName(m.GetLane()), ContextLength: m.GetContextLength(),
 			MeasuredContextLength: m.GetMeasuredContextLength(), Verification: verification(m),
+			declared: m.GetReportedContextLength(), trust: m.GetTrust(),
 		})
 	}
 	return out

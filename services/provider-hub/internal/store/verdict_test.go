@@ -94,8 +94,11 @@ func TestTheDatabaseLetsAVerdictRevokeOnlyGoodKeysOfItsProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two, foreign := verdictID(t, 1), verdictID(t, 2), verdictID(t, 3)
-	for id, v := range map[provider.VerdictID]provider.Account{one: a, two: a, foreign: other} {
-		if _, err := d.Expel(t.Context(), v.ID, id, ""); err != nil {
+	for _, v := range []struct { // the first has the key
+		id  provider.VerdictID
+		who provider.Account
+	}{{one, a}, {two, a}, {foreign, other}} {
+		if _, err := d.Expel(t.Context(), v.who.ID, v.id, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

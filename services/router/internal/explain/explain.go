@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"svc.internal/pkg/trustword"
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/health"
@@ -45,6 +46,10 @@ type Model struct {
 	// 0 where they are not known.
 	Lane             trust.Lane
 	Measured, Window int64
+	// Declared is the smallest window that the nodes declare in tokens; 0 when one is silent.
+	Declared int64
+	// Trust is the public word for what the verifier makes of the model.
+	Trust string
 	// Chosen counts requests since the start.
 	Chosen int64
 }
@@ -114,12 +119,17 @@ func (s Sources) models(provider string, now time.Time) []Model {
 				break
 			}
 			opinion := s.Trust.Of(provider, seat.Offer.Model)
-			out = append(out, Model{ID: seat.Offer.Model, Lane: opinion.Lane, Measured: opinion.Window})
+			out = append(out, Model{
+				ID: seat.Offer.Model, Lane: opinion.Lane, Measured: opinion.Window, Trust: word(opinion),
+			})
 		}
 		m := &out[len(out)-1]
 		window, _ := contextwindow.Effective(seat.Offer.Window, s.Windows(m.ID), m.Measured)
 		if m.Nodes == 0 || window < m.Window {
 			m.Window = window
+		}
+		if m.Nodes == 0 || seat.Offer.Window < m.Declared {
+			m.Declared = seat.Offer.Window
 		}
 		load, capacity := seat.Slots.Room(now)
 		m.Nodes++
@@ -130,4 +140,13 @@ func (s Sources) models(provider string, now time.Time) []Model {
 		}
 	}
 	return out
+}
+
+// word is the public word for an opinion. As in public lists, the trust of a model counts in
+// the main lane alone.
+func word(o *trust.Opinion) string {
+	if !o.Known() || o.Lane != trust.Main {
+		return trustword.Normal
+	}
+	return trustword.Of(false, o.Trust)
 }

@@ -67,8 +67,9 @@ func TestAModelIsTheSumOfItsNodes(t *testing.T) {
 	b.view.Of("m", "p")[0].Slots.Busy(start) // whichever it is, half is left
 	got := b.explain("p").Models
 	want := []Model{
-		{ID: "k", Nodes: 2, Available: 2, Capacity: 4 + 1, Window: 100},
-		{ID: "m", Nodes: 4, Available: 2, InFlight: 4, Capacity: 2 + 4 + 4 + 1, Window: 100},
+		{ID: "k", Nodes: 2, Available: 2, Capacity: 4 + 1, Window: 100, Declared: 100, Trust: "normal"},
+		{ID: "m", Nodes: 4, Available: 2, InFlight: 4, Capacity: 2 + 4 + 4 + 1, Window: 100,
+			Declared: 100, Trust: "normal"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -142,15 +143,17 @@ func TestAProviderSeesItsLaneAndItsMeasuredWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(on("1", 1, nil, "capped", "shut", "tried", "unknown"))
 	b.trust.Apply(trust.Report{Provider: "p", Revision: 1, Opinions: []trust.Opinion{
-		{Model: "capped", Trust: 0.9, Window: 40, Revision: 1},
+		{Model: "capped", Trust: 0.96, Window: 40, Revision: 1},
 		{Model: "shut", Trust: 0.05, Lane: trust.Shut, Revision: 1},
 		{Model: "tried", Trust: 0.05, Lane: trust.Probe, Revision: 1},
 	}})
 	want := []Model{
-		{ID: "capped", Nodes: 1, Available: 1, Capacity: 4, Measured: 40, Window: 40},
-		{ID: "shut", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100},
-		{ID: "tried", Nodes: 1, Available: 1, Capacity: 4, Lane: trust.Probe, Window: 100},
-		{ID: "unknown", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100},
+		{ID: "capped", Nodes: 1, Available: 1, Capacity: 4, Measured: 40, Window: 40, Declared: 100,
+			Trust: "high"},
+		{ID: "shut", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100, Declared: 100, Trust: "normal"},
+		{ID: "tried", Nodes: 1, Available: 1, Capacity: 4, Lane: trust.Probe, Window: 100, Declared: 100,
+			Trust: "normal"},
+		{ID: "unknown", Nodes: 1, Capacity: 4, Lane: trust.Shut, Window: 100, Declared: 100, Trust: "normal"},
 	}
 	a := b.explain("p")
 	if !slices.Equal(a.Models, want) {

@@ -29,6 +29,7 @@ func (r *Router) ExplainProvider(
 			InFlight: int32(m.InFlight), Capacity: int32(m.Capacity),
 			Breaker: breakerToProto(m.Breaker), Chosen: m.Chosen,
 			Lane: m.Lane.String(), MeasuredContextLength: m.Measured, ContextLength: m.Window,
+			ReportedContextLength: m.Declared, Trust: m.Trust,
 		})
 	}
 	return resp, nil

@@ -1,0 +1,196 @@
+package providerapi
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
+)
+
+var errAway = fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+
+// standings, earned and fined are the services that know parts of an account. Each fails
+// with its error, if it has one.
+type standings struct {
+	verifierv1.VerifierSelfServiceClient
+	err  error
+	list []*verifierv1.OwnStanding
+}
+
+func (s standings) GetStanding(
+	context.Context, *verifierv1.GetStandingRequest, ...grpc.CallOption,
+) (*verifierv1.GetStandingResponse, error) {
+	return &verifierv1.GetStandingResponse{List: s.list}, s.err
+}
+
+type earned struct {
+	settlementv1.EarningServiceClient
+	err error
+}
+
+func (e earned) GetEarnings(
+	context.Context, *settlementv1.GetEarningsRequest, ...grpc.CallOption,
+) (*settlementv1.GetEarningsResponse, error) {
+	return &settlementv1.GetEarningsResponse{PayableNanoUsd: 1_000_000_000}, e.err
+}
+
+type fined struct {
+	settlementv1.PenaltyServiceClient
+	err error
+}
+
+func (f fined) ListPenalties(
+	context.Context, *settlementv1.ListPenaltiesRequest, ...grpc.CallOption,
+) (*settlementv1.ListPenaltiesResponse, error) {
+	return &settlementv1.ListPenaltiesResponse{List: []*settlementv1.Penalty{{PenaltyId: "f1"}}}, f.err
+}
+
+// knowing is an API whose other services fail with the errors.
+func knowing(t *testing.T, verifier, earnings, penalties error) *bundle {
+	t.Helper()
+	b := setup(t)
+	b.peers.Verification = standings{err: verifier, list: []*verifierv1.OwnStanding{{ModelId: "m1", Lane: "main",
+		Standing: "none", Benchmark: "proven", CapTokens: 300}}}
+	b.peers.Earnings, b.peers.Penalties = earned{err: earnings}, fined{err: penalties}
+	return b
+}
+
+// readMe reads the account by the key.
+func readMe(t *testing.T, b *bundle) account {
+	t.Helper()
+	got, err := b.Me(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said account
+	b.decode(t, got, &said)
+	return said
+}
+
+func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
+	for name, errs := range map[string][3]error{
+		"models": {errAway, nil, nil}, "earnings": {nil, errAway, nil}, "penalties": {nil, nil, errAway},
+	} {
+		b := knowing(t, errs[0], errs[1], errs[2])
+		said := readMe(t, b)
+		there := map[string]bool{"models": said.Models != nil, "earnings": said.Earnings != nil,
+			"penalties": said.Penalties != nil}
+		for part, is := range there {
+			if is == (part == name) {
+				t.Errorf("without %s: %s is there: got %t, want %t", name, part, is, !is)
+			}
+		}
+		if len(said.Notes) != 1 || said.Notes[name] == "" {
+			t.Errorf("without %s: notes: got %v, want one of it", name, said.Notes)
+		}
+		if said.ProviderID != "p1" {
+			t.Errorf("without %s: provider: got %q, want p1", name, said.ProviderID)
+		}
+	}
+}
+
+func TestAnAccountSaysWhatTheHubKnows(t *testing.T) {
+	b := knowing(t, nil, nil, nil)
+	at := timestamppb.New(b.clock.Now())
+	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+		return &hubv1.GetOwnStatusResponse{
+			Provider: &hubv1.Provider{
+				ProviderId: "p1", Status: hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED, BeneficiaryAddress: "0xb",
+				OwnerAddress: "0xo", OwnerProven: true, ProbationEndsAt: at,
+				Qualification: &hubv1.Qualification{CollateralConfirmed: true, BenchmarkPassed: true, BenchmarkExpiresAt: at},
+				Suspensions: []*hubv1.Suspension{{Cause: hubv1.SuspensionCause_SUSPENSION_CAUSE_REFUND, Since: at,
+					Meaning: "Your collateral is being refunded."}},
+			},
+			Payee: &hubv1.Payee{AccountId: "a1", BeneficiarySince: at, BeneficiaryCoolingUntil: at,
+				OwnerWallets: []*hubv1.OwnerWallet{{Address: "0xo", BoundAt: at}}},
+		}, nil
+	}
+	said := readMe(t, b)
+	now := b.clock.Now()
+	same := func(what string, got *time.Time) {
+		t.Helper()
+		if got == nil || !got.Equal(now) {
+			t.Errorf("%s: got %v, want %v", what, got, now)
+		}
+	}
+	same("beneficiary since", said.Beneficiary.Since)
+	same("cooling until", said.Beneficiary.CoolingUntil)
+	same("bound at", said.OwnerBoundAt)
+	same("benchmark ends", said.Benchmark.ExpiresAt)
+	if len(said.Suspensions) != 1 || said.Suspensions[0].Cause != "refund" {
+		t.Fatalf("suspensions: got %+v, want the refund's", said.Suspensions)
+	}
+	if got := said.Suspensions[0].Meaning; got != "Your collateral is being refunded." {
+		t.Errorf("meaning: got %q, want the hub's words", got)
+	}
+	switch {
+	case said.AccountID != "a1":
+		t.Errorf("account: got %q, want a1", said.AccountID)
+	case said.Beneficiary.Address != "0xb":
+		t.Errorf("beneficiary: got %q, want 0xb", said.Beneficiary.Address)
+	case !said.Collateral.Confirmed:
+		t.Error("collateral: got none, want one that counts")
+	case said.Earnings.Payable != "1.00":
+		t.Errorf("payable: got %q, want 1.00", said.Earnings.Payable)
+	}
+	// Agents read the causes with the status, too.
+	got, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told status
+	b.decode(t, got, &told)
+	if len(told.Suspensions) != 1 || told.Suspensions[0].Cause != "refund" {
+		t.Errorf("status: suspensions: got %+v, want the refund's", told.Suspensions)
+	}
+}
+
+func TestAModelSaysItsTrustAndItsWindows(t *testing.T) {
+	b := knowing(t, nil, nil, nil)
+	routed := &routerv1.ExplainProviderResponse{Models: []*routerv1.ModelHealth{
+		{ModelId: "m1", Lane: "main", Trust: "high", ReportedContextLength: 1000, ContextLength: 300,
+			MeasuredContextLength: 300},
+		{ModelId: "m2", Lane: "shut", Trust: "normal", ReportedContextLength: 0},
+	}}
+	said := readMe(t, b)
+	if one := (*said.Models)[0]; len(*said.Models) != 1 || one.Trust != "" || one.MeasuredContextLength != 300 {
+		t.Errorf("without a router: got %+v, want m1 with what the verifier knows", *said.Models)
+	}
+	b.router.explain = func(context.Context) (*routerv1.ExplainProviderResponse, error) { return routed, nil }
+	said = readMe(t, b)
+	if len(*said.Models) != 2 {
+		t.Fatalf("models: got %+v, want m1 and m2", *said.Models)
+	}
+	one, two := (*said.Models)[0], (*said.Models)[1]
+	if one.Trust != "high" || one.DeclaredContextLength != 1000 || one.ContextLength != 300 || one.Benchmark != "proven" {
+		t.Errorf("m1: got %+v, want high, 1000 declared, 300 that count, proven", one)
+	}
+	if two.ModelID != "m2" || two.Lane != "shut" {
+		t.Errorf("m2: got %+v, want a model that is shut", two)
+	}
+	good := b.hub.status
+	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+		resp, err := good(req)
+		resp.Provider.ProbationEndsAt = timestamppb.New(b.clock.Now())
+		return resp, err
+	}
+	if got := (*readMe(t, b).Models)[0].Trust; got != "probation" {
+		t.Errorf("in its probation: trust: got %q, want probation", got)
+	}
+}
+
+func TestAHubThatIsAwayIsAnErrorOfTheAccount(t *testing.T) {
+	b := knowing(t, nil, nil, nil)
+	b.hub.status = failing(errAway)
+	if _, err := b.Me(t.Context(), with(b.key, "")); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("got the error %v, want the reason %v", err, fault.ServiceUnavailable)
+	}
+}
