@@ -55,8 +55,9 @@ type Service interface {
 type Spec struct {
 	// Name is its name, in certificates too.
 	Name string
-	// Peers are the services that it calls.
-	Peers []string
+	// Peers are the services that it calls, and Optional further ones that it calls where
+	// the process knows them: see Node.Knows.
+	Peers, Optional []string
 	// HubID is the id of a hub, which its certificate names too.
 	HubID string
 	// Database and Bus report whether the service takes its connections to PostgreSQL and

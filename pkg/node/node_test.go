@@ -285,6 +285,17 @@ func TestAPeerThatIsNamedNowhereIsAFault(t *testing.T) {
 	}
 }
 
+func TestAPeerIsKnownWhereItRunsOrHasAnAddress(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Peers = Peers{Router: {"127.0.0.1:1"}}
+	n := newNode(t, cfg, deskSpec())
+	for service, want := range map[string]bool{BillingLedger: true, Router: true, ChainSigner: false} {
+		if got := n.Knows(service); got != want {
+			t.Errorf("%s: got %t, want %t", service, got, want)
+		}
+	}
+}
+
 func TestConnectionsToHubsAreBounded(t *testing.T) {
 	n := newNode(t, DefaultConfig(), deskSpec())
 	for i := range maxHubs {

@@ -24,7 +24,7 @@ const (
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.Settlement, Database: true, Tables: Tables(), Bus: true,
-		Peers: []string{node.BillingLedger, node.ProviderHub},
+		Peers: []string{node.BillingLedger, node.ProviderHub}, Optional: []string{node.ChainSigner},
 		Callers: serve.Callers{
 			// Read only: it is how operators ask whether the lines agree.
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},

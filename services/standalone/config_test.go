@@ -60,11 +60,12 @@ func TestABadConfigurationNamesEveryFault(t *testing.T) {
 	}
 }
 
-// Collateral that nobody holds must not let strangers earn.
-func TestDevelopmentCollateralIsForLoopbackAlone(t *testing.T) {
+// Collateral that nobody holds must not let strangers earn, and keys in a file are no keys.
+func TestWhatIsForDevelopmentIsForLoopbackAlone(t *testing.T) {
 	for on, name := range map[string]string{
 		"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL=true": "settlement: development_collateral",
 		"SVC_HUB_DEVELOPMENT_COLLATERAL=true":        "hub: development_collateral",
+		"SVC_SIGNER_DEVELOPMENT=true":                "signer: development",
 	} {
 		load(t, "", on)
 		for _, address := range []string{"SVC_HTTP_ADDR=:8080", "SVC_WS_ADDR=0.0.0.0:8081", "SVC_METRICS_ADDR=:9090"} {
