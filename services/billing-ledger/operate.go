@@ -11,6 +11,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/seal"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -34,6 +35,21 @@ func Seal(ctx context.Context, db *pgxpool.Pool, after time.Duration, each func(
 // secrets; see store.Export. progress gets the table and the number of rows so far.
 func Export(ctx context.Context, db *pgxpool.Pool, out io.Writer, progress func(table string, rows int64)) error {
 	return bare(db).Export(ctx, out, progress)
+}
+
+// CardAlarm is something about a card payment for a person to look at.
+type CardAlarm = card.Alarm
+
+// CardAlarms lists the alarms of card payments in db that nobody has closed, the oldest
+// first, at most 1,000.
+func CardAlarms(ctx context.Context, db *pgxpool.Pool) ([]CardAlarm, error) {
+	return store.Cards{Store: bare(db)}.Alarms(ctx, card.MaxListed)
+}
+
+// CloseCardAlarm closes an alarm of card payments in db under a person's name. It reports
+// whether there was one to close.
+func CloseCardAlarm(ctx context.Context, db *pgxpool.Pool, reason, object, by string) (bool, error) {
+	return store.Cards{Store: bare(db)}.CloseAlarm(ctx, card.AlarmReason(reason), object, by)
 }
 
 // bare returns a store that admits nothing.

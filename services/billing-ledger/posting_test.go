@@ -47,7 +47,7 @@ func newBooks(t *testing.T) *books {
 	return b
 }
 
-func (b *books) cards() store.Cards {
+func (b *books) kept() store.Cards {
 	return store.Cards{Store: store.New(b.db, limit.Defaults{}, store.Terms{})}
 }
 
@@ -62,14 +62,14 @@ func (b *books) payByCard(t *testing.T, provider ids.ProviderID) {
 	}
 	c := card.Checkout{ID: card.CheckoutID(id), Purpose: card.Collateral, Provider: provider, Amount: b.charge.Total,
 		Processor: "sandbox", ReturnURL: "https://example.com/"}
-	if _, err := b.cards().Open(t.Context(), c, time.Hour); err != nil {
+	if _, err := b.kept().Open(t.Context(), c, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	session := card.Session{ID: "cs_1", URL: "https://example.com/", Expires: time.Now()}
-	if _, err := b.cards().SetSession(t.Context(), c.ID, session); err != nil {
+	if _, err := b.kept().SetSession(t.Context(), c.ID, session); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.cards().Pay(t.Context(), c.ID, b.charge, newEntry); err != nil {
+	if _, err := b.kept().Pay(t.Context(), c.ID, b.charge, newEntry); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,7 +84,7 @@ func (b *books) tell(t *testing.T) {
 	}
 	back := card.Return{Object: card.Object{Kind: card.DisputeObject, ID: "dp_1"}, PaymentID: b.charge.PaymentID,
 		Amount: b.charge.Total}
-	if err := b.cards().Reverse(t.Context(), back, newEntry); err != nil {
+	if err := b.kept().Reverse(t.Context(), back, newEntry); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -89,6 +89,9 @@ type fleet struct {
 	seals     billingv1.UsageKeyServiceClient
 	house     billingv1.HouseAccountServiceClient
 	facts     billingv1.PostingServiceClient
+	cards     billingv1.CardServiceClient
+	webhooks  billingv1.CardWebhookServiceClient
+	sandbox   billingv1.CardSandboxServiceClient
 	clock     *ahead
 	// stop ends Run and waits for it.
 	stop func()
@@ -179,6 +182,9 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)
 	f.house = billingv1.NewHouseAccountServiceClient(calls)
 	f.facts = billingv1.NewPostingServiceClient(calls)
+	f.cards = billingv1.NewCardServiceClient(calls)
+	f.webhooks = billingv1.NewCardWebhookServiceClient(calls)
+	f.sandbox = billingv1.NewCardSandboxServiceClient(calls)
 	return f
 }
 

@@ -55,6 +55,7 @@ const statementTimeout = 15 * time.Minute
 const usage = `usage: billing-ledger verify [--json]
        billing-ledger seal [-after duration]
        billing-ledger export [-out FILE]
+       billing-ledger alarms [-close REASON -object ID -by NAME]
        billing-ledger rewind -since TIME`
 
 func main() {
@@ -94,7 +95,7 @@ type streams struct {
 type tool func(ctx context.Context, to streams, url string, args []string) int
 
 func tools() map[string]tool {
-	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport}
+	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport, "alarms": runAlarms}
 }
 
 func terminal(f *os.File) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -145,27 +144,6 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 		return nil, fmt.Errorf("look for objects: %w", err)
 	}
 	return unknown, nil
-}
-
-// maxDetail bounds what an alarm says, in bytes.
-const maxDetail = 1024
-
-// Raise implements card.Store.
-func (s Cards) Raise(ctx context.Context, a card.Alarm) (fresh bool, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		fresh, err = raise(ctx, tx, a)
-		return err
-	})
-	return fresh, err
-}
-
-func raise(ctx context.Context, tx pgx.Tx, a card.Alarm) (fresh bool, err error) {
-	tag, err := tx.Exec(ctx, `INSERT INTO card_alarm (reason, object, detail) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		string(a.Reason), a.Object, strings.ToValidUTF8(a.Detail[:min(len(a.Detail), maxDetail)], ""))
-	if err != nil {
-		return false, fmt.Errorf("keep an alarm: %w", err)
-	}
-	return tag.RowsAffected() == 1, nil
 }
 
 // Payments implements card.Store.
