@@ -67,7 +67,7 @@ func newBatchWork(cfg BatchConfig, st store.Batches, deps Deps, m *metrics) (*ba
 	w := &batchWork{
 		interval: cfg.Interval, store: st, log: deps.Log, metrics: m,
 		closer: &batch.Closer{Store: st, Ledger: books, Payees: batch.NoPayees{}, Clock: deps.Clock, Log: deps.Log,
-			Start: start, Patience: cfg.Patience},
+			Start: start, Interval: cfg.Interval, Patience: cfg.Patience},
 		months: &batch.Months{Store: st, Ledger: books, Log: deps.Log},
 	}
 	if deps.Payees != nil {

@@ -18,6 +18,10 @@
 // run exactly, but not its history. A fault that needs a rare interleaving may need
 // several replays, so the files of a failed run stay.
 //
+// At night, behind all other faults, days end one after the other (night.go): the load
+// stops, the fleet becomes idle, the database's time goes on to the next day, and
+// settlement batches the day while the faults of a day's end are done.
+//
 // Faults run on a few lanes at once, never two that hurt the same program. The time until
 // the fleet served again after a fault is therefore an upper bound, because another fault
 // may have been under way.
@@ -112,7 +116,8 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	cfg.Progress(Progress{Stage: "starting the fleet", Faults: len(faults)})
-	m, err := open(ctx, cfg)
+	_, nights := plan.Days(faults)
+	m, err := open(ctx, cfg, len(nights) > 0)
 	if err != nil {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
@@ -150,6 +155,8 @@ type run struct {
 	watch  *watch
 	report *Report
 	began  time.Time
+	// loads counts the loads so far: each has nonces of its own.
+	loads uint64
 }
 
 func newRun(cfg Config, m *market, faults []plan.Fault) *run {
@@ -158,16 +165,15 @@ func newRun(cfg Config, m *market, faults []plan.Fault) *run {
 
 // all runs from the first call to the verdict.
 func (r *run) all(ctx context.Context) (*Report, error) {
-	r.load = caller.Start(caller.Config{
-		Seed: r.cfg.Seed, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: modelIDs(),
-		Gateways: r.market.fleet.Gateways(), Think: think, Bound: callBound, Ended: r.watch.ended,
-	})
+	r.startLoad()
 	err := r.warmUp(ctx)
 	if err == nil {
 		err = r.hurt(ctx)
 	}
-	r.tell("letting the load end", "", "")
-	r.report.Requests = r.load.Stop()
+	if err == nil {
+		err = r.nights(ctx)
+	}
+	r.stopLoad()
 	if err != nil {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
@@ -179,6 +185,20 @@ func (r *run) all(ctx context.Context) (*Report, error) {
 	}
 	r.report.Took = time.Since(r.began)
 	return r.report, nil
+}
+
+// startLoad starts the callers, and stopLoad lets the calls under way end.
+func (r *run) startLoad() {
+	r.load = caller.Start(caller.Config{
+		Seed: r.cfg.Seed + r.loads<<32, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: modelIDs(),
+		Gateways: r.market.fleet.Gateways(), Think: think, Bound: callBound, Ended: r.watch.ended,
+	})
+	r.loads++
+}
+
+func (r *run) stopLoad() {
+	r.tell("letting the load end", "", "")
+	r.report.Requests += r.load.Stop()
 }
 
 func (r *run) tell(stage, last, note string) {

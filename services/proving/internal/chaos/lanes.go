@@ -19,7 +19,8 @@ func (r *run) hurt(ctx context.Context) error {
 	defer cancel(nil)
 	lanes := newLanes(r.cfg.Lanes)
 	var wg sync.WaitGroup
-	for _, f := range r.faults {
+	day, _ := plan.Days(r.faults)
+	for _, f := range day {
 		lanes.enter(f.Cell)
 		if ctx.Err() != nil {
 			lanes.leave(f.Cell)

@@ -31,7 +31,9 @@ const agents = 3
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
 		"hold_lease": "6s", "orphan_after": "15s", "expire_interval": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
+		"seal_interval": "1s", "seal_after": "15m",
 	}},
+	fleet.Settlement: {"settlement": map[string]any{"batch": map[string]any{"interval": "500ms", "patience": "1m"}}},
 	fleet.Hub: {"hub": map[string]any{
 		"resettle_after": "1s", "heartbeat_interval": "1s", "session_timeout": "4s", "ping_interval": "2s",
 		"pong_timeout":    "2s",
@@ -91,7 +93,7 @@ type market struct {
 }
 
 // open starts the fleet and makes everything that callers need.
-func open(ctx context.Context, cfg Config) (_ *market, err error) {
+func open(ctx context.Context, cfg Config, nights bool) (_ *market, err error) {
 	m := &market{dir: cfg.Dir, links: link.New()}
 	defer func() {
 		if err != nil {
@@ -112,7 +114,7 @@ func open(ctx context.Context, cfg Config) (_ *market, err error) {
 	if m.served, err = record.Create[record.Engine](m.path(record.EnginesFile)); err != nil {
 		return nil, err
 	}
-	if m.fleet, err = fleet.Start(ctx, m.fleetConfig(cfg)); err != nil {
+	if m.fleet, err = fleet.Start(ctx, m.fleetConfig(cfg, nights)); err != nil {
 		return nil, err
 	}
 	if m.books, err = store.Open(ctx, m.fleet.DatabaseURL()); err != nil {
@@ -126,7 +128,8 @@ func open(ctx context.Context, cfg Config) (_ *market, err error) {
 	return m, m.stock(ctx)
 }
 
-func (m *market) fleetConfig(cfg Config) fleet.Config {
+// fleetConfig is the fleet's configuration. With nights the time of its database can be moved.
+func (m *market) fleetConfig(cfg Config, nights bool) fleet.Config {
 	environ := []string{crash.EnvSocket + "=" + m.points.Socket()}
 	if cfg.Plant != "" {
 		environ = append(environ, crash.EnvPlant+"="+cfg.Plant)
@@ -136,7 +139,7 @@ func (m *market) fleetConfig(cfg Config) fleet.Config {
 		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin,
 		Replicas:   map[string]int{fleet.Agent: agents, fleet.Engine: 0, fleet.Verifier: 1, fleet.Signer: 1},
 		DrainDelay: 500 * time.Millisecond, LogLevel: "info", Restart: true,
-		Settings: settings, Environ: environ, Via: m.links.Via,
+		Settings: settings, Environ: environ, Via: m.links.Via, Clock: nights,
 	}
 }
 

@@ -35,8 +35,10 @@ type Report struct {
 	Dir    string        `json:"dir"`
 	Took   time.Duration `json:"took_ns"`
 	// Idle is how long it took after the last call until the fleet was idle.
-	Idle     time.Duration `json:"idle_ns"`
-	Requests int64         `json:"requests"`
+	Idle time.Duration `json:"idle_ns"`
+	// Nights has how long it took each night until the day was batched and posted.
+	Nights   []time.Duration `json:"nights_ns,omitempty"`
+	Requests int64           `json:"requests"`
 	// Faults counts the faults that were done; Cells has them by cell.
 	Faults int             `json:"faults"`
 	Cells  map[string]Cell `json:"cells"`
@@ -184,6 +186,9 @@ func (r *Report) Print(out io.Writer) error {
 				"without effect\n",
 			f.Connections, f.Messages, f.Quarantined, f.Repeated)
 	}
+	if n := len(r.Nights); n > 0 {
+		fmt.Fprintf(out, "  days ended: %d, each batched and posted within %v\n", n, slices.Max(r.Nights).Round(100*time.Millisecond))
+	}
 	if len(r.Exits) > 0 {
 		fmt.Fprintf(out, "  ended by themselves and were started again: %v\n", r.Exits)
 	}
@@ -213,6 +218,9 @@ func (r *Report) printAudit(out io.Writer) {
 	}
 	for _, f := range r.Audit.Undecided {
 		fmt.Fprintf(out, "  cannot be told: %s: %s\n", f.Subject, f.Text)
+	}
+	for _, n := range r.Audit.Settlement {
+		fmt.Fprintf(out, "  settlement: %s %d\n", n.Name, n.N)
 	}
 	for _, n := range r.Audit.Notes {
 		fmt.Fprintf(out, "  allowed: %s %d\n", n.Name, n.N)

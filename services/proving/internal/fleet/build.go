@@ -16,7 +16,11 @@ func programs() []string {
 	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent",
 		"svc.internal/services/proving/cmd/tinylm"}
 	for _, service := range Services() {
-		all = append(all, "svc.internal/services/"+service+"/cmd/"+service)
+		module := service
+		if service == Signer {
+			module = Settlement // the signer has settlement's module
+		}
+		all = append(all, "svc.internal/services/"+module+"/cmd/"+service)
 	}
 	return all
 }

@@ -20,6 +20,8 @@ type Config struct {
 	// DatabaseURL is a PostgreSQL server to use, under a login that may create logins.
 	// Empty starts a durable one in Dir.
 	DatabaseURL string
+	// Clock makes the time of the fleet's own database one that package devclock can move.
+	Clock bool
 	// Replicas is how many processes of a program run, by its name. Missing programs have
 	// 2 (services) or 1 (the rest), and 0 leaves one out. Agents connect to the hubs in
 	// turn, the first to the first.
@@ -82,6 +84,9 @@ func (c *Config) fill() error {
 		if n < 0 || n > MaxReplicas || single && n != 1 {
 			return fmt.Errorf("fleet: %d of %s cannot run", n, program)
 		}
+	}
+	if c.Clock && c.DatabaseURL != "" {
+		return errors.New("fleet: the time of a database that is not the fleet's own stays")
 	}
 	maps.Copy(replicas, c.Replicas)
 	if c.DatabaseURL != "" {

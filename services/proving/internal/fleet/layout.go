@@ -17,7 +17,7 @@ const (
 type layout struct{ public, internal int }
 
 // blockPorts is how many ports a layout spans when it is one block.
-const blockPorts = 10 + 110 + 10
+const blockPorts = 10 + 120 + 10
 
 func blockLayout(first int) layout { return layout{public: first, internal: first + 10} }
 

@@ -15,7 +15,7 @@ import (
 // 32768 on Linux), so that a port stays free while its owner is restarted.
 const (
 	firstBlock = 20_000
-	blocks     = 98
+	blocks     = 91
 )
 
 // portLease is a block of ports that no other fleet of this machine takes. A lock on a

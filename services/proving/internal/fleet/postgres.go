@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/pg/devclock"
 	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/services/standalone/logins"
 )
@@ -28,6 +29,11 @@ func (f *Fleet) startDatabase(ctx context.Context) error {
 			return err
 		}
 		done(f.dir.Path("postgres"))
+	}
+	if f.cfg.Clock {
+		if err := devclock.Install(ctx, f.databaseURL); err != nil {
+			return err
+		}
 	}
 	if err := f.makeLogins(ctx); err != nil {
 		return err

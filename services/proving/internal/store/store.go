@@ -77,6 +77,45 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 	return l, nil
 }
 
+// Unbatched is what settlement has yet to do about days that are over.
+type Unbatched struct {
+	// Days counts the days with earnings that are not batched, Shares those that are not posted, and Blocked the
+	// providers that a witness blocks.
+	Days, Shares, Blocked int64
+	// Filled are the days that wait for an operator, because many of their lines came from the ledger.
+	Filled []string
+}
+
+// None reports whether nothing is left.
+func (u Unbatched) None() bool { return u.Days+u.Shares+u.Blocked == 0 }
+
+// String says what is left.
+func (u Unbatched) String() string {
+	return fmt.Sprintf("%d days not batched (%v with many lines of the ledger alone), %d shares not posted, %d providers blocked",
+		u.Days, u.Filled, u.Shares, u.Blocked)
+}
+
+// Unbatched counts what settlement has yet to do about the days that are over by the database's clock.
+func (b *Databases) Unbatched(ctx context.Context) (u Unbatched, err error) {
+	err = b.pool.QueryRow(ctx, `WITH days AS (
+			SELECT DISTINCT (settled_at AT TIME ZONE 'UTC')::date AS day FROM billing.usage_settlement WHERE payout > 0)
+		SELECT (SELECT count(*) FROM days WHERE day < (clock_timestamp() AT TIME ZONE 'UTC')::date AND NOT EXISTS (
+				SELECT FROM settlement.batch_day b WHERE b.day = days.day AND committed_at IS NOT NULL)),
+			(SELECT count(*) FROM settlement.batch_share WHERE posted IS NULL),
+			(SELECT count(*) FROM settlement.batch_block k WHERE NOT EXISTS (SELECT FROM settlement.batch_unblock l
+				WHERE (l.day, l.provider_id, l.cause) = (k.day, k.provider_id, k.cause))),
+			(SELECT coalesce(array_agg(day::text), '{}') FROM settlement.batch_day d WHERE committed_at IS NULL
+				AND NOT EXISTS (SELECT FROM settlement.batch_allowance a WHERE a.day = d.day)
+				AND (SELECT count(*) FILTER (WHERE e.evidence_source = 'ledger') * 100 > count(*)
+					FROM settlement.batch_line l JOIN settlement.earning e ON e.day = l.request_day
+						AND e.request_id = l.request_id WHERE l.day = d.day))`).
+		Scan(&u.Days, &u.Shares, &u.Blocked, &u.Filled)
+	if err != nil {
+		return u, fmt.Errorf("count days that are not batched: %w", err)
+	}
+	return u, nil
+}
+
 // Now reads the database's clock.
 func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {

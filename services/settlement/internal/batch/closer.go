@@ -64,6 +64,8 @@ type Closer struct {
 	Log    *slog.Logger
 	// Start is the first day that is batched; zero for the day of the oldest earning line.
 	Start time.Time
+	// Interval is the pause between two passes.
+	Interval time.Duration
 	// Patience is how long a day waits for settlement's own lines to be mended.
 	Patience time.Duration
 
@@ -75,8 +77,8 @@ type Closer struct {
 // maxDays bounds the days of one pass. Further ones wait for the next.
 const maxDays = 40
 
-// waitInterval is the pause before a day that waits is looked at again: the witnesses read all of its lines.
-const waitInterval = time.Minute
+// waitPasses is how many passes go by before a day that waits is looked at again: the witnesses read all of its lines.
+const waitPasses = 2
 
 // Pass closes days until one is not sealed or waits, and calls closed after each. It returns why the last one waits,
 // or Committed.
@@ -100,7 +102,7 @@ func (c *Closer) Pass(ctx context.Context, closed func(day time.Time) error) (Ou
 			return Committed, fmt.Errorf("commit %s: %w", place.Day.Format(time.DateOnly), err)
 		}
 		if outcome != Committed {
-			c.waits, c.waitOn = c.Clock.Now().Add(waitInterval), outcome
+			c.waits, c.waitOn = c.Clock.Now().Add(waitPasses*c.Interval), outcome
 			return outcome, nil
 		}
 		crash.At("settlement.batch.committed")

@@ -92,6 +92,42 @@ func Cells() []Cell {
 	add(Forge, Impostors, fleet.NATS, "", published)
 	add(Forge, Forgers, fleet.NATS, "", published, settled)
 	add(Forge, Repeaters, fleet.NATS, "", published, settled)
+	return append(cells, nights()...)
+}
+
+// The moments of a day's end, in their order, and where they are.
+var nightly = []struct{ when, point string }{
+	{"listing", "settlement.batch.before_collected"}, // the day's list is read, and not kept
+	{"listed", "settlement.batch.collected"},         // its list is kept, and nobody has examined it
+	{"batching", "settlement.batch.before_commit"},   // its batches are computed, and not kept
+	{"batched", "settlement.batch.committed"},        // they are kept, and nothing is posted
+	{"attempted", "settlement.batch.attempted"},      // a share is about to be posted
+	{"posted", "settlement.batch.posted"},            // it is posted, and settlement does not know that
+}
+
+// nights are the cells of a day's end.
+func nights() []Cell {
+	var cells []Cell
+	for _, moment := range nightly {
+		cells = append(cells, Cell{What: "settlement-batch", When: moment.when, Kind: Kill, Program: fleet.Settlement,
+			Point: moment.point, Night: true})
+	}
+	for _, other := range []Cell{
+		{What: "settlement-batch-billing", When: "listing", Kind: Kill, Program: fleet.Billing},
+		{What: "settlement-batch-billing", When: "attempted", Kind: Kill, Program: fleet.Billing},
+		{What: "settlement-batch-postgres", When: "attempted", Kind: Kill, Program: fleet.Postgres},
+		{What: "settlement-batch-nats", When: "batching", Kind: Kill, Program: fleet.NATS},
+		{What: "stop-settlement-batch", When: "batching", Kind: Stop, Program: fleet.Settlement},
+		{What: "cut-settlement-billing", When: "attempted", Kind: Cut, Program: fleet.Settlement, To: fleet.Billing},
+	} {
+		for _, moment := range nightly {
+			if moment.when == other.When {
+				other.Point = moment.point
+			}
+		}
+		other.Night = true
+		cells = append(cells, other)
+	}
 	return cells
 }
 

@@ -4,8 +4,8 @@
 // The cells are those of the failure matrix: what is hurt, and how far a request has come
 // then. Besides deaths there are processes that stand still for longer than leases and
 // heartbeats, connections that are reset or pass nothing on, disks that are full, and the
-// loss of everything but the disks of the hubs and of PostgreSQL. The signing of payouts has
-// cells in the matrix and no service yet; see Missing.
+// loss of everything but the disks of the hubs and of PostgreSQL. Cells of settlement are at
+// night, when a day ends: they come one at a time, behind all others; see Days.
 package plan
 
 import (
@@ -64,6 +64,9 @@ type Cell struct {
 	Program, To string
 	// Point is the crash point at which When is.
 	Point string
+	// Night is set for cells whose moment comes when a day ends: the load stops then, the fleet
+	// becomes idle, and the database's time goes on to the next day.
+	Night bool
 }
 
 // Name is unique.
@@ -131,6 +134,18 @@ func (c Class) Meets(other Class) bool {
 // report.
 func Missing() []string { return []string{"settlement signing payouts"} }
 
+// Days divides faults into those of the day, and those of nights.
+func Days(faults []Fault) (day, night []Fault) {
+	for _, f := range faults {
+		if f.Cell.Night {
+			night = append(night, f)
+		} else {
+			day = append(day, f)
+		}
+	}
+	return day, night
+}
+
 // Fault is one fault of a run.
 type Fault struct {
 	// Number counts from 1.
@@ -172,6 +187,9 @@ func Make(seed uint64, n int, cells []Cell) []Fault {
 			f := Fault{
 				Number: len(faults) + 1, Cell: cells[i], Pick: random.IntN(1 << 16), Nth: 1 + random.IntN(3),
 				All: (int(hash(cells[i].Name()))+round)%2 == 0,
+			}
+			if f.Cell.Night {
+				f.Nth = 1 // a night comes to its moments once
 			}
 			f.Away = away(cells[i].Kind, random)
 			if len(faults) < n {
