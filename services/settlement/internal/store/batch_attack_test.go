@@ -122,7 +122,7 @@ func TestVerifyFindsEachPlantedFault(t *testing.T) {
 		"says was given": `UPDATE batch_share SET given = 7, amount = earned - 7, posted = NULL, entry_id = NULL,
 			posted_at = NULL`,
 		"given more than it earned": `UPDATE batch_line SET amount = amount - 1 WHERE kind = 'payg'`,
-		"are the posted shares":     `UPDATE batch_share SET posted = posted - 1`,
+		"are the posted shares":     `UPDATE batch_share SET posted = posted - 1 WHERE posted > 1`,
 		"roots are those":           `UPDATE batch SET root = decode(repeat('11', 32), 'hex') WHERE chain_id = 1`,
 		"statements say":            `UPDATE batch_share SET summary = decode(repeat('11', 32), 'hex')`,
 		"the digest of a CSV":       `UPDATE batch_line SET business_id = 'x' WHERE kind = 'payg'`,
