@@ -99,6 +99,7 @@ func peers(n *node.Node) (Deps, error) {
 		PenaltyAdmin:   settlementv1.NewPenaltyAdminServiceClient(settlement),
 		Earnings:       settlementv1.NewEarningServiceClient(settlement),
 		EarningAdmin:   settlementv1.NewEarningAdminServiceClient(settlement),
+		Chains:         settlementv1.NewChainAdminServiceClient(settlement),
 
 		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),

@@ -99,6 +99,8 @@ type Deps struct {
 	// Earnings is for providers, EarningAdmin for operators.
 	Earnings     settlementv1.EarningServiceClient
 	EarningAdmin settlementv1.EarningAdminServiceClient
+	// Chains is for operators.
+	Chains settlementv1.ChainAdminServiceClient
 	// Verification is for providers, VerificationAdmin for operators.
 	Verification      verifierv1.VerifierSelfServiceClient
 	VerificationAdmin verifierv1.VerifierAdminServiceClient
@@ -147,6 +149,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,
 		Earnings:       deps.EarningAdmin,
+		Chains:         deps.Chains,
 		Verification:   deps.VerificationAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {

@@ -201,6 +201,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
 	settlementv1.RegisterEarningServiceServer(r, f.earned)
 	settlementv1.RegisterEarningAdminServiceServer(r, settlementv1.UnimplementedEarningAdminServiceServer{})
+	settlementv1.RegisterChainAdminServiceServer(r, settlementv1.UnimplementedChainAdminServiceServer{})
 	verifierv1.RegisterVerifierSelfServiceServer(r, f.verification)
 	verifierv1.RegisterVerifierAdminServiceServer(r, f.verification)
 }
@@ -243,6 +244,7 @@ func (f *fleet) deps() Deps {
 		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),
 		Earnings:          settlementv1.NewEarningServiceClient(conn),
 		EarningAdmin:      settlementv1.NewEarningAdminServiceClient(conn),
+		Chains:            settlementv1.NewChainAdminServiceClient(conn),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 	}

@@ -6,12 +6,17 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/node"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/deposit"
 	"svc.internal/services/settlement/internal/evm"
 	"svc.internal/services/settlement/internal/peers"
 	"svc.internal/services/settlement/internal/quote"
+	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/screen"
 	"svc.internal/services/settlement/internal/sending"
 	"svc.internal/services/settlement/internal/store"
@@ -27,6 +32,7 @@ type chainWork struct {
 	watch    *watchWork
 	deposits *depositWork
 	xpub     *derivation
+	kept     store.Deposits
 }
 
 func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
@@ -53,12 +59,30 @@ func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
 		w.watch.chains = append(w.watch.chains, watch.Reader(reader))
 		w.deposits.chains = append(w.deposits.chains, one.ID)
 	}
-	kept := store.Deposits{Store: st}
-	w.deposits.decider = &deposit.Decider{Store: kept, Screener: w.screener, Quotes: w.quotes, Chains: balances,
+	w.kept = store.Deposits{Store: st}
+	w.deposits.decider = &deposit.Decider{Store: w.kept, Screener: w.screener, Quotes: w.quotes, Chains: balances,
 		Config: cfg.Chains, Halted: w.watch.store.Halted}
-	w.deposits.poster = &deposit.Poster{Store: kept, Ledger: peers.DepositBooks{Client: deps.Posting}}
-	w.deposits.growth = &deposit.Growth{Store: kept, Chains: balances, Config: cfg.Chains, Small: w.small}
+	w.deposits.poster = &deposit.Poster{Store: w.kept, Ledger: peers.DepositBooks{Client: deps.Posting}}
+	w.deposits.growth = &deposit.Growth{Store: w.kept, Chains: balances, Config: cfg.Chains, Small: w.small}
 	return w, nil
+}
+
+// register adds the services of deposits and chains.
+func (w *chainWork) register(r grpc.ServiceRegistrar) {
+	keeper := &deposit.Keeper{Desk: w.kept}
+	readers := map[chain.ID]watch.Reader{}
+	for id, c := range w.chains {
+		readers[id] = c
+	}
+	settlementv1.RegisterDepositServiceServer(r, &rpc.Deposits{Keeper: keeper, Chains: w.watch.cfgs,
+		Gateway: node.EdgeGateway, Address: w.address})
+	settlementv1.RegisterChainAdminServiceServer(r, &rpc.ChainAdmin{Keeper: keeper, Chains: w.watch.cfgs, Readers: readers,
+		States: w.watch.store, Lifter: &watch.Lifter{Store: w.watch.store, Chains: readers}})
+}
+
+// address returns the deposit address of an account.
+func (w *chainWork) address(ctx context.Context, account ids.AccountID) (deposit.Address, error) {
+	return w.kept.Address(ctx, account, func(index uint32) (chain.Address, error) { return w.xpub.at(ctx, index) })
 }
 
 // run reads chains and credits deposits until ctx ends.

@@ -211,6 +211,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterPenaltyServiceServer(r, &rpc.Penalties{
 		Keeper: s.penalties.keeper, Parts: parts, Verifier: node.Verifier, Gateway: node.EdgeGateway,
 	})
+	s.chains.register(r)
 	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper, Parts: parts})
 	settlementv1.RegisterCollateralServiceServer(r, &rpc.Collateral{Store: s.positions.refunds,
 		Terms: s.positions.store.Terms, Ask: s.positions.Ask, Cards: s.deps.Cards})

@@ -50,6 +50,7 @@ type Peers struct {
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
+	Chains         settlementv1.ChainAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 }
 
@@ -86,6 +87,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
+		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)
 	if err != nil {

@@ -1,0 +1,140 @@
+package settlement
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/evm/evmtest"
+	"svc.internal/services/settlement/internal/store"
+)
+
+// xpub is that of m/44'/60'/0' of the mnemonic abandon … about, which everybody knows.
+const xpub = "xpub6DCoCpSuQZB2jawqnGMEPS63ePKWkwWPH4TU45Q7LPXWuNd8TMtVxRrgjtEshuqpK3mdhaWHPFsBngh5GFZaM6si3yZdUsT8ddYM3PwnATt"
+
+// posted is a ledger that takes everything.
+type posted struct {
+	billingv1.PostingServiceClient
+}
+
+func (posted) Post(
+	context.Context, *billingv1.PostRequest, ...grpc.CallOption,
+) (*billingv1.PostResponse, error) {
+	return &billingv1.PostResponse{EntryId: "entry"}, nil
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, so func() bool) {
+	t.Helper()
+	for range clock.Every(t.Context(), 20*time.Millisecond) {
+		if so() {
+			return
+		}
+	}
+}
+
+func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
+	t.Parallel()
+	script := evmtest.New(chain.SVC, 2)
+	script.MineEmpty(3)
+	rpc := evmtest.NewRPC(t, script)
+	cfg := DefaultConfig()
+	cfg.Development, cfg.DepositXpub = true, config.NewSecret(xpub)
+	cfg.Quotes.Fixed = map[string]string{"254:native": "2"}
+	cfg.Chains = chain.Configs{{ID: chain.SVC, Name: "SVC", RPCs: []config.Secret{config.NewSecret(rpc.URL)}, Depth: 2,
+		BlockTime: time.Second, MaxGasPrice: chain.NewAmount(1), CoinSymbol: "SVC"}}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	work, err := newChainWork(cfg, store.New(pool), Deps{Log: slog.New(slog.DiscardHandler),
+		Meters: noop.NewMeterProvider(), Clock: clock.System, Posting: posted{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	work.register(server)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:x", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	account, ctx := "018f4d1c-0000-7000-8000-000000000001", t.Context()
+	admin := settlementv1.NewChainAdminServiceClient(conn)
+	id, err := ids.ParseAccount(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := work.address(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"; a.Address.String() != want {
+		t.Errorf("address: got %s, want %s", a.Address, want)
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work.run(running)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	// The watcher begins at the final block of then, so the deposit comes later.
+	waitFor(t, func() bool {
+		got, err := admin.ListChains(ctx, &settlementv1.ListChainsRequest{})
+		return err == nil && got.GetChains()[0].GetProgressedAt() != nil
+	})
+	script.Mine(evmtest.Coins(1, a.Address, chain.NewAmount(1_000_000_000_000_000_000)))
+	script.MineEmpty(2)
+	waitFor(t, func() bool {
+		got, err := admin.ListTransfers(ctx, &settlementv1.ListTransfersRequest{State: "credited"})
+		return err == nil && got.GetTotal() == 1 && got.GetList()[0].GetValueNanoUsd() == 2_000_000_000 &&
+			got.GetList()[0].GetAccountId() == account
+	})
+	deposits := settlementv1.NewDepositServiceClient(conn)
+	list, err := deposits.ListDeposits(ctx, &settlementv1.ListDepositsRequest{AccountId: account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(list.GetList()); got != 1 {
+		t.Errorf("the account's list: got %d, want 1", got)
+	}
+	got, err := deposits.GetDepositAddress(ctx, &settlementv1.GetDepositAddressRequest{AccountId: account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.GetAddress() != a.Address.String() {
+		t.Errorf("the account's address: got %s, want %s", got.GetAddress(), a.Address)
+	}
+	for name, req := range map[string]*settlementv1.LiftHaltRequest{
+		"no such chain": {ChainId: 1, BlockHash: script.HashOf(1).String(), Reason: "x"},
+		"no hash":       {ChainId: 254, BlockHash: "0x1", Reason: "x"},
+		"no reason":     {ChainId: 254, BlockHash: script.HashOf(1).String()},
+		"no halt":       {ChainId: 254, BlockHash: script.HashOf(1).String(), Reason: "x"},
+	} {
+		if _, err := admin.LiftHalt(ctx, req); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		}
+	}
+}

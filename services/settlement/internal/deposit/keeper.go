@@ -1,0 +1,103 @@
+package deposit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/watch"
+)
+
+// Bounds.
+const (
+	defaultPageSize = 50
+	maxPageSize     = 200
+	// maxOffset bounds how far a list is paged through.
+	maxOffset = 1_000_000
+	maxReason = 2_000
+)
+
+// Page is one page of transfers, newest first.
+type Page struct {
+	List  []Transfer
+	Total int
+	// Number counts from 1. Length is how many transfers a page has.
+	Number, Length int
+}
+
+// Ending is what an operator made of a transfer.
+type Ending struct {
+	watch.Key
+	End End
+	// Account is that of a match, and Back the transaction of a return.
+	Account ids.AccountID
+	Back    chain.Hash
+	// Actor is the operator.
+	Actor, Reason string
+}
+
+// Desk is what people see and do of transfers.
+type Desk interface {
+	// OfAccount returns transfers of an account, newest first, and how many there are.
+	OfAccount(ctx context.Context, account ids.AccountID, offset, limit int) ([]Transfer, int, error)
+	// InState returns transfers in a state, or in any, newest first, and how many there are.
+	InState(ctx context.Context, state State, offset, limit int) ([]Transfer, int, error)
+	// End stores an end of a transfer that is unmatched or denied. done is false where it stands elsewhere. The same end
+	// again is done.
+	End(ctx context.Context, e Ending) (t Transfer, done bool, err error)
+}
+
+// Keeper shows transfers, and lets operators end them.
+type Keeper struct{ Desk Desk }
+
+// OfAccount is one page of an account's transfers. Zero stands for the first page and the default length.
+func (k *Keeper) OfAccount(ctx context.Context, account ids.AccountID, number, length int) (Page, error) {
+	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
+		return k.Desk.OfAccount(ctx, account, offset, limit)
+	})
+}
+
+// InState is one page of the transfers in a state; an empty state stands for all.
+func (k *Keeper) InState(ctx context.Context, state State, number, length int) (Page, error) {
+	if state != "" && !slices.Contains(States(), state) {
+		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such state").On("state")
+	}
+	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
+		return k.Desk.InState(ctx, state, offset, limit)
+	})
+}
+
+// End ends a transfer that is unmatched or denied.
+func (k *Keeper) End(ctx context.Context, e Ending) (Transfer, error) {
+	e.Reason = strings.TrimSpace(e.Reason)
+	if e.Reason == "" || len(e.Reason) > maxReason {
+		return Transfer{}, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to %d bytes", maxReason).On("reason")
+	}
+	t, done, err := k.Desk.End(ctx, e)
+	if err == nil && !done {
+		err = fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"there is no such transfer that is unmatched or denied")
+	}
+	return t, err
+}
+
+func page(number, length int, read func(offset, limit int) ([]Transfer, int, error)) (Page, error) {
+	if length < 0 || length > maxPageSize {
+		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", maxPageSize).On("page_size")
+	}
+	if length == 0 {
+		length = defaultPageSize
+	}
+	if number < 0 || number > maxOffset/length+1 {
+		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
+	}
+	number = max(number, 1)
+	list, total, err := read((number-1)*length, length)
+	if err != nil {
+		return Page{}, err
+	}
+	return Page{List: list, Total: total, Number: number, Length: length}, nil
+}
