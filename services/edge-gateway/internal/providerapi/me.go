@@ -3,7 +3,6 @@ package providerapi
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,14 +50,6 @@ type account struct {
 	Penalties *[]penalty  `json:"penalties"`
 	// Notes say of each part that is null why it is.
 	Notes map[string]string `json:"notes"`
-}
-
-// suspension is one cause of a suspension, in plain words.
-type suspension struct {
-	Cause   string     `json:"cause"`
-	Since   *time.Time `json:"since"`
-	Meaning string     `json:"meaning"`
-	Reason  string     `json:"reason"`
 }
 
 // collateral says whether collateral counts.
@@ -169,17 +160,6 @@ func accountOf(resp *hubv1.GetOwnStatusResponse) *account {
 		}
 	}
 	return out
-}
-
-func suspensionsOf(p *hubv1.Provider) []suspension {
-	list := make([]suspension, 0, len(p.GetSuspensions()))
-	for _, s := range p.GetSuspensions() {
-		list = append(list, suspension{
-			Cause: strings.ToLower(strings.TrimPrefix(s.GetCause().String(), "SUSPENSION_CAUSE_")),
-			Since: moment(s.GetSince()), Meaning: s.GetMeaning(), Reason: s.GetReason(),
-		})
-	}
-	return list
 }
 
 // complete adds the parts that other services know, all asked at once.

@@ -26,22 +26,6 @@ const (
 	WalletSignature = "X-Svc-Wallet-Signature"
 )
 
-// act is an act on a provider's money. A signature for one act is good for no other.
-type act hubv1.ChallengePurpose
-
-// The acts.
-const (
-	actPayout       = act(hubv1.ChallengePurpose_CHALLENGE_PURPOSE_PAYOUT)
-	actPayoutCancel = act(hubv1.ChallengePurpose_CHALLENGE_PURPOSE_PAYOUT_CANCEL)
-	actConvert      = act(hubv1.ChallengePurpose_CHALLENGE_PURPOSE_CONVERT)
-	actCollateral   = act(hubv1.ChallengePurpose_CHALLENGE_PURPOSE_COLLATERAL)
-)
-
-// acts are the acts by their names in the API.
-var acts = map[string]act{
-	"payout": actPayout, "payout_cancel": actPayoutCancel, "convert": actConvert, "collateral": actCollateral,
-}
-
 // owner is who acts on a provider's money.
 type owner struct {
 	ProviderID string
@@ -173,7 +157,8 @@ func readSignature(h http.Header, into *hubv1.ProveOwnerRequest) error {
 		values := h.Values(part.name)
 		if len(values) != 1 || values[0] == "" || len(values[0]) > maxNonce+2*maxSignature {
 			return fault.New(fault.Invalid, fault.InvalidSignature,
-				"A signed call has the headers %s, %s and %s, each once.", WalletAddress, WalletNonce, WalletSignature).On(part.name)
+				"A signed call has the headers %s, %s and %s, each once.", WalletAddress, WalletNonce, WalletSignature).On(
+				part.name)
 		}
 		*part.text = values[0]
 	}

@@ -11,9 +11,9 @@
 // and whose wallet owns the account (proposal.go). Verdicts remove a provider from the
 // network, and their reversals let it back in (removal.go). A suspension has causes, and
 // lasts until the last one ends (suspension.go). Whom settlement pays, and since when
-// earnings go where they go, is in payee.go. The verifier's word on a
-// benchmark and settlement's on collateral carry revisions (report.go). A reference is
-// never active (reference.go).
+// earnings go where they go, is in paying.go; what a wallet signs for money is in act.go. The
+// verifier's word on a benchmark and settlement's on collateral carry revisions
+// (report.go). A reference is never active (reference.go).
 //
 // Bounds: names are 1 to 64 printable characters, regions at most 32. A page has at most
 // 200 lines. A provider issues itself keys up to 32 good ones at a time, rotates a key at
@@ -168,11 +168,15 @@ type Store interface {
 	ChangeByVerdict(ctx context.Context, id ids.ProviderID, verdict VerdictID, now time.Time,
 		apply func(*Account, *Verdict) ([]Entry, error)) (Account, error)
 
+	// Payees reads accounts by their ids. Unknown ones are left out.
+	Payees(ctx context.Context, list []ids.ProviderID) ([]Account, error)
+	// OfOwner reads the account that a wallet is proven to own; ok is false for none.
+	OfOwner(ctx context.Context, address string) (a Account, ok bool, err error)
+
 	selfStore
 	keyStore
 	proposalStore
 	walletStore
-	payeeStore
 	sweepStore
 	presenceStore
 	identityStore

@@ -82,9 +82,15 @@ type Challenge struct {
 
 // Ask makes the challenge that a wallet signs to connect. It keeps nothing, so asking in
 // another's name costs that owner nothing. It fails with invalid_value.
-func (d *Directory) Ask(ctx context.Context, addressText string) (Challenge, error) {
-	return d.AskAct(ctx, addressText, Act{})
+func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error) {
+	address, err := parseAddress("address", addressText)
+	if err != nil {
+		return Challenge{}, err
+	}
+	return d.ask(address, Act{})
 }
+
+// ask makes the challenge of an act.
 
 func (d *Directory) ask(address wallet.Address, act Act) (Challenge, error) {
 	var n Nonce

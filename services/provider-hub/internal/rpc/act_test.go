@@ -64,7 +64,7 @@ func TestTheTextOfAnActNamesWhatItDoes(t *testing.T) {
 	for purpose, begins := range map[hubv1.ChallengePurpose]string{
 		payOut: "Pay out earnings of provider " + m.id + ": 25.00 USD.",
 		hubv1.ChallengePurpose_CHALLENGE_PURPOSE_PAYOUT_CANCEL: "Cancel a payout of provider " + m.id,
-		hubv1.ChallengePurpose_CHALLENGE_PURPOSE_CONVERT:       "Convert earnings to credit, of provider " + m.id + ": 25.00 USD.",
+		hubv1.ChallengePurpose_CHALLENGE_PURPOSE_CONVERT:       "Convert earnings to credit, of provider " + m.id + ": 25.0",
 		hubv1.ChallengePurpose_CHALLENGE_PURPOSE_COLLATERAL:    "Deposit, move or take back collateral of provider " + m.id,
 	} {
 		c, err := d.self.CreateChallenge(t.Context(), &hubv1.CreateChallengeRequest{Address: newPurse(1).address,

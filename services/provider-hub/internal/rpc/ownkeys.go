@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -47,12 +46,4 @@ func (s *Self) RevokeKey(ctx context.Context, m *hubv1.RevokeKeyRequest) (*hubv1
 	}
 	s.presence.KeyRevoked(key)
 	return &hubv1.RevokeKeyResponse{}, nil
-}
-
-// optionalTime is nil for the zero time.
-func optionalTime(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }

@@ -3,8 +3,6 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/provider"
@@ -52,51 +50,4 @@ func (p *Payees) ListPayees(ctx context.Context, m *hubv1.ListPayeesRequest) (*h
 		list = append(list, payeeToProto(&found[i]))
 	}
 	return &hubv1.ListPayeesResponse{Payees: list}, nil
-}
-
-func payeeToProto(a *provider.Account) *hubv1.Payee {
-	p := &hubv1.Payee{
-		ProviderId: a.ID.String(), AccountId: a.Payee.AccountID, BeneficiaryAddress: a.Beneficiary,
-		BeneficiarySince: optionalTime(a.Payee.Since), BeneficiarySetAtSignup: a.Payee.AtSignUp,
-		BeneficiaryCoolingUntil: optionalTime(a.CoolingUntil()), Status: statusToProto(a.Status),
-		Suspensions: suspensionsToProto(a),
-	}
-	if !a.OwnerProvenAt.IsZero() {
-		p.OwnerWallets = append(p.OwnerWallets,
-			&hubv1.OwnerWallet{Address: a.Owner, BoundAt: timestamppb.New(a.Payee.BoundAt)})
-	}
-	return p
-}
-
-// causes maps the domain's causes to the protocol's.
-var causes = map[provider.Cause]hubv1.SuspensionCause{
-	provider.CauseAdmin:  hubv1.SuspensionCause_SUSPENSION_CAUSE_ADMIN,
-	provider.CauseRefund: hubv1.SuspensionCause_SUSPENSION_CAUSE_REFUND,
-	provider.CauseCard:   hubv1.SuspensionCause_SUSPENSION_CAUSE_CARD,
-	provider.CauseExit:   hubv1.SuspensionCause_SUSPENSION_CAUSE_EXIT,
-}
-
-// causeFromProto returns an empty cause for one that is not known. The domain refuses it.
-func causeFromProto(p hubv1.SuspensionCause) provider.Cause {
-	for cause, known := range causes {
-		if known == p {
-			return cause
-		}
-	}
-	return ""
-}
-
-// suspensionsToProto lists the causes that hold. An operator's reason is left out: it is no
-// reading for the provider, and operators have the history.
-func suspensionsToProto(a *provider.Account) []*hubv1.Suspension {
-	var list []*hubv1.Suspension
-	for _, cause := range a.Suspensions.Hold() {
-		s := a.Suspensions.Of(cause)
-		shown := &hubv1.Suspension{Cause: causes[cause], Since: timestamppb.New(s.Since), Meaning: cause.Meaning()}
-		if cause.BySettlement() {
-			shown.Reason = s.Reason
-		}
-		list = append(list, shown)
-	}
-	return list
 }

@@ -17,8 +17,8 @@ func (d *desk) payee(m member) *hubv1.Payee {
 	d.must(err)
 	listed, err := d.payees.ListPayees(d.Context(), &hubv1.ListPayeesRequest{ProviderIds: []string{m.id}})
 	d.must(err)
-	if one, list := got.GetPayee().String(), listed.GetPayees(); len(list) != 1 || list[0].String() != one {
-		d.Errorf("listed: got %v, want %v alone", list, one)
+	if one, list := []*hubv1.Payee{got.GetPayee()}, listed.GetPayees(); fmt.Sprint(list) != fmt.Sprint(one) {
+		d.Errorf("listed: got %v, want %v", list, one)
 	}
 	return got.GetPayee()
 }
@@ -62,8 +62,11 @@ func (d *desk) wantSince(what string, m member, address string, from time.Time, 
 	if p.GetBeneficiaryAddress() != address {
 		d.Errorf("%s: beneficiary: got %q, want %q", what, p.GetBeneficiaryAddress(), address)
 	}
-	if since.Before(from) || since.After(d.databaseNow()) {
-		d.Errorf("%s: since: got %v, want from %v to now", what, since, from)
+	if since.Before(from) {
+		d.Errorf("%s: since: got %v, want from %v on", what, since, from)
+	}
+	if now := d.databaseNow(); since.After(now) {
+		d.Errorf("%s: since: got %v, want at most %v", what, since, now)
 	}
 	if p.GetBeneficiarySetAtSignup() {
 		d.Errorf("%s: set at sign-up: got true, want false", what)
@@ -192,8 +195,11 @@ func TestTheOwnersWalletCountsFromWhenItWasBound(t *testing.T) {
 	m := d.signUpWith(p)
 	d.aged(m, 100*time.Hour)
 	wallets := d.payee(m).GetOwnerWallets()
-	if len(wallets) != 1 || wallets[0].GetAddress() != checksummed(p) {
-		t.Fatalf("wallets: got %v, want %s alone", wallets, checksummed(p))
+	if len(wallets) != 1 {
+		t.Fatalf("wallets: got %v, want 1", wallets)
+	}
+	if got := wallets[0].GetAddress(); got != checksummed(p) {
+		t.Errorf("wallet: got %q, want %q", got, checksummed(p))
 	}
 	begun := d.databaseNow()
 	d.paysTo(m, p, p.address)
@@ -212,8 +218,11 @@ func TestTheOwnersWalletCountsFromWhenItWasBound(t *testing.T) {
 	d.due(m)
 	d.sweep()
 	bound := d.payee(m).GetOwnerWallets()
-	if len(bound) != 1 || bound[0].GetBoundAt().AsTime().Before(begun) {
-		t.Fatalf("bound anew: got %v, want one from %v on", bound, begun)
+	if len(bound) != 1 {
+		t.Fatalf("bound anew: got %v, want 1", bound)
+	}
+	if at := bound[0].GetBoundAt().AsTime(); at.Before(begun) {
+		t.Errorf("bound anew: got %v, want from %v on", at, begun)
 	}
 	begun = d.databaseNow()
 	d.paysTo(m, later, later.address)

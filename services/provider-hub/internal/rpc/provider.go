@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/gpu"
@@ -78,15 +77,6 @@ func describedAll(
 	return list, nil
 }
 
-// providerID reads an id. A malformed id names no provider.
-func providerID(text string) (ids.ProviderID, error) {
-	id, err := ids.ParseProvider(text)
-	if err != nil {
-		return id, fault.New(fault.NotFound, fault.ProviderNotFound, "no such provider").On("provider_id")
-	}
-	return id, nil
-}
-
 func accountToProto(a provider.Account, online bool, accounts *provider.Directory) *hubv1.Provider {
 	p := &hubv1.Provider{
 		ProviderId: a.ID.String(), Name: a.Name, Status: statusToProto(a.Status), Region: a.Region,
@@ -150,28 +140,4 @@ func answeredToProto(all []provider.AnsweredAs) []*hubv1.AnsweredAs {
 		})
 	}
 	return list
-}
-
-// statuses maps the domain's statuses to the protocol's statuses.
-var statuses = map[provider.Status]hubv1.ProviderStatus{
-	provider.Pending:     hubv1.ProviderStatus_PROVIDER_STATUS_PENDING,
-	provider.UnderReview: hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW,
-	provider.Approved:    hubv1.ProviderStatus_PROVIDER_STATUS_APPROVED,
-	provider.Activating:  hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVATING,
-	provider.Active:      hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
-	provider.Suspended:   hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED,
-	provider.Rejected:    hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED,
-}
-
-func statusToProto(s provider.Status) hubv1.ProviderStatus { return statuses[s] }
-
-// statusFromProto returns an empty status for a status that is not known. The domain
-// refuses the empty status.
-func statusFromProto(s hubv1.ProviderStatus) provider.Status {
-	for status, p := range statuses {
-		if p == s {
-			return status
-		}
-	}
-	return ""
 }
