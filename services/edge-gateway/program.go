@@ -100,6 +100,8 @@ func peers(n *node.Node) (Deps, error) {
 		Earnings:       settlementv1.NewEarningServiceClient(settlement),
 		EarningAdmin:   settlementv1.NewEarningAdminServiceClient(settlement),
 		Chains:         settlementv1.NewChainAdminServiceClient(settlement),
+		Payouts:        settlementv1.NewPayoutServiceClient(settlement),
+		PayoutAdmin:    settlementv1.NewPayoutAdminServiceClient(settlement),
 
 		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),

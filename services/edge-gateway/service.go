@@ -101,6 +101,9 @@ type Deps struct {
 	EarningAdmin settlementv1.EarningAdminServiceClient
 	// Chains is for operators.
 	Chains settlementv1.ChainAdminServiceClient
+	// Payouts is for providers' owners, PayoutAdmin for operators.
+	Payouts     settlementv1.PayoutServiceClient
+	PayoutAdmin settlementv1.PayoutAdminServiceClient
 	// Verification is for providers, VerificationAdmin for operators.
 	Verification      verifierv1.VerifierSelfServiceClient
 	VerificationAdmin verifierv1.VerifierAdminServiceClient
@@ -150,6 +153,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Penalties:      deps.PenaltyAdmin,
 		Earnings:       deps.EarningAdmin,
 		Chains:         deps.Chains,
+		Payouts:        deps.PayoutAdmin,
 		Verification:   deps.VerificationAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
@@ -169,8 +173,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
 		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
-		Earnings: deps.Earnings,
-		Auth:     s.auth, Clock: deps.Clock,
+		Earnings: deps.Earnings, Payouts: deps.Payouts,
+		Auth: s.auth, Clock: deps.Clock,
 	}, cfg.provider())
 	if err != nil {
 		return nil, err

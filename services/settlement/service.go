@@ -72,6 +72,8 @@ type Config struct {
 	Screen screen.Config `yaml:"screen"`
 	// Batch is how days are batched.
 	Batch BatchConfig `yaml:"batch"`
+	// Payouts is how payouts are approved.
+	Payouts PayoutConfig `yaml:"payouts"`
 	// Collateral is on which terms it is taken by card.
 	Collateral CollateralConfig `yaml:"collateral"`
 }
@@ -79,7 +81,8 @@ type Config struct {
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
 	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute,
-		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}, Collateral: CollateralConfig{CardMinimumCents: 2_000}}
+		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}, Payouts: defaultPayoutConfig(),
+		Collateral: CollateralConfig{CardMinimumCents: 2_000}}
 }
 
 // Validate returns every fault of the configuration.
@@ -91,7 +94,7 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
-	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate())
+	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate(), c.Payouts.validate())
 	return errors.Join(faults...)
 }
 
@@ -150,6 +153,7 @@ type Service struct {
 	batches    *batchWork
 	chains     *chainWork
 	positions  *positionWork
+	payouts    *payoutWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -195,8 +199,11 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.chains, err = newChainWork(cfg, st, deps); err != nil {
 		return nil, err
 	}
+	if s.payouts, err = newPayoutWork(cfg, st, s.chains, deps); err != nil {
+		return nil, err
+	}
 	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
-		quotes: coinQuotes{terms}})
+		quotes: coinQuotes{terms}, pipeline: s.payouts.preparer()})
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +226,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Terms: s.positions.store.Terms})
 	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{Store: s.batches.store, Ledger: s.deps.Accruals})
 	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
+	settlementv1.RegisterPayoutServiceServer(r, &rpc.Payouts{Keeper: s.payouts.keeper})
+	settlementv1.RegisterPayoutAdminServiceServer(r, &rpc.PayoutAdmin{Keeper: s.payouts.keeper, Halts: s.payouts.store})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until
@@ -245,6 +254,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.positions.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.payouts.run(ctx)
 		return nil
 	})
 	return group.Wait()

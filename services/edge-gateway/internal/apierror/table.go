@@ -28,6 +28,13 @@ const (
 	OwnerRequired fault.Reason = "owner_required"
 )
 
+// Reasons of settlement, of payouts and conversions.
+const (
+	PayoutNotFound fault.Reason = "payout_not_found"
+	refundOpen     fault.Reason = "refund_open"
+	accountMissing fault.Reason = "account_missing"
+)
+
 // PenaltyNotFound is settlement's word for a penalty that does not exist for the caller.
 const PenaltyNotFound fault.Reason = "penalty_not_found"
 
@@ -92,6 +99,7 @@ var Table = map[fault.Reason]Row{
 	fault.KeyNotFound:       {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProviderNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProposalNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	PayoutNotFound:          {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	PenaltyNotFound:         {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	OfferingNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	VerdictNotFound:         {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -134,6 +142,8 @@ var Table = map[fault.Reason]Row{
 	fault.EarningsHeld:         {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.InsufficientEarnings: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.BeneficiaryMissing:   {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	refundOpen:                 {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	accountMissing:             {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.BelowMinimum:         {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},

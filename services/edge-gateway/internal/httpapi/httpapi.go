@@ -70,6 +70,7 @@ var prefixed = []struct {
 		agents((*providerapi.API).Proposal)}},
 	{"/api/v1/provider/penalties/", route{appealOf, post, agents((*providerapi.API).AppealPenalty)}},
 	{"/api/v1/provider/penalties/", route{evidenceOf, get, agents((*providerapi.API).PenaltyEvidence)}},
+	{"/api/v1/provider/payouts/", route{cancelOf, post, agents((*providerapi.API).CancelPayout)}},
 	{sandboxPrefix, route{sandboxOf, getOrPost, (*Handler).sandboxPage}},
 	{"/api/v1/provider/statements/", route{"/api/v1/provider/statements/{day}", get,
 		agents((*providerapi.API).Statement)}},

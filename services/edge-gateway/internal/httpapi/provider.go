@@ -25,6 +25,9 @@ var ofProviders = byPattern(
 	route{"/api/v1/provider/standing", get, agents((*providerapi.API).Standing)},
 	route{"/api/v1/provider/earnings", get, agents((*providerapi.API).Earnings)},
 	route{"/api/v1/provider/earnings.csv", get, (*Handler).exportEarnings},
+	route{"/api/v1/provider/payouts", []string{http.MethodGet, http.MethodHead, http.MethodPost},
+		agents((*providerapi.API).Payouts)},
+	route{"/api/v1/provider/convert", post, agents((*providerapi.API).Convert)},
 	route{"/api/v1/provider/statements", get, agents((*providerapi.API).Statements)},
 	route{"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
 	route{"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
@@ -53,13 +56,18 @@ const (
 	penaltyOf   = "/api/v1/provider/penalties/{penalty_id}"
 	appealOf    = penaltyOf + providerapi.AppealSuffix
 	evidenceOf  = penaltyOf + providerapi.EvidenceSuffix
+	payoutOf    = "/api/v1/provider/payouts/{payout_id}"
+	cancelOf    = payoutOf + providerapi.CancelSuffix
 )
 
 // takes reports whether a route answers the variable part of a path. A route with a suffix
 // answers no other.
 func (r route) takes(rest string) bool {
-	suffix, ofPenalty := strings.CutPrefix(r.pattern, penaltyOf)
-	if !ofPenalty {
+	suffix, one := strings.CutPrefix(r.pattern, penaltyOf)
+	if !one {
+		suffix, one = strings.CutPrefix(r.pattern, payoutOf)
+	}
+	if !one {
 		return rest != ""
 	}
 	id, ok := strings.CutSuffix(rest, suffix)

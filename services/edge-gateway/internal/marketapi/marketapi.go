@@ -51,6 +51,7 @@ type Peers struct {
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
 	Chains         settlementv1.ChainAdminServiceClient
+	Payouts        settlementv1.PayoutAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 }
 
@@ -88,6 +89,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
 		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
+		settlementv1.RegisterPayoutAdminServiceHandlerClient(ctx, mux, peers.Payouts),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)
 	if err != nil {

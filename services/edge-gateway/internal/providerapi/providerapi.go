@@ -58,6 +58,8 @@ type Peers struct {
 	Penalties settlementv1.PenaltyServiceClient
 	// Earnings says where earnings stand, with statements and months of plans.
 	Earnings settlementv1.EarningServiceClient
+	// Payouts takes requests of owners, and lists payouts.
+	Payouts settlementv1.PayoutServiceClient
 	// Verification shows a provider its own challenges, benchmarks and standing.
 	Verification verifierv1.VerifierSelfServiceClient
 	// Auth bounds how many wrong keys and sessions a network may try.

@@ -37,7 +37,9 @@ func (m *memory) ConfirmDevelopment(_ context.Context, providers []ids.ProviderI
 
 func (m *memory) Pending(context.Context, time.Duration, int) ([]Fact, error) { return nil, nil }
 
-func (m *memory) PendingSuspensions(context.Context, time.Duration, int) ([]Suspension, error) { return nil, nil }
+func (m *memory) PendingSuspensions(context.Context, time.Duration, int) ([]Suspension, error) {
+	return nil, nil
+}
 
 func (m *memory) TriedSuspension(context.Context, Suspension, bool) error { return nil }
 

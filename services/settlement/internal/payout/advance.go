@@ -30,6 +30,12 @@ const (
 	BooksDiffer       = "books_differ"
 )
 
+// Waits returns every such word.
+func Waits() []string {
+	return []string{WaitsForBooks, WaitsForApproval, WaitsForScreening, Denied, WaitsForChain, Halted, WalletLow, GasLow,
+		WaitsForQuote, WaitsForTurn, BooksDiffer}
+}
+
 // kept is an error that keeps a payout where it is until a later look.
 type kept struct {
 	waiting string
@@ -108,7 +114,9 @@ func (k *Keeper) step(ctx context.Context, p Payout) (Payout, error) {
 }
 
 // change takes a cause under the lock of the row, unless another process was first.
-func (k *Keeper) change(ctx context.Context, p Payout, c Cause, reason string, set func(*Payout, *Step)) (Payout, error) {
+func (k *Keeper) change(
+	ctx context.Context, p Payout, c Cause, reason string, set func(*Payout, *Step),
+) (Payout, error) {
 	return k.deps.Store.Change(ctx, p.ID, func(now *Payout) (Step, error) {
 		if now.Revision != p.Revision {
 			return Step{}, nil
@@ -136,8 +144,8 @@ func (k *Keeper) reserve(ctx context.Context, p Payout) (Payout, error) {
 	return k.change(ctx, p, Reserve, "", func(now *Payout, _ *Step) { now.Reserved = entry })
 }
 
-// giveBack ends a payout that was not sent. A database that lost commits may have forgotten that it was sent, so nothing
-// is given back before nonces are compared.
+// giveBack ends a payout that was not sent. A database that lost commits may have forgotten that it was sent, so
+// nothing is given back before nonces are compared.
 func (k *Keeper) giveBack(ctx context.Context, p Payout) (Payout, error) {
 	if _, _, err := k.deps.Sender.Check(ctx, p.Chain, sending.Payout); err != nil {
 		return p, ofSending(err)

@@ -31,7 +31,8 @@ func (k *Keeper) Request(ctx context.Context, op Operation, gross money.NanoUSD,
 		return Payout{}, err
 	}
 	d := Draft{ID: id, ProviderID: op.ProviderID, Gross: gross, Fee: Fee, Address: payee.Address}
-	p, fresh, err := k.deps.Store.Insert(ctx, d, op, func(settles chain.ID) error { return k.paysOn(settles, want, d.Address) })
+	may := func(settles chain.ID) error { return k.paysOn(settles, want, d.Address) }
+	p, fresh, err := k.deps.Store.Insert(ctx, d, op, may)
 	if err != nil || !fresh {
 		return p, err
 	}
@@ -41,9 +42,10 @@ func (k *Keeper) Request(ctx context.Context, op Operation, gross money.NanoUSD,
 func checkGross(gross money.NanoUSD) error {
 	switch {
 	case gross < Minimum:
-		return fault.New(fault.Precondition, BelowMinimum, "a payout is at least $%s", Minimum).On("amount_usd")
+		return fault.New(fault.Precondition, fault.BelowMinimum, "a payout is at least $%s", Minimum).On("amount_usd")
 	case gross > maximum:
-		return fault.New(fault.Invalid, fault.InvalidValue, "a payout is at most $%s", money.NanoUSD(maximum)).On("amount_usd")
+		return fault.New(fault.Invalid, fault.InvalidValue, "a payout is at most $%s", money.NanoUSD(maximum)).On(
+			"amount_usd")
 	case gross%nanoPerMicro != 0:
 		return fault.New(fault.Invalid, fault.InvalidValue, "a payout is in whole millionths of a dollar").On("amount_usd")
 	}
@@ -57,11 +59,12 @@ func (k *Keeper) payable(ctx context.Context, id ids.ProviderID, gross money.Nan
 	case err != nil:
 		return Payee{}, err
 	case payee.Address.IsZero():
-		return Payee{}, fault.New(fault.Precondition, BeneficiaryMissing, "the provider has no beneficiary address").On(
+		return Payee{}, fault.New(fault.Precondition, fault.BeneficiaryMissing, "the provider has no beneficiary address").On(
 			"beneficiary_address")
 	}
 	if wait := payee.CoolingUntil.Sub(k.deps.Clock.Now()); wait > 0 {
-		return Payee{}, fault.New(fault.Conflict, BeneficiaryCooling, "the beneficiary address is new: nothing is paid before %s",
+		return Payee{}, fault.New(fault.Conflict, fault.BeneficiaryCooling,
+			"the beneficiary address is new: nothing is paid before %s",
 			payee.CoolingUntil.UTC().Format(time.RFC3339)).After(wait)
 	}
 	payable, _, err := k.deps.Ledger.Balances(ctx, id)
@@ -85,7 +88,7 @@ func (k *Keeper) paysOn(settles, want chain.ID, to chain.Address) error {
 	case want != 0 && want != settles:
 		return fault.New(fault.Invalid, fault.InvalidValue, "the provider is paid on chain %s", settles).On("chain_id")
 	case !ok:
-		return fault.New(fault.Unavailable, ChainHalted, "nothing is paid on chain %s now", settles).On("chain_id")
+		return fault.New(fault.Unavailable, fault.ChainHalted, "nothing is paid on chain %s now", settles).On("chain_id")
 	case to == asset.Contract:
 		return fault.New(fault.Invalid, fault.InvalidValue, "the beneficiary address is the token's own contract").On(
 			"beneficiary_address")

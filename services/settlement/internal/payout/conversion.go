@@ -19,7 +19,8 @@ type Conversion struct {
 	Account     ids.AccountID
 	Amount      money.NanoUSD
 	RequestedAt time.Time
-	// Entry is that of line 19. Refusal is the reason for which the books refused it. One of them is set once it has ended.
+	// Entry is that of line 19. Refusal is the reason for which the books refused it. One of them is set once it has
+	// ended.
 	Entry   ids.EntryID
 	Refusal string
 }
@@ -50,8 +51,8 @@ func (k *Keeper) Convert(ctx context.Context, op Operation, amount money.NanoUSD
 		return Conversion{}, err
 	}
 	if c.Refusal != "" {
-		return Conversion{}, fault.New(fault.Precondition, fault.Reason(c.Refusal), "the earnings that may be paid out are less").On(
-			"amount_usd")
+		return Conversion{}, fault.New(fault.Precondition, fault.Reason(c.Refusal),
+			"the earnings that may be paid out are less").On("amount_usd")
 	}
 	return c, nil
 }

@@ -1,7 +1,7 @@
 // Package payout pays providers what they have earned, each payout once.
 //
-// A payout goes by one table of transitions (state.go): requested, approved, signing, submitted, confirmed, or failed or
-// cancelled. Every change is a decision under the lock of the payout's row, with an entry of its history. What is done
+// A payout goes by one table of transitions (state.go): requested, approved, signing, submitted, confirmed, or failed
+// or cancelled. Every change is a decision under the lock of the payout's row, with an entry of its history. What is done
 // outside of the database comes before the change that says so, and is idempotent by the payout's id: the books are
 // told first, and then the row. So a process may die at any step, and the next one goes on by the state.
 //
@@ -146,15 +146,9 @@ type Place struct {
 
 // The reasons of this package's faults.
 const (
-	NotFound           fault.Reason = "payout_not_found"
-	Pending            fault.Reason = "payout_pending"
-	TooFrequent        fault.Reason = "payout_too_frequent"
-	RefundOpen         fault.Reason = "refund_open"
-	BelowMinimum       fault.Reason = "below_minimum"
-	BeneficiaryMissing fault.Reason = "beneficiary_missing"
-	BeneficiaryCooling fault.Reason = "beneficiary_cooling"
-	ChainHalted        fault.Reason = "chain_halted"
-	AccountMissing     fault.Reason = "account_missing"
+	NotFound       fault.Reason = "payout_not_found"
+	RefundOpen     fault.Reason = "refund_open"
+	AccountMissing fault.Reason = "account_missing"
 )
 
 func notFound() error { return fault.New(fault.NotFound, NotFound, "no such payout").On("payout_id") }

@@ -53,7 +53,7 @@ type block struct {
 	txs  []mined
 }
 
-// ledgerChain is a chain with a token, a pool that drops transactions and reorganizations.
+// simChain is a chain with a token, a pool that drops transactions and reorganizations.
 type simChain struct {
 	rng    *rand.Rand
 	blocks []block
@@ -72,8 +72,8 @@ type simChain struct {
 }
 
 func newSimChain(rng *rand.Rand, held uint64) *simChain {
-	c := &simChain{rng: rng, byRaw: map[string]*tx{}, at: map[chain.Hash]int{}, count: map[chain.Address]uint64{}, fee: 100,
-		held: held, blocked: map[chain.Address]bool{}}
+	c := &simChain{rng: rng, byRaw: map[string]*tx{}, at: map[chain.Hash]int{}, count: map[chain.Address]uint64{},
+		fee: 100, held: held, blocked: map[chain.Address]bool{}}
 	for range depth + 1 {
 		c.mine()
 	}

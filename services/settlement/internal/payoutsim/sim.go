@@ -137,7 +137,8 @@ func Run(seed uint64, plant Plant) (Result, error) {
 	}
 	w.calmDown()
 	// Whatever there is to do, each worker looks once more.
-	for least, limit := w.now.Add(lookFor), w.now.Add(calmFor); w.now.Before(limit) && (w.now.Before(least) || !w.done()); {
+	least, limit := w.now.Add(lookFor), w.now.Add(calmFor)
+	for w.now.Before(limit) && (w.now.Before(least) || !w.done()) {
 		for now := w.now; w.now == now; {
 			w.step()
 		}

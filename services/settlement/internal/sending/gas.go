@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"time"
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
@@ -20,12 +19,7 @@ const gasBatch = 100
 const coinUnits = 1_000_000_000
 
 // Quote is the price of a coin.
-type Quote struct {
-	// Rate is in nano-USD for one coin, above zero.
-	Rate   money.NanoUSD
-	Source string
-	At     time.Time
-}
+type Quote = chain.Quote
 
 // Quotes has the prices of coins.
 type Quotes interface {

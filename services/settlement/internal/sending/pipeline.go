@@ -144,7 +144,8 @@ func (p *Pipeline) Check(ctx context.Context, id chain.ID, key Key) (sender chai
 		return chain.Address{}, 0, err
 	}
 	if known := max(signed, latest); known > own {
-		detail := fmt.Sprintf("key %s, %s: the database has %d, the chain %d, the signer %d", key, sender, own, latest, signed)
+		detail := fmt.Sprintf("key %s, %s: the database has %d, the chain %d, the signer %d", key, sender, own, latest,
+			signed)
 		if err := p.store.Halt(ctx, id, NonceAhead, detail); err != nil {
 			return chain.Address{}, 0, err
 		}

@@ -205,6 +205,11 @@ const (
 	ByOperator Cause = "operator"
 )
 
+// Causes returns every cause.
+func Causes() []Cause {
+	return []Cause{NonceAhead, UnknownTransaction, FinalReorged, SignerRefuses, ByOperator}
+}
+
 // Halt is an open halt of a chain.
 type Halt struct {
 	Chain  chain.ID

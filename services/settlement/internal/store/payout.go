@@ -222,9 +222,9 @@ func (s Payouts) CancelCall(ctx context.Context, id payout.ID, actor, reason str
 
 // InFlight implements payout.Store.
 func (s Payouts) InFlight(ctx context.Context, id chain.ID) (sum chain.Amount, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT coalesce(sum(p.amount), 0) FROM payout p
-		JOIN chain_call c ON c.purpose = 'payout' AND c.ref = p.payout_id::text
+	err = s.pool.QueryRow(ctx, `SELECT coalesce(sum(p.amount), 0) FROM chain_call c
 		LEFT JOIN call_end e USING (chain_id, sender, nonce)
+		JOIN payout p ON c.purpose = 'payout' AND c.ref = p.payout_id::text
 		WHERE p.chain_id = $1 AND p.state IN ('signing', 'submitted') AND e.nonce IS NULL`, id).Scan(&sum)
 	if err != nil {
 		return chain.Amount{}, fmt.Errorf("sum the payouts on their way: %w", err)

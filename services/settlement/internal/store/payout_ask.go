@@ -84,6 +84,9 @@ func (s Payouts) Insert(
 		return payout.Payout{}, false, pending()
 	case pg.IsUnique(err, "payout_follows_one"), pg.IsCheck(err, "payout_hour"):
 		return payout.Payout{}, false, tooFrequent(0)
+	case pg.IsCheck(err, "payout_beside_refund"):
+		return payout.Payout{}, false, fault.New(fault.Conflict, payout.RefundOpen,
+			"the provider's collateral is being refunded: nothing is paid out beside it")
 	case err != nil:
 		return payout.Payout{}, false, err
 	}
@@ -127,11 +130,11 @@ func insertPayout(
 }
 
 func pending() error {
-	return fault.New(fault.Conflict, payout.Pending, "the provider has a payout that has not ended")
+	return fault.New(fault.Conflict, fault.PayoutPending, "the provider has a payout that has not ended")
 }
 
 func tooFrequent(wait time.Duration) error {
-	return fault.New(fault.Conflict, payout.TooFrequent, "there is one payout an hour").After(wait)
+	return fault.New(fault.Conflict, fault.PayoutTooFrequent, "there is one payout an hour").After(wait)
 }
 
 const conversionColumns = `conversion_id, provider_id, account_id, nano_usd, requested_at, entry_id,

@@ -62,9 +62,9 @@ func (d Payouts) Insert(
 		switch {
 		case p.ProviderID != draft.ProviderID:
 		case !p.State.Final():
-			return payout.Payout{}, false, fault.New(fault.Conflict, payout.Pending, "the provider has a payout")
+			return payout.Payout{}, false, fault.New(fault.Conflict, fault.PayoutPending, "the provider has a payout")
 		case p.Chain == draft.Chain && wait > 0:
-			return payout.Payout{}, false, fault.New(fault.Conflict, payout.TooFrequent, "one an hour").After(wait)
+			return payout.Payout{}, false, fault.New(fault.Conflict, fault.PayoutTooFrequent, "one an hour").After(wait)
 		}
 	}
 	p := payout.Payout{Draft: draft, State: payout.Requested, Revision: 1, RequestedAt: d.Now(), ChangedAt: d.Now()}
