@@ -62,7 +62,7 @@ func (c CardConfig) Validate() error {
 		faults = append(faults, fmt.Errorf("card.processor (SVC_CARD_PROCESSOR): %.40q is not %s", c.Processor, sandbox.Name))
 	}
 	if c.PreviousWebhookSecret.IsSet() && !c.WebhookSecret.IsSet() {
-		faults = append(faults, errors.New("card.previous_webhook_secret (SVC_CARD_PREVIOUS_WEBHOOK_SECRET) needs the new one"))
+		faults = append(faults, errors.New("card.webhook_secret (SVC_CARD_WEBHOOK_SECRET) is missing beside the one before"))
 	}
 	if _, err := c.keys(make([]byte, card.MinSecret)); err != nil {
 		faults = append(faults, fmt.Errorf("card.webhook_secret (SVC_CARD_WEBHOOK_SECRET): %w", err))

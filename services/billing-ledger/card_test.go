@@ -97,7 +97,8 @@ func (f *fleet) changed(t *testing.T, provider string, payments int, reversed in
 	t.Helper()
 	var list []*billingv1.CollateralPayment
 	until(t, func() bool {
-		resp, err := f.cards.ListCollateralPayments(t.Context(), &billingv1.ListCollateralPaymentsRequest{ProviderId: provider})
+		resp, err := f.cards.ListCollateralPayments(t.Context(),
+			&billingv1.ListCollateralPaymentsRequest{ProviderId: provider})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,8 +152,11 @@ func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
 		}
 	}
 	left := f.changed(t, p, 1, 1500)[0]
-	if left.GetRefundedCents() != 500 || left.GetLeftCents() != 0 {
-		t.Errorf("payment: got %d refunded and %d left, want 500 and 0", left.GetRefundedCents(), left.GetLeftCents())
+	if got := left.GetRefundedCents(); got != 500 {
+		t.Errorf("refunded: got %d, want 500", got)
+	}
+	if got := left.GetLeftCents(); got != 0 {
+		t.Errorf("left: got %d, want 0", got)
 	}
 	list, err := f.cards.ListCollateralChanges(t.Context(), &billingv1.ListCollateralChangesRequest{})
 	if err != nil {
@@ -245,7 +249,8 @@ func TestAPageThatIsOverOrUnknownTakesNoMoney(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := resp.GetSession().GetState(), billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_EXPIRED; got != want {
+	want := billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_EXPIRED
+	if got := resp.GetSession().GetState(); got != want {
 		t.Errorf("the page: got %s, want %s", got, want)
 	}
 	f.wantSound(t)

@@ -3,12 +3,15 @@ package billingledger
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/clock"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/card/sandbox"
@@ -26,28 +29,39 @@ type cardWork struct {
 	sender    *sandbox.Sender
 }
 
-// newCardWork makes the work on cards. own is a secret that all replicas have.
-func newCardWork(cfg CardConfig, st *store.Store, own []byte, m *metrics, deps Deps) (*cardWork, error) {
-	keys, err := cfg.keys(own)
+// cardDeps are what the work on cards needs of the service. secret is one that all replicas
+// have.
+type cardDeps struct {
+	store   *store.Store
+	clock   clock.Clock
+	random  io.Reader
+	log     *slog.Logger
+	secret  []byte
+	observe func(card.AlarmReason)
+}
+
+// newCardWork makes the work on cards.
+func newCardWork(cfg CardConfig, deps cardDeps) (*cardWork, error) {
+	keys, err := cfg.keys(deps.secret)
 	if err != nil {
 		return nil, err
 	}
-	cards, url := store.Cards{Store: st}, strings.TrimRight(cfg.SandboxURL, "/")
-	processor := &sandbox.Sandbox{Store: store.Sandbox{Store: st}, URL: url, Tariff: cfg.tariff()}
+	cards, url := store.Cards{Store: deps.store}, strings.TrimRight(cfg.SandboxURL, "/")
+	processor := &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
 	w := &cardWork{
 		checkouts: &card.Checkouts{Store: cards, Processor: processor},
 		refunds:   &card.Refunds{Store: cards, Processor: processor},
 		sandbox:   processor,
 		sender: sandbox.NewSender(sandbox.Sender{
-			Store: processor.Store, Keys: keys, Clock: deps.Clock, URL: url + "/webhooks/card", Log: deps.Log,
+			Store: processor.Store, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card", Log: deps.log,
 			Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirects},
 		}),
 	}
 	w.worker = card.NewWorker(card.Worker{
-		Store: cards, Processor: processor, Checkouts: w.checkouts, Refunds: w.refunds, Clock: deps.Clock,
-		Random: deps.Random, Log: deps.Log, Observe: m.cardAlarm,
+		Store: cards, Processor: processor, Checkouts: w.checkouts, Refunds: w.refunds, Clock: deps.clock,
+		Random: deps.random, Log: deps.log, Observe: deps.observe,
 	})
-	w.receiver = &card.Receiver{Store: cards, Keys: keys, Clock: deps.Clock, Wake: w.worker.Wake}
+	w.receiver = &card.Receiver{Store: cards, Keys: keys, Clock: deps.clock, Wake: w.worker.Wake}
 	return w, nil
 }
 

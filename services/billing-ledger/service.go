@@ -157,14 +157,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	tickets, seals := proven.tickets, proven.seals
 	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: tickets}, Seals: seals, Log: deps.Log,
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets}, Seals: proven.seals, Log: deps.Log,
 		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
 	}
-	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus, Key: seals.Own}.Publish, Log: deps.Log}
+	reviews := events.Reviews{Bus: deps.Bus, Key: proven.seals.Own}
+	reviewer := &orphan.Reviewer{Store: st, Publish: reviews.Publish, Log: deps.Log}
 	s := &Service{
-		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: tickets,
+		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
 		}, hold.Deps{Prices: prices, Store: st, Observe: m.admitted}),
@@ -222,10 +222,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 	}
-	if s.cards, err = newCardWork(cfg.Card, st, proven.webhooks, m, deps); err != nil {
-		return nil, err
-	}
-	return s, s.newDrift()
+	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
+		secret: proven.webhooks, observe: m.cardAlarm})
+	return s, errors.Join(err, s.newDrift())
 }
 
 // Register adds the service's gRPC services.

@@ -477,18 +477,6 @@ func (c *stillClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahe
 
 func (c *stillClock) standStill(d time.Duration) { c.ahead.Add(int64(d)) }
 
-type receipts struct {
-	billingv1.UnimplementedReceiptServiceServer
-}
-
-func (receipts) GetReceipt(_ context.Context, req *billingv1.GetReceiptRequest) (*billingv1.GetReceiptResponse, error) {
-	if req.GetAccountId() != "account-1" || !strings.HasSuffix(req.GetRequestId(), "a") {
-		return nil, noReceipt()
-	}
-	return &billingv1.GetReceiptResponse{Receipt: &billingv1.Receipt{RequestId: req.GetRequestId(), Status: "settled"}},
-		nil
-}
-
 // router offers A then B unless the test says otherwise.
 type router struct {
 	routerv1.UnimplementedRouterServiceServer

@@ -18,26 +18,6 @@ const MaxEvent = 256 << 10
 // maxObjectID bounds the ids of a processor, in bytes.
 const maxObjectID = 255
 
-// Event is what counts of a processor's event: its id, and the object to fetch. Object is
-// zero for an event of a kind that is not looked at.
-type Event struct {
-	ID     string
-	Object Object
-	SHA256 [sha256.Size]byte
-}
-
-// EventStore keeps events.
-type EventStore interface {
-	// KeepEvent keeps an event, and is durable when it returns. Of an event that was kept
-	// before it returns the object that the event named then.
-	KeepEvent(ctx context.Context, e Event) (Object, error)
-	// TakeEvents takes events that are due, and moves them on, the further the more often
-	// they were taken.
-	TakeEvents(ctx context.Context, limit int) ([]Event, error)
-	// EventHandled ends an event.
-	EventHandled(ctx context.Context, id string) error
-}
-
 // eventTypes are the types of events that are looked at.
 var eventTypes = map[string]ObjectKind{
 	"checkout.session.completed":               SessionObject,

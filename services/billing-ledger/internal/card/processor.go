@@ -2,6 +2,7 @@ package card
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,14 @@ const (
 type Object struct {
 	Kind ObjectKind
 	ID   string
+}
+
+// Event is what counts of a processor's event: its id, and the object to fetch. Object is
+// zero for an event of a kind that is not looked at.
+type Event struct {
+	ID     string
+	Object Object
+	SHA256 [sha256.Size]byte
 }
 
 // SessionState is where a processor's session stands.

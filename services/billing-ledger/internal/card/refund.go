@@ -9,32 +9,6 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Refund is a part of a payment that is given back because somebody here asked for it.
-type Refund struct {
-	ID       RefundID
-	Checkout CheckoutID
-	Amount   Cents
-	State    RefundState
-	// OnCard reports whether the card is asked at all, which is decided once, when the
-	// refund is asked for.
-	OnCard bool
-	// PaymentID is the payment's.
-	PaymentID string
-}
-
-// RefundStore keeps refunds.
-type RefundStore interface {
-	// AskRefund keeps a new refund, or returns the one that has its id. Its errors are
-	// ErrNoCheckout, ErrNotPaid and ErrExceeds.
-	AskRefund(ctx context.Context, r Refund) (Refund, error)
-	// EndRefund moves a refund to a final state, once, and returns how it stands.
-	EndRefund(ctx context.Context, id RefundID, to RefundState, objectID string) (RefundState, error)
-	// FromBank is what of a payment was paid back from the bank.
-	FromBank(ctx context.Context, paymentID string) (Cents, error)
-	// TakeRefunds takes refunds that are due.
-	TakeRefunds(ctx context.Context, limit int) ([]Refund, error)
-}
-
 // Refunds gives back what was paid.
 //
 // The refund is committed before the processor is asked, and the processor is asked under

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card/sandbox"
 )
@@ -12,6 +13,7 @@ import (
 // CardSandbox answers gateways with the sandbox's pages.
 type CardSandbox struct {
 	billingv1.UnimplementedCardSandboxServiceServer
+	// Sandbox is nil where another card processor is set.
 	Sandbox *sandbox.Sandbox
 	// Wake is called after a button was pressed, because an event may follow.
 	Wake func()
@@ -21,6 +23,9 @@ type CardSandbox struct {
 func (s *CardSandbox) GetSandboxSession(
 	ctx context.Context, req *billingv1.GetSandboxSessionRequest,
 ) (*billingv1.GetSandboxSessionResponse, error) {
+	if s.Sandbox == nil {
+		return nil, noSandbox()
+	}
 	found, err := s.Sandbox.Page(ctx, req.GetSessionId())
 	if err != nil {
 		return nil, err
@@ -38,6 +43,9 @@ var sandboxActions = map[billingv1.SandboxAction]sandbox.Action{
 func (s *CardSandbox) ActOnSandboxSession(
 	ctx context.Context, req *billingv1.ActOnSandboxSessionRequest,
 ) (*billingv1.ActOnSandboxSessionResponse, error) {
+	if s.Sandbox == nil {
+		return nil, noSandbox()
+	}
 	found, err := s.Sandbox.Act(ctx, req.GetSessionId(), sandboxActions[req.GetAction()])
 	if err != nil {
 		return nil, err
@@ -60,4 +68,8 @@ func sandboxToProto(f sandbox.Session) *billingv1.SandboxSession {
 		SessionId: f.ID, State: state, Description: f.Description, TotalCents: int64(f.Total), ReturnUrl: f.ReturnURL,
 		ExpiresAt: timestamppb.New(f.Expires), Declined: f.Declined, RefundedCents: int64(f.Refunded),
 	}
+}
+
+func noSandbox() error {
+	return fault.New(fault.NotFound, fault.RouteNotFound, "There is no such route.")
 }

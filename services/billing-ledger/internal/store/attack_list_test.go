@@ -73,27 +73,28 @@ closed_share closed_share_paid | provider_id = gen_random_uuid(), paid = 8
 closed_share closed_share_pkey | =
 closed_share closed_share_waits | provider_id = gen_random_uuid(), withheld_paid = 3
 checkout checkout_account_id_fkey | id = gen_random_uuid(), account_id = gen_random_uuid()
-checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
-	expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
+checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode,
+	return_url, expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
 	expires_at, 'expired' FROM checkout LIMIT 1 => may not change any more
 checkout checkout_cents_check | id = gen_random_uuid(), cents = 499
 checkout checkout_fee_cents_check | id = gen_random_uuid(), fee_cents = 1
 checkout checkout_has_its_page | ! UPDATE checkout SET url = NULL, session_id = 'x' WHERE state = 'created'
 checkout checkout_is_paid | ! UPDATE checkout SET state = 'paid' WHERE state = 'created'
-checkout checkout_moves | ! UPDATE checkout SET state = 'created', paid_at = NULL WHERE state = 'paid' => may not change any more
+checkout checkout_moves | ! UPDATE checkout SET state = 'created', paid_at = NULL WHERE state = 'paid'
+	=> may not change any more
 checkout checkout_pkey | =
 checkout checkout_processor_check | id = gen_random_uuid(), processor = 'stripe'
 checkout checkout_purpose_check | id = gen_random_uuid(), purpose = 'gift'
 checkout checkout_return_url_check | id = gen_random_uuid(), return_url = ''
 checkout checkout_sandbox_moves_no_money | id = gen_random_uuid(), livemode = true
 checkout checkout_session_id_check | ! UPDATE checkout SET session_id = '', url = 'x' WHERE session_id IS NULL
-checkout checkout_session_id_key | ! UPDATE checkout SET session_id = (SELECT session_id FROM checkout WHERE state = 'paid'),
-	url = 'x' WHERE session_id IS NULL
+checkout checkout_session_id_key | ! UPDATE checkout SET session_id = (SELECT session_id FROM checkout
+	WHERE state = 'paid'), url = 'x' WHERE session_id IS NULL
 checkout checkout_state_check | ! UPDATE checkout SET state = 'odd' WHERE state = 'created' => may not change any more
 checkout checkout_url_check | ! UPDATE checkout SET session_id = 'x', url = '' WHERE session_id IS NULL
 card_payment card_payment_cents | id = 'x', cents = 0
-card_payment card_payment_checkout_id_fkey | id = 'x', cost_id = 'x', entry_id = (SELECT id FROM entry WHERE kind = 'goodwill'
-	LIMIT 1), checkout_id = gen_random_uuid()
+card_payment card_payment_checkout_id_fkey | id = 'x', cost_id = 'x', entry_id = (SELECT id FROM entry
+	WHERE kind = 'goodwill' LIMIT 1), checkout_id = gen_random_uuid()
 card_payment card_payment_checkout_id_key | id = 'x', cost_id = 'x', entry_id = gen_random_uuid()
 card_payment card_payment_cost | id = 'x', cost_cents = cents + 1
 card_payment card_payment_cost_id_check | id = 'x', cost_id = ''
@@ -102,7 +103,8 @@ card_payment card_payment_entry_id_fkey | id = 'x', cost_id = 'x', checkout_id =
 	WHERE state = 'created'), entry_id = gen_random_uuid()
 card_payment card_payment_entry_id_key | id = 'x', cost_id = 'x', checkout_id = gen_random_uuid()
 card_payment card_payment_id_check | id = ''
-card_payment card_payment_is_paid | id = 'x', cost_id = 'x', checkout_id = (SELECT id FROM checkout WHERE state = 'created'),
+card_payment card_payment_is_paid | id = 'x', cost_id = 'x', checkout_id = (SELECT id FROM checkout
+	WHERE state = 'created'),
 	entry_id = (SELECT id FROM entry WHERE kind = 'goodwill' LIMIT 1)
 card_payment card_payment_pkey | =
 card_payment card_payment_stands | ! UPDATE card_payment SET id = 'x' => may not change any more
@@ -114,8 +116,8 @@ card_refund card_refund_ends | ! UPDATE card_refund SET state = 'from_bank'
 card_refund card_refund_ends_once | ! UPDATE card_refund SET state = 'from_bank', ended_at = now();
 	UPDATE card_refund SET state = 'reversed' => may not change any more
 card_refund card_refund_object_id_check | ! UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = ''
-card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card) SELECT gen_random_uuid(),
-	payment_id, 1, true FROM card_refund; UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
+card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card)
+	SELECT gen_random_uuid(), payment_id, 1, true FROM card_refund; UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
 card_refund card_refund_payment_id_fkey | id = gen_random_uuid(), payment_id = 'x'
 card_refund card_refund_pkey | =
 card_refund card_refund_state_check | ! UPDATE card_refund SET state = 'odd', ended_at = now()
@@ -128,8 +130,8 @@ card_reversal card_reversal_id_check | id = ''
 card_reversal card_reversal_payment_id_fkey | id = 'x', payment_id = 'x', entry_id = (SELECT id FROM entry
 	WHERE kind = 'goodwill' LIMIT 1)
 card_reversal card_reversal_pkey | =
-card_reversal card_reversal_within_payment | id = 'x', cents = 2000, entry_id = (SELECT id FROM entry WHERE kind = 'goodwill'
-	LIMIT 1) => card_returns_within_payment
+card_reversal card_reversal_within_payment | id = 'x', cents = 2000, entry_id = (SELECT id FROM entry
+	WHERE kind = 'goodwill' LIMIT 1) => card_returns_within_payment
 card_change card_change_cents_check | reference = 'x', cents = 0
 card_change card_change_checkout_id_fkey | reference = 'x', checkout_id = gen_random_uuid()
 card_change card_change_entry_id_fkey | reference = 'x', entry_id = gen_random_uuid()

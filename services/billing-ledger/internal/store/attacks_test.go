@@ -65,10 +65,10 @@ func besieged(t *testing.T) *env {
 // session, which are open.
 func (e *env) besiegeCards(t *testing.T) {
 	t.Helper()
-	e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
-			session_id, url, state, expires_at, paid_at) VALUES
-		(gen_random_uuid(), 'collateral', gen_random_uuid(), 2000, 0, 'sandbox', false, 'x', NULL, NULL, 'created', now(), NULL),
-		(gen_random_uuid(), 'collateral', gen_random_uuid(), 2000, 0, 'sandbox', false, 'x', 'cs', 'x', 'paid', now(), now())
+	e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode,
+			return_url, session_id, url, state, expires_at, paid_at)
+		SELECT gen_random_uuid(), 'collateral', gen_random_uuid(), 2000, 0, 'sandbox', false, 'x', s, s, state, now(), paid
+		FROM (VALUES (NULL, 'created', NULL::timestamptz), ('cs', 'paid', now())) AS v (s, state, paid)
 		RETURNING id, state),
 	p AS (INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
 		SELECT 'pi', id, 2000, 'bt', 88, gen_random_uuid() FROM c WHERE state = 'paid' RETURNING checkout_id)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/card"
 )
+
+var _ card.Store = Cards{}
 
 // TakeCheckouts implements card.Store.
 func (s Cards) TakeCheckouts(ctx context.Context, every time.Duration, limit int) ([]card.Due, error) {
@@ -199,10 +200,4 @@ func (s Cards) Figures(ctx context.Context) (alarms int64, lag time.Duration, er
 		return 0, 0, fmt.Errorf("read the figures of card payments: %w", err)
 	}
 	return alarms, time.Duration(oldest * float64(time.Second)), nil
-}
-
-// isForeign reports whether a row refers to what there is not.
-func isForeign(err error, constraint string) bool {
-	var pe *pgconn.PgError
-	return errors.As(err, &pe) && pe.Code == "23503" && pe.ConstraintName == constraint
 }

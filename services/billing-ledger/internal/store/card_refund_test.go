@@ -88,10 +88,12 @@ func TestNoMoreIsRefundedThanWasPaid(t *testing.T) {
 		refund card.Refund
 		want   fault.Reason
 	}{
-		"of an open checkout": {card.Refund{ID: newRefundID(t), Checkout: d.ask(t).ID, Amount: 1}, fault.TransitionNotAllowed},
-		"of no checkout":      {card.Refund{ID: newRefundID(t), Checkout: newCheckoutID(t), Amount: 1}, fault.CheckoutNotFound},
-		"of nothing":          {card.Refund{ID: newRefundID(t), Checkout: c.ID}, fault.InvalidValue},
-		"without an id":       {card.Refund{Checkout: c.ID, Amount: 1}, fault.InvalidValue},
+		"of an open checkout": {card.Refund{ID: newRefundID(t), Checkout: d.ask(t).ID, Amount: 1},
+			fault.TransitionNotAllowed},
+		"of no checkout": {card.Refund{ID: newRefundID(t), Checkout: newCheckoutID(t), Amount: 1},
+			fault.CheckoutNotFound},
+		"of nothing":    {card.Refund{ID: newRefundID(t), Checkout: c.ID}, fault.InvalidValue},
+		"without an id": {card.Refund{Checkout: c.ID, Amount: 1}, fault.InvalidValue},
 	} {
 		if _, err := d.refunds.Ask(t.Context(), tc.refund); !fault.Is(err, tc.want) {
 			t.Errorf("%s: got the error %v, want the reason %s", name, err, tc.want)

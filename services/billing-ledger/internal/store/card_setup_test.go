@@ -189,7 +189,8 @@ func newRefundID(t testing.TB) card.RefundID { t.Helper(); return card.RefundID(
 // ask opens a checkout of $20.
 func (d *desk) ask(t testing.TB) card.Checkout {
 	t.Helper()
-	c, err := d.checkouts.OpenCollateral(t.Context(), card.Checkout{ID: newCheckoutID(t), Provider: d.provider, Amount: 2000,
+	c, err := d.checkouts.OpenCollateral(t.Context(), card.Checkout{ID: newCheckoutID(t), Provider: d.provider,
+		Amount:    2000,
 		ReturnURL: "https://market.example/"})
 	if err != nil {
 		t.Fatal(err)

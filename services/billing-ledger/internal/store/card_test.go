@@ -34,7 +34,8 @@ func TestAPaidCheckoutIsCollateralOnceHoweverManyLook(t *testing.T) {
 	}
 	all.Wait()
 	d.wantCollateral(t, collateralOf20)
-	if got := scan[int64](t, d.env, `SELECT count(*) FROM entry WHERE kind IN ('collateral_card', 'card_cost')`); got != 2 {
+	posted := scan[int64](t, d.env, `SELECT count(*) FROM entry WHERE kind IN ('collateral_card', 'card_cost')`)
+	if got := posted; got != 2 {
 		t.Errorf("entries: got %d, want 2", got)
 	}
 	if got := d.read(t, c.ID).State; got != card.Paid {
@@ -85,7 +86,7 @@ func TestAnEventIsAReasonToLookAndNothingElse(t *testing.T) {
 	receiver := &card.Receiver{Store: d.cards, Keys: keys, Clock: at, Wake: d.worker.Wake}
 	c := d.ask(t)
 	event := func(id, kind, object string) []byte {
-		return []byte(fmt.Sprintf(`{"id":%q,"type":%q,"data":{"object":{"id":%q,"payment_status":"paid"}}}`, id, kind, object))
+		return fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"object":{"id":%q,"payment_status":"paid"}}}`, id, kind, object)
 	}
 	send := func(body []byte) {
 		t.Helper()
@@ -351,12 +352,16 @@ func TestNobodyPostsCollateralForWhichNoCardWasCharged(t *testing.T) {
 	d := newDesk(t)
 	c := d.paid(t)
 	for name, entry := range map[string]func() (ledger.Entry, error){
-		"of no session": func() (ledger.Entry, error) { return ledger.CardCollateral(newFact(t), d.provider, collateralOf20) },
+		"of no session": func() (ledger.Entry, error) {
+			return ledger.CardCollateral(newFact(t), d.provider, collateralOf20)
+		},
 		"of another provider": func() (ledger.Entry, error) {
-			return ledger.CardCollateral(ledger.Fact{ID: entryID(t), BusinessID: d.ask(t).SessionID}, newProvider(t), collateralOf20)
+			open := ledger.Fact{ID: entryID(t), BusinessID: d.ask(t).SessionID}
+			return ledger.CardCollateral(open, newProvider(t), collateralOf20)
 		},
 		"of an open session": func() (ledger.Entry, error) {
-			return ledger.CardCollateral(ledger.Fact{ID: entryID(t), BusinessID: d.ask(t).SessionID}, d.provider, collateralOf20)
+			open := ledger.Fact{ID: entryID(t), BusinessID: d.ask(t).SessionID}
+			return ledger.CardCollateral(open, d.provider, collateralOf20)
 		},
 		"taken back by nobody": func() (ledger.Entry, error) {
 			return ledger.CardCollateralReversal(newFact(t), d.provider, usd, collateralOf20)
@@ -366,7 +371,8 @@ func TestNobodyPostsCollateralForWhichNoCardWasCharged(t *testing.T) {
 			t.Errorf("%s: got no error, want one", name)
 		}
 	}
-	again := must(t)(ledger.CardCollateral(ledger.Fact{ID: entryID(t), BusinessID: c.SessionID}, d.provider, 2*collateralOf20))
+	paid := ledger.Fact{ID: entryID(t), BusinessID: c.SessionID}
+	again := must(t)(ledger.CardCollateral(paid, d.provider, 2*collateralOf20))
 	if _, err := d.store.Post(t.Context(), again); !errors.Is(err, ledger.ErrReused) {
 		t.Errorf("more of a paid session: got the error %v, want %v", err, ledger.ErrReused)
 	}

@@ -1,7 +1,7 @@
 // Package cardapi is where card processors and payers call: POST /webhooks/card takes what
 // a card processor sends, and GET and POST /sandbox/checkout/{session} are the pages of the
-// sandbox, in which no money moves. Where billing-ledger has another card processor there
-// are no such pages.
+// sandbox, in which no money moves. Where billing-ledger has another card processor it says
+// that there are no such routes.
 //
 // None of them has a key. A webhook is proved by its signature, which billing-ledger
 // verifies over the bytes as they came; a page is opened by whoever knows its session. So
@@ -23,7 +23,6 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 )
 
@@ -158,6 +157,3 @@ func sessionID(escaped string) (string, error) {
 func noSession() error {
 	return fault.New(fault.NotFound, fault.SessionNotFound, "There is no such page.")
 }
-
-// Absent reports whether an error says that there are no such pages at all.
-func Absent(err error) bool { return fault.Is(err, apierror.UnknownRoute) }

@@ -41,14 +41,6 @@ func (h *Handler) sandboxPage(x *exchange) error {
 	header := x.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("Referrer-Policy", "no-referrer")
-	err := h.sandbox(x)
-	if cardapi.Absent(err) {
-		return unknown.serve(h, x)
-	}
-	return err
-}
-
-func (h *Handler) sandbox(x *exchange) error {
 	from := h.Addresses.Of(x.request)
 	if x.request.Method == http.MethodPost {
 		if err := checkDeclared(x.request, cardapi.MaxForm); err != nil {
@@ -61,7 +53,7 @@ func (h *Handler) sandbox(x *exchange) error {
 		if err := h.Cards.Press(x.request.Context(), from, x.rest, x.raw.Bytes()); err != nil {
 			return err
 		}
-		x.Header().Set("Location", sandboxPrefix+x.rest)
+		header.Set("Location", sandboxPrefix+x.rest)
 		h.answer(x, http.StatusSeeOther, nil)
 		return nil
 	}
@@ -69,8 +61,8 @@ func (h *Handler) sandbox(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Header().Set("Content-Type", "text/html; charset=utf-8")
-	x.Header().Set("Content-Security-Policy", cardapi.Policy)
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", cardapi.Policy)
 	h.answer(x, http.StatusOK, text)
 	return nil
 }

@@ -1,0 +1,105 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc.internal/pkg/ids"
+)
+
+// The errors of a Store.
+var (
+	// ErrNoCheckout is the error for a checkout that there is not.
+	ErrNoCheckout = errors.New("no such checkout")
+	// ErrNoAccount is the error for an account that there is not.
+	ErrNoAccount = errors.New("no such account")
+	// ErrReused is the error for an id that stands for something else.
+	ErrReused = errors.New("the id stands for something else")
+	// ErrTooMany is the error for a provider with MaxOpen open checkouts.
+	ErrTooMany = errors.New("too many open checkouts")
+	// ErrNotPaid is the error for what only a paid checkout allows.
+	ErrNotPaid = errors.New("the checkout is not paid")
+	// ErrPaidTwice is the error for a second payment.
+	ErrPaidTwice = errors.New("the checkout has another payment")
+	// ErrExceeds is the error for more than is left of a payment.
+	ErrExceeds = errors.New("less than that is left of the payment")
+	// ErrRefundUnderWay is the error for a reversal beyond what is left while a refund has
+	// not ended, which may make room for it.
+	ErrRefundUnderWay = errors.New("a refund of the payment is under way")
+)
+
+// Store keeps checkouts and what became of them. Its clock is the database's.
+type Store interface {
+	CheckoutStore
+	EventStore
+	RefundStore
+	LookStore
+	// Raise keeps an alarm, and reports whether it is new.
+	Raise(ctx context.Context, a Alarm) (fresh bool, err error)
+}
+
+// CheckoutStore keeps checkouts.
+type CheckoutStore interface {
+	// Open keeps a new checkout, or returns the one that has its id. Its errors are
+	// ErrTooMany and ErrNoAccount.
+	Open(ctx context.Context, c Checkout, lifetime time.Duration) (Checkout, error)
+	// SetSession notes the processor's session of a checkout, once. Its errors are
+	// ErrNoCheckout and ErrReused.
+	SetSession(ctx context.Context, id CheckoutID, s Session) (Checkout, error)
+	// Checkout reads a checkout, or returns ErrNoCheckout.
+	Checkout(ctx context.Context, id CheckoutID) (Checkout, error)
+	// Payments lists the paid collateral of a provider, the oldest first.
+	Payments(ctx context.Context, provider ids.ProviderID, limit int) ([]Payment, error)
+	// Changes lists changes behind a number.
+	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
+}
+
+// LookStore commits what a look at the processor has found.
+type LookStore interface {
+	// Pay moves a checkout to paid, and posts line 23 and card_cost, once. Of a checkout that
+	// was expired it keeps an alarm, and returns it. Its errors are ErrNoCheckout and
+	// ErrPaidTwice.
+	Pay(ctx context.Context, id CheckoutID, c Charge, newID func() (ids.EntryID, error)) (*Alarm, error)
+	// Expire moves a checkout to expired, unless it is paid.
+	Expire(ctx context.Context, id CheckoutID) error
+	// Reverse takes back what went back at the processor, once, and posts it. Its errors are
+	// ErrNotPaid, ErrExceeds, ErrRefundUnderWay and ErrReused.
+	Reverse(ctx context.Context, r Return, newID func() (ids.EntryID, error)) error
+	// TakeCheckouts takes checkouts that are due.
+	TakeCheckouts(ctx context.Context, every time.Duration, limit int) ([]Due, error)
+	// StopLooking ends the looks at a checkout that a person must see to.
+	StopLooking(ctx context.Context, id CheckoutID) error
+	// TakeListing returns from when on the processor's objects are to be listed, and the
+	// time of the database; due is false where another process has just done so.
+	TakeListing(ctx context.Context, processor string, every time.Duration) (since, now time.Time, due bool, err error)
+	// Listed notes that all that was made before a time was listed.
+	Listed(ctx context.Context, processor string, through time.Time) error
+	// Unknown returns those of some objects of which nothing has come yet.
+	Unknown(ctx context.Context, list []Object) ([]Object, error)
+}
+
+// EventStore keeps events.
+type EventStore interface {
+	// KeepEvent keeps an event, and is durable when it returns. Of an event that was kept
+	// before it returns the object that the event named then.
+	KeepEvent(ctx context.Context, e Event) (Object, error)
+	// TakeEvents takes events that are due, and moves them on, the further the more often
+	// they were taken.
+	TakeEvents(ctx context.Context, limit int) ([]Event, error)
+	// EventHandled ends an event.
+	EventHandled(ctx context.Context, id string) error
+}
+
+// RefundStore keeps refunds.
+type RefundStore interface {
+	// AskRefund keeps a new refund, or returns the one that has its id. Its errors are
+	// ErrNoCheckout, ErrNotPaid and ErrExceeds.
+	AskRefund(ctx context.Context, r Refund) (Refund, error)
+	// EndRefund moves a refund to a final state, once, and returns how it stands.
+	EndRefund(ctx context.Context, id RefundID, to RefundState, objectID string) (RefundState, error)
+	// FromBank is what of a payment was paid back from the bank.
+	FromBank(ctx context.Context, paymentID string) (Cents, error)
+	// TakeRefunds takes refunds that are due.
+	TakeRefunds(ctx context.Context, limit int) ([]Refund, error)
+}
