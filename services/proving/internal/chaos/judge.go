@@ -166,7 +166,12 @@ func (r *run) judge(ctx context.Context) error {
 	if err := errors.Join(append(errs, m.clients.Close(), m.served.Close())...); err != nil {
 		return err
 	}
-	report, err := audit(m.path)
+	if m.paying != nil {
+		if err := m.paying.export(ctx, m.path(record.ChainsFile)); err != nil {
+			return err
+		}
+	}
+	report, err := audit(m.path, m.paying != nil)
 	if err != nil {
 		// A file that cannot be read is no verdict in the marketplace's favour.
 		r.report.Faulty = append(r.report.Faulty, "the auditor: "+err.Error())
@@ -207,9 +212,12 @@ func (m *market) dump(ctx context.Context, schema, name string) error {
 	return nil
 }
 
-// audit judges the files of a run.
-func audit(path func(string) string) (*auditor.Report, error) {
+// audit judges the files of a run, with what its chain says if there is one.
+func audit(path func(string) string, chain bool) (*auditor.Report, error) {
 	names := []string{record.LedgerFile, record.SettlementFile, record.ClientsFile, record.EnginesFile, record.SetupFile}
+	if chain {
+		names = append(names, record.ChainsFile)
+	}
 	files := make([]*os.File, len(names))
 	for i, name := range names {
 		file, err := os.Open(path(name))
@@ -219,9 +227,11 @@ func audit(path func(string) string) (*auditor.Report, error) {
 		defer file.Close()
 		files[i] = file
 	}
-	return auditor.Audit(auditor.Inputs{
-		Export: files[0], Earnings: files[1], Clients: files[2], Engines: files[3], Setup: files[4],
-	}, auditor.Options{Skew: auditSkew})
+	in := auditor.Inputs{Export: files[0], Earnings: files[1], Clients: files[2], Engines: files[3], Setup: files[4]}
+	if chain {
+		in.Chains = files[5]
+	}
+	return auditor.Audit(in, auditor.Options{Skew: auditSkew})
 }
 
 // auditSkew is the longest time of a transaction here, where databases are made to stand

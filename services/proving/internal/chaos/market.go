@@ -11,6 +11,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/crash/crashtest"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/proving/internal/chaos/caller"
 	"svc.internal/services/proving/internal/chaos/engine"
 	"svc.internal/services/proving/internal/chaos/link"
@@ -88,6 +89,8 @@ type market struct {
 	engines  []*engine.Engine
 	accounts []caller.Account
 	setup    record.Setup
+	// paying is the chain of a run with nights; nil where there is none.
+	paying *paying
 
 	intrusions intrusions
 }
@@ -114,7 +117,18 @@ func open(ctx context.Context, cfg Config, nights bool) (_ *market, err error) {
 	if m.served, err = record.Create[record.Engine](m.path(record.EnginesFile)); err != nil {
 		return nil, err
 	}
-	if m.fleet, err = fleet.Start(ctx, m.fleetConfig(cfg, nights)); err != nil {
+	config := m.fleetConfig(cfg, nights)
+	if nights {
+		if m.paying, err = startChain(ctx, seedFile(config.Dir)); err != nil {
+			return nil, err
+		}
+	}
+	if m.paying != nil {
+		if config.Settings, err = m.paying.configure(settings); err != nil {
+			return nil, err
+		}
+	}
+	if m.fleet, err = fleet.Start(ctx, config); err != nil {
 		return nil, err
 	}
 	if m.books, err = store.Open(ctx, m.fleet.DatabaseURL()); err != nil {
@@ -165,6 +179,11 @@ func (m *market) stock(ctx context.Context) error {
 	}
 	if err := record.Write(m.path(record.SetupFile), m.setup); err != nil {
 		return err
+	}
+	if m.paying != nil {
+		if err := m.book(ctx); err != nil {
+			return err
+		}
 	}
 	return m.fleet.WaitOnline(ctx, modelIDs())
 }
@@ -254,22 +273,12 @@ func (m *market) issueKey(ctx context.Context, path string) (string, error) {
 // addProvider makes a provider with an engine and starts its agent. The verifier waives its
 // benchmark once the agent is connected.
 func (m *market) addProvider(ctx context.Context, agent, name string) error {
-	var made struct {
-		Provider struct {
-			ID string `json:"provider_id"`
-		} `json:"provider"`
-	}
-	if err := m.fleet.Admin(ctx, http.MethodPost, "providers", object{"name": name, "region": "local"},
-		&made); err != nil {
+	id, key, err := m.signUp(ctx, name)
+	if err != nil {
 		return err
 	}
-	id := made.Provider.ID
 	confirmed := object{"collateral": true, "gpu_waived": true, "reason": "chaos"}
 	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/qualification", confirmed, nil); err != nil {
-		return err
-	}
-	key, err := m.issueKey(ctx, "providers/"+id)
-	if err != nil {
 		return err
 	}
 	e, err := engine.Start(name, id, modelIDs(), m.served)
@@ -287,6 +296,22 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 		return err
 	}
 	return m.fleet.Launch(ctx, agent)
+}
+
+// signUp makes a provider, as a gateway does for somebody who says at once where earnings go, and returns its key.
+func (m *market) signUp(ctx context.Context, name string) (id, key string, err error) {
+	conn, err := m.dial(fleet.Gateway, fleet.Hub)
+	if err != nil {
+		return "", "", err
+	}
+	defer conn.Close()
+	made, err := hubv1.NewProviderSelfServiceClient(conn).SignUp(ctx, &hubv1.SignUpRequest{
+		Name: name, Region: "local", BeneficiaryAddress: beneficiary(len(m.setup.Providers)),
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("sign %s up: %w", name, err)
+	}
+	return made.GetProvider().GetProviderId(), made.GetApiKey(), nil
 }
 
 // services are the names of the marketplace's own processes.
@@ -317,5 +342,5 @@ func (m *market) close(ctx context.Context) error {
 	if m.points != nil {
 		errs = append(errs, m.points.Close())
 	}
-	return errors.Join(append(errs, m.links.Close())...)
+	return errors.Join(append(errs, m.links.Close(), m.paying.close())...)
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -13,24 +14,42 @@ import (
 // batchedBound is how long settlement may take to batch a day and to post its shares.
 const batchedBound = 90 * time.Second
 
-// nights does the faults of a day's end, one a night. A run with any of them ends one more day, without a fault, so that
-// everything that was served is batched.
+// aNight is how many faults a night has at most.
+const aNight = 3
+
+// nights does the faults of a day's end, some a night, each at another moment. A run with any of them ends one more day,
+// without a fault, so that everything that was served is batched.
 func (r *run) nights(ctx context.Context) error {
 	_, faults := plan.Days(r.faults)
 	if len(faults) == 0 {
 		return nil
 	}
-	for _, f := range faults {
-		if err := r.night(ctx, func(ended chan<- error) { ended <- r.fault(ctx, f) }); err != nil {
-			return fmt.Errorf("%v: %w", f, err)
+	for len(faults) > 0 {
+		var tonight []plan.Fault
+		tonight, faults = gather(faults)
+		if err := r.night(ctx, tonight); err != nil {
+			return fmt.Errorf("the night of %v: %w", tonight, err)
 		}
 	}
-	return r.night(ctx, func(ended chan<- error) { ended <- nil })
+	return r.night(ctx, nil)
 }
 
-// night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. meanwhile runs
-// beside the day's end and with the load of the next day.
-func (r *run) night(ctx context.Context, meanwhile func(ended chan<- error)) error {
+// gather takes the faults of one night from the first ones: as many as stand at different moments.
+func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
+	points := map[string]bool{}
+	for i, f := range faults {
+		if len(tonight) == aNight || points[f.Cell.Point] {
+			return tonight, faults[i:]
+		}
+		points[f.Cell.Point] = true
+		tonight = append(tonight, f)
+	}
+	return tonight, nil
+}
+
+// night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults are
+// done beside the day's end, with the load of the next day.
+func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	r.stopLoad()
 	if err := r.idle(ctx); err != nil {
 		return err
@@ -39,19 +58,29 @@ func (r *run) night(ctx context.Context, meanwhile func(ended chan<- error)) err
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go meanwhile(ended)
-	r.tell("ending "+now.UTC().Format(time.DateOnly), "", "")
-	_, err = devclock.Advance(ctx, r.market.fleet.DatabaseURL(), devclock.NextDay(now))
-	r.startLoad()
-	if err != nil {
-		<-ended
-		return err
+	ended := make(chan error, len(faults))
+	for _, f := range faults {
+		go func() { ended <- r.fault(ctx, f) }()
 	}
-	if err := <-ended; err != nil {
+	r.tell("ending "+now.UTC().Format(time.DateOnly), "", "")
+	err = r.market.nextDay(ctx, devclock.NextDay(now))
+	r.startLoad()
+	for range faults {
+		err = errors.Join(err, <-ended)
+	}
+	if err != nil {
 		return err
 	}
 	return r.batched(ctx)
+}
+
+// nextDay moves the time of the database, and of the chain.
+func (m *market) nextDay(ctx context.Context, by time.Duration) error {
+	_, err := devclock.Advance(ctx, m.fleet.DatabaseURL(), by)
+	if err == nil && m.paying != nil {
+		err = m.paying.chain.Ahead(ctx, by)
+	}
+	return err
 }
 
 // batched returns when every day that is over is batched and posted. What it waits for in vain is in the report. As an
@@ -77,7 +106,7 @@ func (r *run) batched(ctx context.Context) error {
 		return waiting.None(), nil
 	})
 	r.report.Nights = append(r.report.Nights, time.Since(began))
-	if err != nil && context.Cause(ctx) == context.DeadlineExceeded {
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		r.report.Faulty = append(r.report.Faulty, fmt.Sprintf("days are not batched after %v: %s", batchedBound, left))
 		return nil
 	}

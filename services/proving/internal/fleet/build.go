@@ -31,7 +31,7 @@ func programs() []string {
 // in a folder, so that test binaries side by side build once. The programs have no DWARF,
 // because that is almost a third of a link, and stacks need none.
 func Build(ctx context.Context, tags string) (string, error) {
-	root, err := treeRoot()
+	root, err := Tree()
 	if err != nil {
 		return "", err
 	}
@@ -60,8 +60,8 @@ func Build(ctx context.Context, tags string) (string, error) {
 	return dir, nil
 }
 
-// treeRoot is the nearest folder above with a go.work.
-func treeRoot() (string, error) {
+// Tree is the nearest folder above the working directory with a go.work.
+func Tree() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the tree: %w", err)

@@ -23,6 +23,7 @@ const (
 	SetupFile      = "setup.json"
 	LedgerFile     = "ledger.jsonl"
 	SettlementFile = "settlement.jsonl"
+	ChainsFile     = "chains.jsonl"
 )
 
 // Usage is the usage in an answer.

@@ -1,0 +1,91 @@
+package ethnode
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const (
+	receipt = `{"jsonrpc":"2.0","id":1,"result":{"status":"0x1","blockNumber":"0x2"}}`
+	block   = `{"jsonrpc":"2.0","id":2,"result":{"hash":"0xabc","number":"0x2"}}`
+)
+
+// start starts a node before one that answers with a text.
+func start(t *testing.T, answer string) *Node {
+	t.Helper()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(target.Close)
+	n, err := Start(target.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func ask(t *testing.T, n *Node, question string) (int, string) {
+	t.Helper()
+	resp, err := http.Post(n.URL, "application/json", strings.NewReader(question))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestAnHonestNodePassesAnswersOn(t *testing.T) {
+	t.Parallel()
+	n := start(t, receipt)
+	if _, got := ask(t, n, `{"id":1,"method":"eth_getTransactionReceipt"}`); got != receipt {
+		t.Errorf("got %s, want %s", got, receipt)
+	}
+	if got := n.Asked(); got != 1 {
+		t.Errorf("questions: got %d, want 1", got)
+	}
+}
+
+func TestANodeThatIsAwayRefusesUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	n := start(t, receipt)
+	mend := n.Behave(Away)
+	if got, _ := ask(t, n, `{"id":1,"method":"eth_blockNumber"}`); got != http.StatusServiceUnavailable {
+		t.Errorf("away: got %d, want %d", got, http.StatusServiceUnavailable)
+	}
+	mend()
+	if got, _ := ask(t, n, `{"id":1,"method":"eth_blockNumber"}`); got != http.StatusOK {
+		t.Errorf("back: got %d, want %d", got, http.StatusOK)
+	}
+}
+
+func TestALiarLiesAboutTransactionsAndBlocksAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ question, answer, want string }{
+		{`{"id":1,"method":"eth_getTransactionReceipt"}`, receipt, `"status":"0x0"`},
+		{`{"id":1,"method":"eth_getTransactionReceipt"}`, strings.Replace(receipt, "0x1", "0x0", 1), `"status":"0x1"`},
+		{`{"id":2,"method":"eth_getBlockByNumber"}`, block, `"hash":"0x1111`},
+		{`[{"id":2,"method":"eth_getBlockByNumber"},{"id":1,"method":"eth_getTransactionReceipt"}]`,
+			"[" + receipt + "," + block + "]", `"hash":"0x1111`},
+		{`{"id":1,"method":"eth_chainId"}`, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`, `"result":"0x1"`},
+		{`{"id":1,"method":"eth_getTransactionReceipt"}`, `{"jsonrpc":"2.0","id":1,"result":null}`, `"result":null`},
+		{`{"id":1,"method":"eth_chainId"}`, `no JSON`, `no JSON`},
+	} {
+		n := start(t, c.answer)
+		n.Behave(Lying)
+		if _, got := ask(t, n, c.question); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s in it", c.question, got, c.want)
+		}
+	}
+}
