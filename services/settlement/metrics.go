@@ -63,7 +63,8 @@ func (m *metrics) ofBatches(meter metric.Meter) (err error) {
 	}{
 		{&m.waiting, "batch_day_waiting", "Whether a sealed day waits to be batched, by the reason."},
 		{&m.behind, "batch_days_behind", "How many days before yesterday the last batch is."},
-		{&m.blocked, "batch_providers_blocked", "Providers of whom nothing is batched, because a witness contradicts their lines."},
+		{&m.blocked, "batch_providers_blocked",
+			"Providers of whom nothing is batched, because a witness contradicts their lines."},
 		{&m.unposted, "batch_shares_unposted", "Shares that have not been posted for an hour."},
 		{&m.unsigned, "batch_statements_unsigned", "Statements that have not been signed for an hour."},
 		{&m.months, "plan_months_waiting", "Months of plans that are due and could not be closed."},

@@ -149,8 +149,3 @@ type NoPayees struct{}
 func (NoPayees) Payees(context.Context, []ids.ProviderID) (map[ids.ProviderID]chain.Address, error) {
 	return nil, nil
 }
-
-// Signer signs statements.
-type Signer interface {
-	SignStatement(ctx context.Context, s Stated) (signature, signer []byte, err error)
-}

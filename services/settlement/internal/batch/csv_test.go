@@ -58,7 +58,9 @@ func FuzzARowIsReadAsItWasWritten(f *testing.F) {
 // many are lines of two days.
 type many struct{ perDay int64 }
 
-func (m many) Lines(_ context.Context, p ids.ProviderID, day time.Time, after int64, into []batch.Line) ([]batch.Line, error) {
+func (m many) Lines(
+	_ context.Context, p ids.ProviderID, day time.Time, after int64, into []batch.Line,
+) ([]batch.Line, error) {
 	into = into[:0]
 	for n := after + 1; n <= m.perDay && len(into) < cap(into); n++ {
 		into = append(into, batch.Line{Day: day, Number: n, Change: batch.Change{Kind: batch.Payg, Provider: p, At: day,

@@ -9,32 +9,7 @@ import (
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/settlement/internal/chain"
 )
-
-// SharePlace is the place of a share in the order of days, chains and indices. The zero value is before all.
-type SharePlace struct {
-	Day   time.Time
-	Chain chain.ID
-	Index int64
-}
-
-// Attempt is an amount that was about to be posted for a share. Attempts are counted from 1.
-type Attempt struct {
-	Number int
-	Amount money.NanoUSD
-	// Since is how long ago it was written down, by the database's clock.
-	Since time.Duration
-}
-
-// Unposted is a share that is not posted.
-type Unposted struct {
-	SharePlace
-	Provider ids.ProviderID
-	Amount   money.NanoUSD
-	// Attempts are all so far, the last one first.
-	Attempts []Attempt
-}
 
 const (
 	// maxShares bounds the shares of one page.

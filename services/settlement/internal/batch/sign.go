@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Unsigned is a share whose statement is not signed.
-type Unsigned struct {
-	SharePlace
-	Stated
+// Signer signs statements.
+type Signer interface {
+	SignStatement(ctx context.Context, s Stated) (signature, signer []byte, err error)
 }
 
 // Sign signs every statement that is not signed, and returns how many it signed. It ends at the first error: a signer

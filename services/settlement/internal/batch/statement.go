@@ -24,8 +24,8 @@ type Pending struct {
 	Amount, Held money.NanoUSD
 }
 
-// Standing is where the earnings of a provider stand.
-type Standing struct {
+// Balances is where the earnings of a provider stand.
+type Balances struct {
 	// Settled may join the next batch, and Held may not.
 	Settled, Held money.NanoUSD
 	// Pending is in the order of months.
@@ -53,7 +53,7 @@ type Participant struct {
 	Lines, Filled int64
 	// CSV is the SHA-256 of the CSV of the provider's lines.
 	CSV              [32]byte
-	Opening, Closing Standing
+	Opening, Closing Balances
 	Sums             []Sum
 }
 
@@ -175,7 +175,7 @@ func state(day time.Time, seal Seal, b Batch, index int, proof []merkle.Hash) ([
 			"index": strconv.FormatUint(s.Leaf.Index, 10), "beneficiary": chain.Address(s.Leaf.Beneficiary).String(),
 			"amount_nano_usd": nano(s.Leaf.Amount), "hash": s.Leaf.Hash().String(),
 		},
-		"proof": path, "opening": standing(s.Opening), "closing": standing(s.Closing), "sums": sums,
+		"proof": path, "opening": balancesOf(s.Opening), "closing": balancesOf(s.Closing), "sums": sums,
 		"earned_nano_usd": nano(s.Earned), "given_nano_usd": nano(s.Given),
 		"carried_nano_usd": nano(s.Earned - s.Given - s.Leaf.Amount), "blocked": s.Blocked,
 		"lines": count(s.Lines), "filled": count(s.Filled), "csv_sha256": hex.EncodeToString(s.CSV[:]),
@@ -186,7 +186,7 @@ func state(day time.Time, seal Seal, b Batch, index int, proof []merkle.Hash) ([
 	return text, nil
 }
 
-func standing(s Standing) object {
+func balancesOf(s Balances) object {
 	pending := make([]object, len(s.Pending))
 	for i, p := range s.Pending {
 		pending[i] = object{"month": p.Month, "amount_nano_usd": nano(p.Amount), "held_nano_usd": nano(p.Held)}

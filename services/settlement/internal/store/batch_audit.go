@@ -47,7 +47,8 @@ func batchChecks() []check {
 			`SELECT b.day || ' ' || b.provider_id || ' ' || b.account || ' ' || b.month FROM batch_balance b
 			LEFT JOIN (SELECT day, provider_id, account, month, sum(amount) AS amount FROM batch_line
 				WHERE kind IN `+moves+` GROUP BY day, provider_id, account, month) l USING (day, provider_id, account, month)
-			WHERE b.day IN (SELECT day FROM batch_day WHERE committed_at IS NOT NULL) AND b.account LIKE '_:%' AND (b.moved <> coalesce(l.amount, 0)
+			WHERE b.day IN (SELECT day FROM batch_day WHERE committed_at IS NOT NULL) AND b.account LIKE '_:%'
+				AND (b.moved <> coalesce(l.amount, 0)
 					OR b.balance <> b.moved + batch_balance_at(b.provider_id, b.account, b.month, b.day - 1))
 				AND NOT EXISTS (SELECT FROM batch_block k WHERE k.day = b.day AND k.provider_id = b.provider_id)`),
 		bySQL("what a share says was earned follows from all lines", committedShares, freeByLines+`

@@ -89,7 +89,7 @@ func (s Batches) Commit(
 		if err := block(ctx, tx, day, f); err != nil {
 			return err
 		}
-		if err := keepFilled(ctx, tx, day); err != nil {
+		if err := keepFilled(ctx, tx, day, f); err != nil {
 			return err
 		}
 		list, err := readParticipants(ctx, tx, day)
@@ -117,7 +117,10 @@ func (s Batches) Commit(
 	})
 }
 
-func keepFilled(ctx context.Context, tx pgx.Tx, day time.Time) error {
+func keepFilled(ctx context.Context, tx pgx.Tx, day time.Time, f batch.Findings) error {
+	if f.Filled == 0 {
+		return nil // a line that stands is never filled in later
+	}
 	first, last, err := requestDays(ctx, tx, day)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 		WHERE day = $1 GROUP BY provider_id, kind, entry_kind, account, month
 		ORDER BY provider_id, kind, entry_kind, account, month`
 	// Accounts have no order of their own in a standing.
-	dayStandings = `SELECT a.provider_id, a.account, a.month,
+	dayEnds = `SELECT a.provider_id, a.account, a.month,
 		batch_balance_at(a.provider_id, a.account, a.month, $1::date - 1),
 		batch_balance_at(a.provider_id, a.account, a.month, $1) FROM batch_account a ORDER BY a.provider_id`
 	dayLines = `SELECT provider_id, ` + lineColumnsSQL + ` FROM batch_line WHERE day = $1 ORDER BY provider_id, line`
@@ -50,12 +50,12 @@ func describe(ctx context.Context, tx pgx.Tx, day time.Time, list []batch.Partic
 	if err != nil {
 		return fmt.Errorf("sum the lines of a day: %w", err)
 	}
-	return standings(ctx, tx, day, list)
+	return dayBalances(ctx, tx, day, list)
 }
 
-func standings(ctx context.Context, tx pgx.Tx, day time.Time, list []batch.Participant) error {
+func dayBalances(ctx context.Context, tx pgx.Tx, day time.Time, list []batch.Participant) error {
 	at := finder{list: list}
-	rows, err := tx.Query(ctx, dayStandings, day)
+	rows, err := tx.Query(ctx, dayEnds, day)
 	if err != nil {
 		return fmt.Errorf("read where earnings stand: %w", err)
 	}

@@ -25,8 +25,8 @@ const alone = `e.evidence_source = 'ledger' AND NOT EXISTS (SELECT FROM earning_
 // moves are the kinds that move accounts.
 const moves = `('payg', 'plan', 'orphan', 'refund', 'reversal', 'entry')`
 
-// witnesses say who differs on the day $1, why, and in how many lines or accounts.
-var witnesses = []string{
+// comparisons say who differs on the day $1, why, and in how many lines or accounts.
+var comparisons = []string{
 	`SELECT provider_id, 'sums', count(*) FROM (
 		SELECT provider_id, account, month, sum(amount) AS amount FROM batch_line
 		WHERE day = $1 AND kind IN ` + moves + ` GROUP BY provider_id, account, month) l
@@ -59,21 +59,15 @@ func examine(ctx context.Context, tx pgx.Tx, day time.Time) (f batch.Findings, e
 	if err != nil {
 		return f, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE `+alone+`) `+ownLines, day, first, last).
-		Scan(&f.Requests, &f.Filled); err != nil {
-		return f, fmt.Errorf("count the requests of a day: %w", err)
+	if err := requests(ctx, tx, &f, day, first, last); err != nil {
+		return f, err
 	}
 	if err := tx.QueryRow(ctx, `SELECT clock_timestamp() - collected_at,
 		EXISTS (SELECT FROM batch_allowance a WHERE a.day = d.day) FROM batch_day d WHERE day = $1`, day).
 		Scan(&f.Since, &f.Allowed); err != nil {
 		return f, fmt.Errorf("read a day: %w", err)
 	}
-	f.Differences, err = differences(ctx, tx, `SELECT l.provider_id, 'lines', count(*) `+ownLines+` AND `+differs+`
-		GROUP BY l.provider_id ORDER BY l.provider_id`, day, first, last)
-	if err != nil {
-		return f, err
-	}
-	for _, sql := range witnesses {
+	for _, sql := range comparisons {
 		more, err := differences(ctx, tx, sql, day)
 		if err != nil {
 			return f, err
@@ -81,6 +75,30 @@ func examine(ctx context.Context, tx pgx.Tx, day time.Time) (f batch.Findings, e
 		f.Differences = append(f.Differences, more...)
 	}
 	return f, nil
+}
+
+// requests counts the requests of a day, those that rest on the ledger's word alone, and those of each provider that
+// settlement's own lines contradict.
+func requests(ctx context.Context, tx pgx.Tx, f *batch.Findings, day, first, last time.Time) error {
+	rows, err := tx.Query(ctx, `SELECT l.provider_id, count(*), count(*) FILTER (WHERE `+alone+`),
+		count(*) FILTER (WHERE `+differs+`) `+ownLines+` GROUP BY l.provider_id ORDER BY l.provider_id`, day, first, last)
+	if err != nil {
+		return fmt.Errorf("compare the requests of a day: %w", err)
+	}
+	d := batch.Difference{Cause: batch.LinesDiffer}
+	var all, filled int64
+	_, err = pgx.ForEachRow(rows, []any{&d.Provider, &all, &filled, &d.Count}, func() error {
+		f.Requests += all
+		f.Filled += filled
+		if d.Count > 0 {
+			f.Differences = append(f.Differences, d)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("compare the requests of a day: %w", err)
+	}
+	return nil
 }
 
 // requestDays returns the days on which the requests of a day were made.

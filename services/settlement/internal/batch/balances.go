@@ -8,7 +8,7 @@ import (
 )
 
 // Add adds an account's balance to a standing. Accounts come in any order.
-func (s *Standing) Add(account, month string, balance money.NanoUSD) {
+func (s *Balances) Add(account, month string, balance money.NanoUSD) {
 	switch account {
 	case Accrued:
 		s.Settled += balance
@@ -34,7 +34,7 @@ func (s *Standing) Add(account, month string, balance money.NanoUSD) {
 	}
 }
 
-func (s *Standing) pending(month string) *Pending {
+func (s *Balances) pending(month string) *Pending {
 	i, found := slices.BinarySearchFunc(s.Pending, month, func(p Pending, m string) int { return cmp.Compare(p.Month, m) })
 	if !found {
 		s.Pending = slices.Insert(s.Pending, i, Pending{Month: month})
@@ -43,6 +43,6 @@ func (s *Standing) pending(month string) *Pending {
 }
 
 // Trim drops the months of which nothing is left.
-func (s *Standing) Trim() {
+func (s *Balances) Trim() {
 	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.Amount == 0 && p.Held == 0 })
 }
