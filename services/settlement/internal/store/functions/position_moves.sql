@@ -13,6 +13,10 @@ BEGIN
             RAISE EXCEPTION 'a position moves with its next event' USING ERRCODE = 'check_violation';
         END IF;
         v_booked := OLD.booked;
+    ELSIF EXISTS (SELECT FROM position WHERE chain_id = NEW.chain_id AND subject = NEW.subject
+        AND depositor = NEW.depositor)
+    THEN
+        RETURN NEW; -- it becomes an update, which is looked at
     END IF;
     SELECT units INTO v_units FROM position_event WHERE chain_id = NEW.chain_id AND number = NEW.number;
     IF NEW.provider_id IS NOT NULL AND v_units IS DISTINCT FROM NEW.booked - v_booked THEN
