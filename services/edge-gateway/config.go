@@ -20,7 +20,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
-	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 )
 
@@ -132,12 +131,6 @@ type Config struct {
 	// bytes, and the same at all gateways. A playground needs it.
 	VisitorSecret config.Secret `yaml:"visitor_secret" env:"SVC_GATEWAY_VISITOR_SECRET"`
 
-	// CollateralChains are the chains that take collateral; in the environment they are a
-	// JSON array. A chain without the address of its contract is not shown to providers.
-	// CardCollateral says whether cards are taken too.
-	CollateralChains providerapi.Chains `yaml:"collateral_chains" env:"SVC_GATEWAY_COLLATERAL_CHAINS"`
-	CardCollateral   bool               `yaml:"card_collateral" env:"SVC_GATEWAY_CARD_COLLATERAL"`
-
 	// HoldLease is how long billing-ledger keeps a hold that nobody renews, until
 	// billing-ledger says how long. A running request is renewed after each quarter of
 	// it.
@@ -190,7 +183,6 @@ func DefaultConfig() Config {
 		WrongKeys:                30,
 		WrongKeyNetworks:         16_384,
 		PlaygroundPerHour:        5,
-		CollateralChains:         defaultChains(),
 		HoldLease:                time.Minute,
 		ReportQueue:              8192,
 		ReportBatch:              maxReportBatch,
@@ -257,7 +249,6 @@ func (c Config) Validate() error {
 	if c.hasPlayground() && len(c.VisitorSecret.Reveal()) < playground.MinSecret {
 		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
 	}
-	errs = append(errs, validateChains(c.CollateralChains)...)
 	positive("ReportQueue", c.ReportQueue > 0)
 	positive("ReportBatch", c.ReportBatch > 0)
 	positive("ReportDrain", c.ReportDrain > 0)

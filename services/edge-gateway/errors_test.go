@@ -532,8 +532,8 @@ func TestAPanicIsAnInternalErrorAndNothingMore(t *testing.T) {
 	wantError(t, f.post(hello), 500, "internal_error")
 	if text := f.log.String(); !strings.Contains(text, "level=ERROR") {
 		t.Errorf(`the stack in the log: text: got %q, want "level=ERROR" in it`, text)
-	} else if !strings.Contains(text, "setup_test.go") {
-		t.Errorf(`the stack in the log: text: got %q, want "setup_test.go" in it`, text)
+	} else if !strings.Contains(text, "setup_peers_test.go") {
+		t.Errorf(`the stack in the log: text: got %q, want "setup_peers_test.go" in it`, text)
 	}
 	f.router.set(nil)
 	if resp := f.post(hello); resp.StatusCode != 200 {

@@ -89,7 +89,7 @@ func (p *penalties) ListAllPenalties(
 const shownPenalty = `{"penalty_id":"` + penaltyID + `","model_id":"acme/tiny-1b","kind":"benchmark",` +
 	`"state":"proposed","share":0.1,"removes":false,"summary":"slow","opened_at":"2026-11-21T12:00:00Z",` +
 	`"appeal_until":"2026-11-23T12:00:00Z","appeal_text":"","appealed_at":null,"resolution":"","resolved_at":null,` +
-	`"executed_at":null}`
+	`"executed_at":null,"parts":[]}`
 
 func TestAProviderReadsItsPenalties(t *testing.T) {
 	f := start(t)

@@ -1,7 +1,6 @@
 package edgegateway
 
 import (
-	"fmt"
 	"time"
 
 	"svc.internal/services/edge-gateway/internal/providerapi"
@@ -34,39 +33,10 @@ func (c Config) provider() providerapi.Config {
 	return providerapi.Config{
 		CallTimeout: min(c.AdmitTimeout, providerCallTimeout), ExplainTimeout: explainTimeout,
 		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept,
-		Networks:       callers,
-		SignUps:        providerapi.Rate{Calls: 5, Span: time.Hour},
-		Keys:           providerapi.Rate{Calls: 20, Span: time.Hour},
-		LogIns:         providerapi.Rate{Calls: 10, Span: logInSpan},
-		Challenges:     providerapi.Rate{Calls: 60, Span: time.Minute},
-		Chains:         c.CollateralChains,
-		CardCollateral: c.CardCollateral,
+		Networks:   callers,
+		SignUps:    providerapi.Rate{Calls: 5, Span: time.Hour},
+		Keys:       providerapi.Rate{Calls: 20, Span: time.Hour},
+		LogIns:     providerapi.Rate{Calls: 10, Span: logInSpan},
+		Challenges: providerapi.Rate{Calls: 60, Span: time.Minute},
 	}
-}
-
-// defaultChains are the chains of the specification, part 8, with their minimums. The
-// operator names their contracts.
-func defaultChains() providerapi.Chains {
-	return providerapi.Chains{
-		{ChainID: 1, ChainName: "Ethereum", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
-		{ChainID: 8453, ChainName: "Base", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
-		{ChainID: 254, ChainName: "Service chain", TokenSymbol: "native", TokenDecimals: 18, MinCollateral: 35_000},
-	}
-}
-
-func validateChains(chains providerapi.Chains) (faults []error) {
-	if len(chains) > providerapi.MaxChains {
-		faults = append(faults, fmt.Errorf("CollateralChains has more than %d chains", providerapi.MaxChains))
-	}
-	met := map[int64]bool{}
-	for _, chain := range chains {
-		if err := chain.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("CollateralChains: %w", err))
-		}
-		if met[chain.ChainID] {
-			faults = append(faults, fmt.Errorf("CollateralChains: chain %d stands twice", chain.ChainID))
-		}
-		met[chain.ChainID] = true
-	}
-	return faults
 }

@@ -428,12 +428,9 @@ func TestTheModelsHaveTheFormThatAgentsRead(t *testing.T) {
 	wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/collateral/contract", ""), 200, &contract)
 	switch {
 	case contract.Code == nil:
-		t.Error("with no contract configured: contract.Code: got nil, want a value")
-	case contract.Data.Chains == nil:
-		t.Error("with no contract configured: contract.Data.Chains: got nil, want a value")
-	case len(contract.Data.Chains) != 0:
-		t.Errorf("with no contract configured: len(contract.Data.Chains): got %d, want 0, in %+v",
-			len(contract.Data.Chains), contract)
+		t.Error("contract.Code: got nil, want a value")
+	case len(contract.Data.Chains) != 1:
+		t.Errorf("got %d chains, want 1, in %+v", len(contract.Data.Chains), contract)
 	}
 }
 

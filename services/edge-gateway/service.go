@@ -96,6 +96,9 @@ type Deps struct {
 	// Penalties is for providers, PenaltyAdmin for operators.
 	Penalties    settlementv1.PenaltyServiceClient
 	PenaltyAdmin settlementv1.PenaltyAdminServiceClient
+	// Collateral is for providers, CollateralAdmin for operators.
+	Collateral      settlementv1.CollateralServiceClient
+	CollateralAdmin settlementv1.CollateralAdminServiceClient
 	// Earnings is for providers, EarningAdmin for operators.
 	Earnings     settlementv1.EarningServiceClient
 	EarningAdmin settlementv1.EarningAdminServiceClient
@@ -154,6 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Earnings:       deps.EarningAdmin,
 		Chains:         deps.Chains,
 		Payouts:        deps.PayoutAdmin,
+		Collateral:     deps.CollateralAdmin,
 		Verification:   deps.VerificationAdmin,
 	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
@@ -173,7 +177,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
 		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
-		Earnings: deps.Earnings, Payouts: deps.Payouts,
+		Earnings: deps.Earnings, Payouts: deps.Payouts, Collateral: deps.Collateral,
 		Auth: s.auth, Clock: deps.Clock,
 	}, cfg.provider())
 	if err != nil {

@@ -318,7 +318,8 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 			}
 			code := c.code
 			switch {
-			case (o.operators || o.opener == "providerKey") && name == "provider":
+			case (o.operators || o.opener == "providerKey" || strings.HasPrefix(o.path, "/api/v1/provider/")) &&
+				name == "provider": // of who moves money, a provider key is looked at too
 				code = "invalid_api_key"
 			case o.opener == "session" && code == "invalid_api_key":
 				code = "invalid_session"

@@ -78,7 +78,7 @@ func (v *verification) GetStanding(
 ) (*verifierv1.GetStandingResponse, error) {
 	return &verifierv1.GetStandingResponse{List: []*verifierv1.OwnStanding{{ModelId: req.GetProviderId(), Lane: "probe",
 		LaneReason: "unjudged",
-		Standing: "none", Benchmark: "proven"}}}, nil
+		Standing:   "none", Benchmark: "proven"}}}, nil
 }
 
 func (v *verification) GetPenaltyEvidence(

@@ -52,6 +52,7 @@ type Peers struct {
 	Earnings       settlementv1.EarningAdminServiceClient
 	Chains         settlementv1.ChainAdminServiceClient
 	Payouts        settlementv1.PayoutAdminServiceClient
+	Collateral     settlementv1.CollateralAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 }
 
@@ -90,6 +91,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
 		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
 		settlementv1.RegisterPayoutAdminServiceHandlerClient(ctx, mux, peers.Payouts),
+		settlementv1.RegisterCollateralAdminServiceHandlerClient(ctx, mux, peers.Collateral),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)
 	if err != nil {

@@ -1,113 +1,313 @@
 package providerapi
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
-// Chain is a chain that takes collateral.
-type Chain struct {
-	ChainID   int64  `yaml:"chain_id" json:"chain_id"`
-	ChainName string `yaml:"chain_name" json:"chain_name"`
-	// ContractAddress is the contract that takes the collateral. A chain without one is
-	// not shown, because an agent would send money into nothing.
-	ContractAddress string `yaml:"contract_address" json:"contract_address"`
-	// TokenAddress is empty for a chain's native token.
-	TokenAddress  string `yaml:"token_address" json:"token_address"`
-	TokenSymbol   string `yaml:"token_symbol" json:"token_symbol"`
-	TokenDecimals int32  `yaml:"token_decimals" json:"token_decimals"`
+// collateralChain is a chain that takes collateral, as agents read it.
+type collateralChain struct {
+	ChainID         int64  `json:"chain_id"`
+	ChainName       string `json:"chain_name"`
+	ContractAddress string `json:"contract_address"`
+	// TokenAddress is empty for a chain's coin.
+	TokenAddress  string `json:"token_address"`
+	TokenSymbol   string `json:"token_symbol"`
+	TokenDecimals int32  `json:"token_decimals"`
 	// MinCollateral is in whole tokens.
-	MinCollateral int64  `yaml:"min_collateral" json:"min_collateral"`
-	RPCURL        string `yaml:"rpc_url" json:"rpc_url"`
-	ExplorerURL   string `yaml:"explorer_url" json:"explorer_url"`
-	FaucetURL     string `yaml:"faucet_url" json:"faucet_url"`
+	MinCollateral float64 `json:"min_collateral"`
+	RPCURL        string  `json:"rpc_url"`
+	ExplorerURL   string  `json:"explorer_url"`
+	FaucetURL     string  `json:"faucet_url"`
 }
 
-// Chains are the chains of a configuration: a list in its file, and the same list as JSON
-// in the environment.
-type Chains []Chain
-
-// UnmarshalText reads a JSON array of chains. An empty text is no chains.
-func (c *Chains) UnmarshalText(text []byte) error {
-	var chains []Chain
-	if len(text) > 0 {
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&chains); err != nil {
-			return fmt.Errorf("read the chains: %w", err)
-		}
-		if decoder.More() {
-			return errors.New("read the chains: something stands behind the list")
-		}
-	}
-	*c = chains
-	return nil
+// cardTerms is collateral by card, in dollars.
+type cardTerms struct {
+	Available         bool    `json:"available"`
+	Currency          string  `json:"currency"`
+	MinCollateral     float64 `json:"min_collateral"`
+	SettlementChainID int64   `json:"settlement_chain_id"`
 }
 
-// MaxChains bounds the chains of a configuration.
-const MaxChains = 16
+// contracts keeps where collateral is taken, so that anybody may ask without asking settlement each time.
+type contracts struct {
+	client  settlementv1.CollateralServiceClient
+	clock   clock.Clock
+	timeout time.Duration
 
-// cardChain is the chain on which a provider is paid whose collateral came from a card
-// alone.
-const cardChain = 8453
-
-var addressForm = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
-
-// Validate reports what of a chain cannot be shown to providers.
-func (c Chain) Validate() error {
-	var faults []error
-	check := func(ok bool, what string) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("chain %d: %s", c.ChainID, what))
-		}
-	}
-	check(c.ChainID > 0, "chain_id must be above zero")
-	check(c.ChainName != "" && c.TokenSymbol != "", "chain_name and token_symbol must be set")
-	check(c.MinCollateral > 0, "min_collateral must be above zero")
-	check(c.TokenDecimals >= 0 && c.TokenDecimals <= 36, "token_decimals must be 0 to 36")
-	for name, text := range map[string]string{"contract_address": c.ContractAddress, "token_address": c.TokenAddress} {
-		check(text == "" || addressForm.MatchString(text), name+" must be 0x and 40 hexadecimal digits")
-	}
-	for name, text := range map[string]string{"rpc_url": c.RPCURL, "explorer_url": c.ExplorerURL,
-		"faucet_url": c.FaucetURL} {
-		at, err := url.Parse(text)
-		check(text == "" || err == nil && at.Scheme == "https" && at.Host != "" && at.User == nil,
-			name+" must be an https address")
-	}
-	check(c.ContractAddress == "" || c.RPCURL != "", "a chain with a contract needs an rpc_url")
-	return errors.Join(faults...)
+	mu   sync.Mutex
+	kept *settlementv1.GetContractsResponse
+	at   time.Time
 }
 
-// contractJSON makes the answer that Contract gives.
-func contractJSON(chains []Chain, card bool) ([]byte, error) {
-	shown := []Chain{}
-	for _, c := range chains {
-		if c.ContractAddress != "" {
-			shown = append(shown, c)
-		}
+// contractsFor is how long an answer counts as fresh. While settlement does not answer, an older one is given.
+const contractsFor = time.Minute
+
+// read returns where collateral is taken. One call asks at a time.
+func (c *contracts) read(ctx context.Context) (*settlementv1.GetContractsResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	if c.kept != nil && now.Sub(c.at) < contractsFor {
+		return c.kept, nil
 	}
-	type cardRow struct {
-		Available         bool   `json:"available"`
-		Currency          string `json:"currency"`
-		MinCollateral     *int64 `json:"min_collateral"` // null: shown at checkout
-		SettlementChainID int64  `json:"settlement_chain_id"`
+	called, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	resp, err := c.client.GetContracts(called, &settlementv1.GetContractsRequest{})
+	switch {
+	case err == nil:
+		c.kept, c.at = resp, now
+	case c.kept != nil:
+		c.at = now.Add(-contractsFor * 9 / 10) // asked again soon, and not by every call
+	default:
+		return nil, ofPeer(ctx, err)
 	}
-	return enveloped(struct {
-		Chains []Chain `json:"chains"`
-		Card   cardRow `json:"card"`
-	}{shown, cardRow{Available: card, Currency: "USD", SettlementChainID: cardChain}})
+	return c.kept, nil
 }
 
 // Contract answers GET /api/v1/provider/collateral/contract: the chains on which
 // collateral may be deposited, and cards apart. It needs no key.
-func (a *API) Contract(context.Context, Call) (Answer, error) {
-	out := ok(a.contract)
+func (a *API) Contract(ctx context.Context, _ Call) (Answer, error) {
+	resp, err := a.contracts.read(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	chains := make([]collateralChain, 0, len(resp.GetContracts()))
+	for _, c := range resp.GetContracts() {
+		chains = append(chains, collateralChain{
+			ChainID: c.GetChainId(), ChainName: c.GetChainName(), ContractAddress: c.GetContractAddress(),
+			TokenAddress: c.GetTokenAddress(), TokenSymbol: c.GetTokenSymbol(), TokenDecimals: c.GetTokenDecimals(),
+			MinCollateral: wholeNumber(c.GetMinimum(), c.GetTokenDecimals()), RPCURL: c.GetRpcUrl(),
+			ExplorerURL: c.GetExplorerUrl(), FaucetURL: c.GetFaucetUrl(),
+		})
+	}
+	body, err := enveloped(struct {
+		Chains []collateralChain `json:"chains"`
+		Card   cardTerms         `json:"card"`
+	}{chains, cardTerms{Available: resp.GetCard().GetAvailable(), Currency: "USD",
+		MinCollateral:     dollars(resp.GetCard().GetMinimumNanoUsd()),
+		SettlementChainID: resp.GetCard().GetSettlementChainId()}})
+	if err != nil {
+		return Answer{}, err
+	}
+	out := ok(body)
 	out.Header = http.Header{"Cache-Control": {publicCache}}
 	return out, nil
 }
+
+
+// wholeTokens writes an amount of a token's smallest unit in whole tokens.
+func wholeTokens(units string, decimals int32) string {
+	if pad := int(decimals) + 1 - len(units); pad > 0 {
+		units = strings.Repeat("0", pad) + units
+	}
+	whole, rest := units[:len(units)-int(decimals)], strings.TrimRight(units[len(units)-int(decimals):], "0")
+	if rest == "" {
+		return whole
+	}
+	return whole + "." + rest
+}
+
+func wholeNumber(units string, decimals int32) float64 {
+	n, _ := strconv.ParseFloat(wholeTokens(units, decimals), 64) // settlement writes digits
+	return n
+}
+
+// smallestUnits reads an amount in whole tokens; ok is false for one with more decimals than the token has.
+func smallestUnits(amount string, decimals int32) (units string, ok bool) {
+	whole, rest, _ := strings.Cut(amount, ".")
+	rest = strings.TrimRight(rest, "0")
+	if len(rest) > int(decimals) {
+		return "", false
+	}
+	units = strings.TrimLeft(whole+rest+strings.Repeat("0", int(decimals)-len(rest)), "0")
+	return units, units != ""
+}
+
+// collateralPosition is what one depositor has put behind the provider, in whole tokens.
+type collateralPosition struct {
+	Depositor string     `json:"depositor"`
+	Free      string     `json:"free"`
+	Escrow    string     `json:"escrow"`
+	RefundAt  *time.Time `json:"refund_at"`
+	ExitAt    *time.Time `json:"exit_at"`
+}
+
+// chainCollateral is the collateral on one chain, in whole tokens.
+type chainCollateral struct {
+	ChainID     int64                `json:"chain_id"`
+	TokenSymbol string               `json:"token_symbol"`
+	Free        string               `json:"free"`
+	Escrow      string               `json:"escrow"`
+	Minimum     string               `json:"minimum"`
+	Confirmed   bool                 `json:"confirmed"`
+	Positions   []collateralPosition `json:"positions"`
+}
+
+// cardCollateral is the collateral that was paid by card.
+type cardCollateral struct {
+	Available bool   `json:"available"`
+	Free      string `json:"free_usd_str"`
+	Escrow    string `json:"escrow_usd_str"`
+	Minimum   string `json:"minimum_usd_str"`
+	Confirmed bool   `json:"confirmed"`
+	Reversed  bool   `json:"reversed"`
+}
+
+// refundPart is what a refund pays to one depositor, or to one card.
+type refundPart struct {
+	ChainID     int64  `json:"chain_id"`
+	Depositor   string `json:"depositor"`
+	CheckoutID  string `json:"checkout_id"`
+	AmountCents int64  `json:"amount_cents"`
+	State       string `json:"state"`
+}
+
+// collateralRefund is a refund of all collateral.
+type collateralRefund struct {
+	RefundID string       `json:"refund_id"`
+	State    string       `json:"state"`
+	AskedAt  *time.Time   `json:"asked_at"`
+	DueAt    *time.Time   `json:"due_at"`
+	EndedAt  *time.Time   `json:"ended_at"`
+	Parts    []refundPart `json:"parts"`
+}
+
+// collateralState is what stands behind a provider. The first four members are those that agents read: amounts are in
+// dollars there, and coins have no price.
+type collateralState struct {
+	HasCollateral  bool    `json:"has_collateral"`
+	Required       bool    `json:"required"`
+	AmountRequired float64 `json:"amount_required"`
+	Collateral     float64 `json:"collateral"`
+
+	Source            string            `json:"source"`
+	SettlementChainID int64             `json:"settlement_chain_id"`
+	ChosenChainID     int64             `json:"chosen_chain_id"`
+	Chains            []chainCollateral `json:"chains"`
+	Card              cardCollateral    `json:"card"`
+	Refund            *collateralRefund `json:"refund"`
+	Suspensions       []string          `json:"suspensions"`
+}
+
+// stablecoin is the token whose amounts are dollars.
+const stablecoin = "USDC"
+
+func collateralOf(c *settlementv1.ProviderCollateral) collateralState {
+	card := c.GetCard()
+	out := collateralState{
+		HasCollateral: c.GetConfirmed(), Required: true, AmountRequired: dollars(card.GetMinimumNanoUsd()),
+		Collateral: dollars(card.GetFreeNanoUsd()), Source: c.GetSource(), SettlementChainID: c.GetSettlementChainId(),
+		ChosenChainID: c.GetChosenChainId(), Chains: []chainCollateral{}, Suspensions: []string{},
+		Card: cardCollateral{card.GetAvailable(), usd(card.GetFreeNanoUsd()), usd(card.GetEscrowNanoUsd()),
+			usd(card.GetMinimumNanoUsd()), card.GetConfirmed(), card.GetReversed()},
+	}
+	out.Suspensions = append(out.Suspensions, c.GetCauses()...)
+	for _, chain := range c.GetChains() {
+		d := chain.GetTokenDecimals()
+		one := chainCollateral{chain.GetChainId(), chain.GetTokenSymbol(), wholeTokens(chain.GetFree(), d),
+			wholeTokens(chain.GetEscrow(), d), wholeTokens(chain.GetMinimum(), d), chain.GetConfirmed(),
+			make([]collateralPosition, 0, len(chain.GetPositions()))}
+		if chain.GetTokenSymbol() == stablecoin {
+			out.Collateral += wholeNumber(chain.GetFree(), d)
+		}
+		for _, p := range chain.GetPositions() {
+			one.Positions = append(one.Positions, collateralPosition{p.GetDepositor(), wholeTokens(p.GetFree(), d),
+				wholeTokens(p.GetEscrow(), d), moment(p.GetRefundAt()), moment(p.GetExitAt())})
+		}
+		out.Chains = append(out.Chains, one)
+	}
+	if c.GetRefund() != nil {
+		r := refundOf(c.GetRefund())
+		out.Refund = &r
+	}
+	return out
+}
+
+func refundOf(r *settlementv1.CollateralRefund) collateralRefund {
+	out := collateralRefund{r.GetRefundId(), strings.ToLower(strings.TrimPrefix(r.GetState().String(), "REFUND_STATE_")),
+		moment(r.GetAskedAt()), moment(r.GetDueAt()), moment(r.GetEndedAt()), make([]refundPart, 0, len(r.GetParts()))}
+	for _, p := range r.GetParts() {
+		out.Parts = append(out.Parts, refundPart{p.GetChainId(), p.GetDepositor(), p.GetCheckoutId(), p.GetAmountCents(),
+			p.GetState()})
+	}
+	return out
+}
+
+// Collateral answers GET and PUT /api/v1/provider/collateral: what stands behind the provider, and the choice of the
+// chain on which it is paid. A provider key may read it.
+func (a *API) Collateral(ctx context.Context, c Call) (Answer, error) {
+	if c.Method == http.MethodPut {
+		return a.chooseChain(ctx, c)
+	}
+	provider, err := a.keyOrSession(ctx, c)
+	if err != nil {
+		return Answer{}, err
+	}
+	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	resp, err := a.peers.Collateral.GetCollateral(called, &settlementv1.GetCollateralRequest{ProviderId: provider})
+	if err != nil {
+		return Answer{}, ofPeer(ctx, err)
+	}
+	return answer(http.StatusOK, collateralOf(resp.GetCollateral()))
+}
+
+// maxChainID is above the numbers of the chains that there are.
+const maxChainID = 1 << 31
+
+func (a *API) chooseChain(ctx context.Context, c Call) (Answer, error) {
+	req := &settlementv1.SetSettlementChainRequest{}
+	o, err := a.owner(ctx, c, actCollateral, member{name: "settlement_chain_id", number: &req.ChainId, limit: maxChainID,
+		required: true})
+	if err != nil {
+		return Answer{}, err
+	}
+	req.ProviderId = o.ProviderID
+	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	resp, err := a.peers.Collateral.SetSettlementChain(called, req)
+	if err != nil {
+		return Answer{}, ofPeer(ctx, err)
+	}
+	return answer(http.StatusOK, collateralOf(resp.GetCollateral()))
+}
+
+// CollateralRefund answers POST and DELETE /api/v1/provider/collateral/refund: a request for all collateral back, and
+// its cancellation.
+func (a *API) CollateralRefund(ctx context.Context, c Call) (Answer, error) {
+	o, err := a.owner(ctx, c, actCollateral)
+	if err != nil {
+		return Answer{}, err
+	}
+	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	var refund *settlementv1.CollateralRefund
+	if c.Method == http.MethodDelete {
+		resp, cancelled := a.peers.Collateral.CancelRefund(called, &settlementv1.CancelRefundRequest{ProviderId: o.ProviderID})
+		refund, err = resp.GetRefund(), cancelled
+	} else {
+		resp, asked := a.peers.Collateral.RequestRefund(called, &settlementv1.RequestRefundRequest{ProviderId: o.ProviderID})
+		refund, err = resp.GetRefund(), asked
+	}
+	if err != nil {
+		return Answer{}, ofPeer(ctx, err)
+	}
+	return answer(http.StatusOK, refundOf(refund))
+}
+
+func invalidAmount(field, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+}
+
+// hexText writes bytes as 0x and digits.
+func hexText(b []byte) string { return fmt.Sprintf("0x%x", b) }

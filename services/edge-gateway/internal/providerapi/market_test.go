@@ -17,56 +17,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-const someContract = "0x52908400098527886E0F7030069857D2E4169EE7"
-
-func TestOnlyChainsWithAContractAreShown(t *testing.T) {
-	chains := []Chain{
-		{ChainID: 1, ChainName: "One", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
-		{ChainID: 254, ChainName: "Two", TokenSymbol: "N", TokenDecimals: 18, MinCollateral: 35_000,
-			ContractAddress: someContract, RPCURL: "https://rpc.example"},
-	}
-	body, err := contractJSON(chains, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"` +
-		someContract +
-		`","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,` +
-		`"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
-		`"card":{"available":true,"currency":"USD","min_collateral":null,"settlement_chain_id":8453}}}`
-	if string(body) != want {
-		t.Errorf("got  %s\nwant %s", body, want)
-	}
-	if body, err = contractJSON(chains[:1], false); err != nil {
-		t.Errorf("got the error %v, want none", err)
-	} else if !strings.Contains(string(body), `"chains":[]`) {
-		t.Errorf("body: got %q, want %q in it", string(body), `"chains":[]`)
-	}
-}
-
-func TestChainsThatCannotBeShownAreRefused(t *testing.T) {
-	good := Chain{ChainID: 1, ChainName: "One", TokenSymbol: "T", TokenDecimals: 6, MinCollateral: 1,
-		ContractAddress: someContract, RPCURL: "https://x"}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for what, spoil := range map[string]func(*Chain){
-		"id": func(c *Chain) { c.ChainID = 0 }, "name": func(c *Chain) { c.ChainName = "" },
-		"minimum":  func(c *Chain) { c.MinCollateral = 0 },
-		"decimals": func(c *Chain) { c.TokenDecimals = 99 },
-		"contract": func(c *Chain) { c.ContractAddress = someContract[:41] },
-		"token":    func(c *Chain) { c.TokenAddress = "x" }, "http": func(c *Chain) { c.ExplorerURL = "http://x" },
-		"no rpc": func(c *Chain) { c.RPCURL = "" }, "credentials": func(c *Chain) { c.RPCURL = "https://key@x" },
-		"script": func(c *Chain) { c.FaucetURL = "javascript:x" },
-	} {
-		c := good
-		spoil(&c)
-		if c.Validate() == nil {
-			t.Errorf("%s passes", what)
-		}
-	}
-}
-
 func TestTrendsHaveThresholds(t *testing.T) {
 	for _, c := range []struct {
 		day, before int64

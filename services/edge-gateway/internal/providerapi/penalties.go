@@ -48,6 +48,33 @@ type penalty struct {
 	Resolution  string     `json:"resolution"`
 	ResolvedAt  *time.Time `json:"resolved_at"`
 	ExecutedAt  *time.Time `json:"executed_at"`
+	// Parts are empty for a penalty that found no collateral.
+	Parts []penaltyPart `json:"parts"`
+}
+
+// penaltyPart is what a penalty takes of one position, or, on chain 0, of what was paid by card.
+type penaltyPart struct {
+	ChainID     int64  `json:"chain_id"`
+	Depositor   string `json:"depositor"`
+	TokenSymbol string `json:"token_symbol"`
+	// Amount is in whole tokens.
+	Amount string `json:"amount"`
+	State  string `json:"state"`
+	// ChainPenaltyID is the penalty's id on the chain, by which its depositor may appeal there.
+	ChainPenaltyID string `json:"chain_penalty_id"`
+}
+
+func penaltyParts(parts []*settlementv1.PenaltyPart) []penaltyPart {
+	out := make([]penaltyPart, 0, len(parts))
+	for _, p := range parts {
+		one := penaltyPart{ChainID: p.GetChainId(), Depositor: p.GetDepositor(), TokenSymbol: p.GetTokenSymbol(),
+			Amount: wholeTokens(p.GetAmount(), p.GetTokenDecimals()), State: p.GetState()}
+		if len(p.GetChainPenaltyId()) > 0 {
+			one.ChainPenaltyID = hexText(p.GetChainPenaltyId())
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 func penaltyOf(p *settlementv1.Penalty) penalty {
@@ -57,7 +84,7 @@ func penaltyOf(p *settlementv1.Penalty) penalty {
 		Share: float64(p.GetShareBasisPoints()) / basisPoints, Removes: p.GetRemoves(), Summary: p.GetSummary(),
 		OpenedAt: moment(p.GetOpenedAt()), AppealUntil: moment(p.GetAppealUntil()), AppealText: p.GetAppealText(),
 		AppealedAt: moment(p.GetAppealedAt()), Resolution: p.GetResolution(), ResolvedAt: moment(p.GetResolvedAt()),
-		ExecutedAt: moment(p.GetExecutedAt()),
+		ExecutedAt: moment(p.GetExecutedAt()), Parts: penaltyParts(p.GetParts()),
 	}
 }
 

@@ -26,7 +26,6 @@ package providerapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -56,6 +55,8 @@ type Peers struct {
 	Router routerv1.RouterServiceClient
 	// Penalties lists penalties and takes appeals.
 	Penalties settlementv1.PenaltyServiceClient
+	// Collateral says what stands behind providers, and takes refunds.
+	Collateral settlementv1.CollateralServiceClient
 	// Earnings says where earnings stand, with statements and months of plans.
 	Earnings settlementv1.EarningServiceClient
 	// Payouts takes requests of owners, and lists payouts.
@@ -87,10 +88,6 @@ type Config struct {
 	// the passwords that are tried, and Challenges the wallets' challenges and, by
 	// themselves, the calls that wallets signed. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
-	// Chains are the chains that take collateral. CardCollateral says whether cards are
-	// taken too.
-	Chains         []Chain
-	CardCollateral bool
 }
 
 // Call is one request, its body read.
@@ -130,17 +127,14 @@ type API struct {
 	challenges *quota
 	signatures *quota
 	demand     *demand
-	contract   []byte
+	contracts  *contracts
 }
 
 // New makes the API.
 func New(peers Peers, cfg Config) (*API, error) {
-	contract, err := contractJSON(cfg.Chains, cfg.CardCollateral)
-	if err != nil {
-		return nil, fmt.Errorf("describe the collateral contracts: %w", err)
-	}
 	return &API{
-		peers: peers, cfg: cfg, contract: contract,
+		peers: peers, cfg: cfg,
+		contracts:  &contracts{client: peers.Collateral, clock: peers.Clock, timeout: cfg.CallTimeout},
 		kept:       newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
 		sessions:   newAnswerCache(cfg.Kept, 0, 0),
 		signUps:    newQuota("accounts opened", cfg.SignUps, cfg.Networks),

@@ -1,0 +1,95 @@
+package edgegateway
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	verifierv1 "svc.internal/proto/svc/verifier/v1"
+)
+
+// register makes the fleet the peers of a gateway.
+func (f *fleet) register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterKeyServiceServer(r, f.keys)
+	billingv1.RegisterAdmissionServiceServer(r, f.billing)
+	billingv1.RegisterReceiptServiceServer(r, receipts{})
+	billingv1.RegisterAccountAdminServiceServer(r, f.market)
+	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
+	billingv1.RegisterVisitorServiceServer(r, f.visits)
+	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
+	billingv1.RegisterCardSandboxServiceServer(r, f.cards)
+	routerv1.RegisterRouterServiceServer(r, f.router)
+	catalogv1.RegisterCatalogServiceServer(r, f.catalog)
+	catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
+	catalogv1.RegisterCatalogAdminServiceServer(r, catalogAdmin{})
+	hubv1.RegisterDispatchServiceServer(r, f.hub)
+	hubv1.RegisterProviderAdminServiceServer(r, f.selves)
+	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
+	billingv1.RegisterUserServiceServer(r, f.people)
+	billingv1.RegisterDemandServiceServer(r, asked{})
+	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
+	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
+	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
+	settlementv1.RegisterCollateralServiceServer(r, f.collateral)
+	settlementv1.RegisterCollateralAdminServiceServer(r, settlementv1.UnimplementedCollateralAdminServiceServer{})
+	settlementv1.RegisterEarningServiceServer(r, f.earned)
+	settlementv1.RegisterEarningAdminServiceServer(r, settlementv1.UnimplementedEarningAdminServiceServer{})
+	settlementv1.RegisterChainAdminServiceServer(r, settlementv1.UnimplementedChainAdminServiceServer{})
+	verifierv1.RegisterVerifierSelfServiceServer(r, f.verification)
+	verifierv1.RegisterVerifierAdminServiceServer(r, f.verification)
+}
+
+// deps reach the peers by the connection.
+func (f *fleet) deps() Deps {
+	conn := f.named
+	return Deps{
+		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{},
+		Traces: tracenoop.NewTracerProvider(),
+		Clock:  f.clock, Random: rand.Reader,
+		Reached:      func() error { return nil },
+		Keys:         billingv1.NewKeyServiceClient(conn),
+		Admission:    billingv1.NewAdmissionServiceClient(conn),
+		Receipts:     billingv1.NewReceiptServiceClient(conn),
+		Idempotency:  billingv1.NewIdempotencyServiceClient(conn),
+		Visits:       billingv1.NewVisitorServiceClient(conn),
+		CardWebhooks: billingv1.NewCardWebhookServiceClient(conn),
+		CardSandbox:  billingv1.NewCardSandboxServiceClient(conn),
+		Router:       routerv1.NewRouterServiceClient(conn),
+		Catalog:      catalogv1.NewCatalogServiceClient(conn),
+		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
+			switch address {
+			case "inprocess":
+				return hubv1.NewDispatchServiceClient(conn), nil
+			case "panic":
+				panic("a programming error")
+			}
+			return nil, errors.New("no such hub")
+		},
+		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(conn),
+		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(conn),
+		Accounts:          billingv1.NewAccountAdminServiceClient(conn),
+		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
+		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
+		Users:             billingv1.NewUserServiceClient(conn),
+		Demand:            billingv1.NewDemandServiceClient(conn),
+		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
+		Penalties:         settlementv1.NewPenaltyServiceClient(conn),
+		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),
+		Earnings:          settlementv1.NewEarningServiceClient(conn),
+		EarningAdmin:      settlementv1.NewEarningAdminServiceClient(conn),
+		Collateral:        settlementv1.NewCollateralServiceClient(conn),
+		CollateralAdmin:   settlementv1.NewCollateralAdminServiceClient(conn),
+		Chains:            settlementv1.NewChainAdminServiceClient(conn),
+		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
+		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
+	}
+}
