@@ -152,8 +152,11 @@ var ErrReverted = errors.New("the transaction was reverted")
 const receiptPause = 20 * time.Millisecond
 
 // Send sends a transaction and waits until it is mined.
-func (c *Chain) Send(ctx context.Context, tx Transaction) error {
-	if err := c.ask(ctx, nil, "anvil_impersonateAccount", tx.From); err != nil {
+func (c *Chain) Send(ctx context.Context, tx Transaction) error { return Send(ctx, c.URL, tx) }
+
+// Send sends a transaction on the development chain at url, as the method does.
+func Send(ctx context.Context, url string, tx Transaction) error {
+	if err := Ask(ctx, url, nil, "anvil_impersonateAccount", tx.From); err != nil {
 		return err
 	}
 	form := map[string]string{"from": tx.From, "data": "0x" + hex.EncodeToString(tx.Data)}
@@ -164,12 +167,12 @@ func (c *Chain) Send(ctx context.Context, tx Transaction) error {
 		form["value"] = "0x" + tx.Value.Text(16)
 	}
 	var hash string
-	if err := c.ask(ctx, &hash, "eth_sendTransaction", form); err != nil {
+	if err := Ask(ctx, url, &hash, "eth_sendTransaction", form); err != nil {
 		return err
 	}
 	for {
 		var receipt *struct{ Status string }
-		if err := c.ask(ctx, &receipt, "eth_getTransactionReceipt", hash); err != nil {
+		if err := Ask(ctx, url, &receipt, "eth_getTransactionReceipt", hash); err != nil {
 			return err
 		}
 		if receipt != nil && receipt.Status != "0x1" {
@@ -191,8 +194,13 @@ var mint = []byte{0x40, 0xc1, 0x0f, 0x19}
 
 // Mint makes test dollars, in millionths, and gives them to an account.
 func (c *Chain) Mint(ctx context.Context, to ethereum.Address, micros uint64) error {
+	return Mint(ctx, c.URL, to, micros)
+}
+
+// Mint makes test dollars on the development chain at url, as the method does.
+func Mint(ctx context.Context, url string, to ethereum.Address, micros uint64) error {
 	data := append(append(append([]byte{}, mint...), word(to)...), number(new(big.Int).SetUint64(micros))...)
-	return c.Send(ctx, Transaction{From: owner, To: USD, Data: data})
+	return Send(ctx, url, Transaction{From: owner, To: USD, Data: data})
 }
 
 // Fund gives an account so much of the coin, in wei.

@@ -86,6 +86,25 @@ func (m *Market) joinAt(
 ) *Provider {
 	t.Helper()
 	p := m.Provider(t, name)
+	p.connect(t, wsURL, name, engineURL, slots, window, deps, models, more...)
+	for _, id := range models {
+		m.WaitOffered(t, id, p.ID)
+	}
+	return p
+}
+
+// Connect connects an agent of a provider that stands already, and does not wait until its
+// models are callable. It is else like Join.
+func (m *Market) Connect(t testing.TB, p *Provider, engineURL string, models ...string) {
+	t.Helper()
+	p.connect(t, m.WSURL(), "agent", engineURL, roomy, usualWindow, provideragent.Deps{}, models)
+}
+
+func (p *Provider) connect(
+	t testing.TB, wsURL, name, engineURL string, slots, window int, deps provideragent.Deps, models []string,
+	more ...string,
+) {
+	t.Helper()
 	cfg := provideragent.DefaultConfig()
 	cfg.Capabilities = append([]string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"},
 		more...)
@@ -108,10 +127,6 @@ func (m *Market) joinAt(
 		}
 	})
 	t.Cleanup(p.Leave)
-	for _, id := range models {
-		m.WaitOffered(t, id, p.ID)
-	}
-	return p
 }
 
 // steadyAnswers is how often in a row a fleet must give the same answer, because its

@@ -1,0 +1,232 @@
+package settlement_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/ethereum"
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/pkg/pg/devclock"
+	"svc.internal/services/proving/internal/trial"
+	"svc.internal/services/settlement/anvil"
+	"svc.internal/services/settlement/devchain"
+	"svc.internal/services/standalone"
+)
+
+func TestMain(m *testing.M) { trial.Main(m) }
+
+// repository is the folder of the workspace.
+const repository = "../../../.."
+
+// town is a marketplace with three chains, whose collateral counts.
+type town struct {
+	*trial.Market
+	dir    string
+	db     *pgxpool.Pool
+	chains map[uint64]string
+}
+
+func newTown(t *testing.T, environ ...string) *town {
+	t.Helper()
+	path, err := anvil.Install(t.Context(), repository)
+	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := trial.Dir(t)
+	c := &town{dir: dir, chains: map[uint64]string{}}
+	c.Market = trial.StartIn(t, dir, append([]string{"SVC_ANVIL=" + path, "SVC_DEVELOPMENT_CHAINS=1,254,8453",
+		"SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"}, environ...)...)
+	for chain := range strings.SplitSeq(c.Env["SVC_CHAIN_URLS"], ",") {
+		var id uint64
+		name, url, _ := strings.Cut(chain, "=")
+		if _, err := fmt.Sscan(name, &id); err != nil {
+			t.Fatalf("SVC_CHAIN_URLS: %v", err)
+		}
+		c.chains[id] = url
+	}
+	if err := devclock.Install(t.Context(), c.Env["SVC_DATABASE_URL"]); err != nil {
+		t.Fatal(err)
+	}
+	if c.db, err = pgxpool.New(context.Background(), c.Env["SVC_DATABASE_URL"]); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.db.Close)
+	return c
+}
+
+// nextDay ends the day, as `make next-day` does, and returns it.
+func (c *town) nextDay(t *testing.T) (day string) {
+	t.Helper()
+	var now time.Time
+	if err := c.db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		t.Fatal(err)
+	}
+	if err := standalone.NextDay(t.Context(), c.dir, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return now.UTC().Format(time.DateOnly)
+}
+
+// pass lets time pass, in the database and on the chains.
+func (c *town) pass(t *testing.T, by time.Duration) {
+	t.Helper()
+	if _, err := devclock.Advance(t.Context(), c.Env["SVC_DATABASE_URL"], by); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range c.chains {
+		if err := devchain.Ahead(t.Context(), url, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wants calls the API and fails the test unless the status is the one that is wanted.
+func (c *town) wants(t *testing.T, status int, method, path, key, body string, headers ...string) map[string]any {
+	t.Helper()
+	got, _, answer := c.Call(t, method, path, key, body, headers...)
+	if got != status {
+		t.Fatalf("%s %s: got %d %s, want %d", method, path, got, answer, status)
+	}
+	if len(bytes.TrimSpace(answer)) == 0 {
+		return nil
+	}
+	return trial.Decode(t, answer)
+}
+
+// owner is a user who owns a provider.
+type owner struct {
+	*trial.Provider
+	town  *town
+	token string
+	// wallet is the owner's account on every chain.
+	wallet ethereum.Address
+}
+
+// newOwner signs a user up, who becomes a provider, with an account on the chains that has coins and dollars.
+func (c *town) newOwner(t *testing.T, name string, wallet byte) *owner {
+	t.Helper()
+	o := &owner{town: c, wallet: ethereum.Address{wallet, 1}, Provider: &trial.Provider{Leave: func() {}}}
+	const password = "correct horse battery"
+	c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "",
+		`{"email":"`+name+`@example.org","password":"`+password+`","display_name":"`+name+`"}`)
+	o.token = trial.Text(t, c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
+		`{"email":"`+name+`@example.org","password":"`+password+`"}`), "token")
+	made := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/upgrade-to-provider", o.token,
+		`{"name":"`+name+`'s GPUs","wallet_address":"`+o.wallet.String()+`"}`)
+	o.ID, o.Key = trial.Text(t, made, "provider_id"), trial.Text(t, made, "provider_api_key")
+	c.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+o.ID+"/qualification", `{"gpu_waived":true,"reason":"test"}`)
+	for _, url := range c.chains {
+		coins := new(big.Int).Exp(big.NewInt(10), big.NewInt(21), nil)
+		if err := devchain.Ask(t.Context(), url, nil, "anvil_setBalance", o.wallet.String(), "0x"+coins.Text(16)); err != nil {
+			t.Fatal(err)
+		}
+		if err := devchain.Mint(t.Context(), url, o.wallet, 1_000_000_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// login makes the owner's session anew, once time has passed.
+func (o *owner) login(t *testing.T, name string) {
+	t.Helper()
+	o.token = trial.Text(t, o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
+		`{"email":"`+name+`@example.org","password":"correct horse battery"}`), "token")
+}
+
+// send has the owner's account send a transaction.
+func (o *owner) send(t *testing.T, chain uint64, to string, value *big.Int, data []byte) {
+	t.Helper()
+	if err := devchain.Send(t.Context(), o.town.chains[chain],
+		devchain.Transaction{From: o.wallet.String(), To: to, Value: value, Data: data}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deposit puts collateral behind the provider on a chain, by what the API says is to be sent.
+func (o *owner) deposit(t *testing.T, chain uint64, amount *big.Int) {
+	t.Helper()
+	asked := o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", o.token,
+		fmt.Sprintf(`{"chain_id":%d,"amount":"%s"}`, chain, amount), "Idempotency-Key: deposit-"+o.ID)
+	contract, data := trial.Text(t, asked, "contract"), unhex(t, trial.Text(t, asked, "calldata"))
+	value := amount
+	if chain != 254 {
+		approve := append(unhex(t, "095ea7b3"), word(unhex(t, contract))...)
+		o.send(t, chain, devchain.USD, nil, append(approve, word(amount.Bytes())...))
+		value = nil
+	}
+	o.send(t, chain, contract, value, data)
+}
+
+// waitStatus waits until the provider has a status.
+func (o *owner) waitStatus(t *testing.T, want string) {
+	t.Helper()
+	trial.Until(t, "the provider is "+want, func() bool {
+		_, _, body := o.town.Call(t, http.MethodGet, "/api/v1/provider/status", o.Key, "")
+		return strings.Contains(string(body), `"status":"`+want+`"`)
+	})
+}
+
+// dear is a model of which one answer costs some dollars.
+const dear = "test/dear"
+
+// serve has the provider serve the dear model, from an engine that is not real.
+func (o *owner) serve(t *testing.T) {
+	t.Helper()
+	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+dear, `{"name":"Dear","input_price":"10000",
+		"output_price":"100000","payout_input_price":"9000","payout_output_price":"90000","context_length":8192,
+		"max_output_tokens":1024,"capabilities":["chat"]}`)
+	engine := fakeengine.New(t)
+	engine.Script(dear, fakeengine.Behaviour{})
+	o.town.Connect(t, o.Provider, engine.URL, dear)
+	o.town.WaitOffered(t, dear, o.ID)
+}
+
+// earn has a consumer ask the provider's model so often, and waits until the ledger has settled it.
+func (o *owner) earn(t *testing.T, times int) {
+	t.Helper()
+	account, key := o.town.Consumer(t, "10000")
+	o.town.Unlimit(t, account)
+	for range times {
+		o.town.wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, key, trial.Chat(dear, ""))
+	}
+	o.town.NothingHeld(t, account)
+}
+
+func unhex(t *testing.T, text string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// word is a value as an argument of a contract's function.
+func word(value []byte) []byte { return append(make([]byte, 32-len(value)), value...) }
+
+// write writes a file of the test's.
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
