@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"os"
@@ -20,10 +19,10 @@ import (
 	"svc.internal/pkg/ethereum"
 	"svc.internal/pkg/fakeengine"
 	"svc.internal/pkg/pg/devclock"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/services/proving/internal/trial"
 	"svc.internal/services/settlement/anvil"
 	"svc.internal/services/settlement/devchain"
-	"svc.internal/services/standalone"
 )
 
 func TestMain(m *testing.M) { trial.Main(m) }
@@ -34,7 +33,7 @@ const repository = "../../../.."
 // town is a marketplace with three chains, whose collateral counts.
 type town struct {
 	*trial.Market
-	dir    string
+	url    string // the superuser's, of the database
 	db     *pgxpool.Pool
 	chains map[uint64]string
 }
@@ -48,9 +47,22 @@ func newTown(t *testing.T, environ ...string) *town {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := trial.Dir(t)
-	c := &town{dir: dir, chains: map[uint64]string{}}
-	c.Market = trial.StartIn(t, dir, append([]string{"SVC_ANVIL=" + path, "SVC_DEVELOPMENT_CHAINS=1,254,8453",
+	c := &town{chains: map[uint64]string{}}
+	// A shift of time is the whole server's.
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.url = server.URL()
+	if err := devclock.Install(t.Context(), c.url); err != nil {
+		t.Fatal(err)
+	}
+	c.Market = trial.StartIn(t, trial.Dir(t), append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path, "SVC_DEVELOPMENT_CHAINS=1,254,8453",
 		"SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"}, environ...)...)
 	for chain := range strings.SplitSeq(c.Env["SVC_CHAIN_URLS"], ",") {
 		var id uint64
@@ -60,33 +72,28 @@ func newTown(t *testing.T, environ ...string) *town {
 		}
 		c.chains[id] = url
 	}
-	if err := devclock.Install(t.Context(), c.Env["SVC_DATABASE_URL"]); err != nil {
-		t.Fatal(err)
-	}
-	if c.db, err = pgxpool.New(context.Background(), c.Env["SVC_DATABASE_URL"]); err != nil {
+	if c.db, err = pgxpool.New(context.Background(), c.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.db.Close)
 	return c
 }
 
-// nextDay ends the day, as `make next-day` does, and returns it.
+// nextDay ends the day and returns it.
 func (c *town) nextDay(t *testing.T) (day string) {
 	t.Helper()
 	var now time.Time
 	if err := c.db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		t.Fatal(err)
 	}
-	if err := standalone.NextDay(t.Context(), c.dir, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	c.pass(t, devclock.NextDay(now))
 	return now.UTC().Format(time.DateOnly)
 }
 
 // pass lets time pass, in the database and on the chains.
 func (c *town) pass(t *testing.T, by time.Duration) {
 	t.Helper()
-	if _, err := devclock.Advance(t.Context(), c.Env["SVC_DATABASE_URL"], by); err != nil {
+	if _, err := devclock.Advance(t.Context(), c.url, by); err != nil {
 		t.Fatal(err)
 	}
 	for _, url := range c.chains {
