@@ -111,7 +111,7 @@ func DefaultConfig() Config {
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
 		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(), RetentionDays: 35,
-		SealInterval: 10 * time.Minute, SealAfter: time.Hour, ReconcileInterval: time.Minute,
+		SealInterval: time.Minute, SealAfter: 15 * time.Minute, ReconcileInterval: time.Minute,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
@@ -68,6 +69,10 @@ func withSigner(cfg Config, dir *localdata.Dir) Config {
 // demo's first benchmark.
 const demoHaste = 10
 
+// demoLook is the pause between two looks for a day that has ended, because a person waits
+// for its batch.
+const demoLook = 2 * time.Second
+
 // withVerifier completes the settings of verification. A demo that only this machine
 // reaches is for development: its providers need no collateral, unless SVC_DEMO_COLLATERAL
 // asks for it, and short benchmarks admit them.
@@ -76,6 +81,8 @@ func withVerifier(cfg Config, dir *localdata.Dir) (Config, error) {
 		development := cfg.DemoCollateral == collateralOfDevelopment
 		cfg.Settlement.DevelopmentCollateral, cfg.Hub.DevelopmentCollateral = development, development
 		cfg.Verifier.Development = true
+		cfg.Billing.SealInterval = min(cfg.Billing.SealInterval, demoLook)
+		cfg.Settlement.Batch.Interval = min(cfg.Settlement.Batch.Interval, demoLook)
 		if cfg.Verifier.Haste == 0 {
 			cfg.Verifier.Haste = demoHaste
 		}
