@@ -52,6 +52,14 @@ func (e *earned) GetStatement(
 		PostedNanoUsd: &nothing}, nil
 }
 
+func (e *earned) ListSigners(
+	context.Context, *settlementv1.ListSignersRequest,
+) (*settlementv1.ListSignersResponse, error) {
+	return &settlementv1.ListSignersResponse{Signers: []*settlementv1.Signer{
+		{Name: "statement", Address: append([]byte{1}, make([]byte, 19)...)},
+	}}, nil
+}
+
 func (e *earned) GetPlanPool(
 	_ context.Context, req *settlementv1.GetPlanPoolRequest,
 ) (*settlementv1.GetPlanPoolResponse, error) {
@@ -115,6 +123,14 @@ func TestStatementsAreListedInPages(t *testing.T) {
 		`"lines":10,"blocked":false,"signed":false}],"next_before":"2026-03-02"}`
 	if got := wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/statements?before=2026-03-02&page_size=10", "",
 		f.asProvider()...), 200, nil); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestWhoSignsIsPublic(t *testing.T) {
+	f := start(t)
+	const want = `{"signers":[{"name":"statement","address":"0x0100000000000000000000000000000000000000"}]}`
+	if got := wantJSON(t, f.do(http.MethodGet, "/api/v1/stats/signers", ""), 200, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

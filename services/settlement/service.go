@@ -224,7 +224,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Terms: s.positions.store.Terms, Ask: s.positions.Ask, Cards: s.deps.Cards})
 	settlementv1.RegisterCollateralAdminServiceServer(r, &rpc.CollateralAdmin{Store: s.positions.refunds,
 		Terms: s.positions.store.Terms})
-	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{Store: s.batches.store, Ledger: s.deps.Accruals})
+	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{
+		Store: s.batches.store, Ledger: s.deps.Accruals, Signer: s.deps.Signer,
+	})
 	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
 	settlementv1.RegisterPayoutServiceServer(r, &rpc.Payouts{Keeper: s.payouts.keeper})
 	settlementv1.RegisterPayoutAdminServiceServer(r, &rpc.PayoutAdmin{Keeper: s.payouts.keeper, Halts: s.payouts.store})

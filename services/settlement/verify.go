@@ -10,4 +10,6 @@ import (
 )
 
 // Verify recomputes every invariant of settlement from the rows in db, on one view of them.
-func Verify(ctx context.Context, db *pgxpool.Pool) (audit.Report, error) { return store.New(db).Audit(ctx) }
+func Verify(ctx context.Context, db *pgxpool.Pool) (audit.Report, error) {
+	return store.New(db).Audit(ctx)
+}

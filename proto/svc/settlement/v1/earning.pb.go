@@ -25,6 +25,141 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListSignersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSignersRequest) Reset() {
+	*x = ListSignersRequest{}
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSignersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSignersRequest) ProtoMessage() {}
+
+func (x *ListSignersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSignersRequest.ProtoReflect.Descriptor instead.
+func (*ListSignersRequest) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{0}
+}
+
+// Signer is a key of the platform.
+type Signer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// payout, operator, slasher, arbiter, gas or statement.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Address       []byte `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signer) Reset() {
+	*x = Signer{}
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signer) ProtoMessage() {}
+
+func (x *Signer) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signer.ProtoReflect.Descriptor instead.
+func (*Signer) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Signer) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Signer) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+type ListSignersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Signers       []*Signer `protobuf:"bytes,1,rep,name=signers,proto3" json:"signers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSignersResponse) Reset() {
+	*x = ListSignersResponse{}
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSignersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSignersResponse) ProtoMessage() {}
+
+func (x *ListSignersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSignersResponse.ProtoReflect.Descriptor instead.
+func (*ListSignersResponse) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListSignersResponse) GetSigners() []*Signer {
+	if x != nil {
+		return x.Signers
+	}
+	return nil
+}
+
 type GetEarningsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -34,7 +169,7 @@ type GetEarningsRequest struct {
 
 func (x *GetEarningsRequest) Reset() {
 	*x = GetEarningsRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[0]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +181,7 @@ func (x *GetEarningsRequest) String() string {
 func (*GetEarningsRequest) ProtoMessage() {}
 
 func (x *GetEarningsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[0]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +194,7 @@ func (x *GetEarningsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEarningsRequest.ProtoReflect.Descriptor instead.
 func (*GetEarningsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{0}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetEarningsRequest) GetProviderId() string {
@@ -86,7 +221,7 @@ type PlanEarning struct {
 
 func (x *PlanEarning) Reset() {
 	*x = PlanEarning{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -98,7 +233,7 @@ func (x *PlanEarning) String() string {
 func (*PlanEarning) ProtoMessage() {}
 
 func (x *PlanEarning) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -111,7 +246,7 @@ func (x *PlanEarning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanEarning.ProtoReflect.Descriptor instead.
 func (*PlanEarning) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{1}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PlanEarning) GetMonth() string {
@@ -173,7 +308,7 @@ type GetEarningsResponse struct {
 
 func (x *GetEarningsResponse) Reset() {
 	*x = GetEarningsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -185,7 +320,7 @@ func (x *GetEarningsResponse) String() string {
 func (*GetEarningsResponse) ProtoMessage() {}
 
 func (x *GetEarningsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -198,7 +333,7 @@ func (x *GetEarningsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEarningsResponse.ProtoReflect.Descriptor instead.
 func (*GetEarningsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{2}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetEarningsResponse) GetSettledNanoUsd() int64 {
@@ -291,7 +426,7 @@ type ListStatementsRequest struct {
 
 func (x *ListStatementsRequest) Reset() {
 	*x = ListStatementsRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +438,7 @@ func (x *ListStatementsRequest) String() string {
 func (*ListStatementsRequest) ProtoMessage() {}
 
 func (x *ListStatementsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +451,7 @@ func (x *ListStatementsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatementsRequest.ProtoReflect.Descriptor instead.
 func (*ListStatementsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{3}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListStatementsRequest) GetProviderId() string {
@@ -357,7 +492,7 @@ type StatementSummary struct {
 
 func (x *StatementSummary) Reset() {
 	*x = StatementSummary{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +504,7 @@ func (x *StatementSummary) String() string {
 func (*StatementSummary) ProtoMessage() {}
 
 func (x *StatementSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +517,7 @@ func (x *StatementSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementSummary.ProtoReflect.Descriptor instead.
 func (*StatementSummary) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{4}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StatementSummary) GetDay() string {
@@ -445,7 +580,7 @@ type ListStatementsResponse struct {
 
 func (x *ListStatementsResponse) Reset() {
 	*x = ListStatementsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +592,7 @@ func (x *ListStatementsResponse) String() string {
 func (*ListStatementsResponse) ProtoMessage() {}
 
 func (x *ListStatementsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +605,7 @@ func (x *ListStatementsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatementsResponse.ProtoReflect.Descriptor instead.
 func (*ListStatementsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{5}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListStatementsResponse) GetList() []*StatementSummary {
@@ -497,7 +632,7 @@ type GetStatementRequest struct {
 
 func (x *GetStatementRequest) Reset() {
 	*x = GetStatementRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +644,7 @@ func (x *GetStatementRequest) String() string {
 func (*GetStatementRequest) ProtoMessage() {}
 
 func (x *GetStatementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +657,7 @@ func (x *GetStatementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatementRequest.ProtoReflect.Descriptor instead.
 func (*GetStatementRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{6}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetStatementRequest) GetProviderId() string {
@@ -556,7 +691,7 @@ type GetStatementResponse struct {
 
 func (x *GetStatementResponse) Reset() {
 	*x = GetStatementResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +703,7 @@ func (x *GetStatementResponse) String() string {
 func (*GetStatementResponse) ProtoMessage() {}
 
 func (x *GetStatementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +716,7 @@ func (x *GetStatementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatementResponse.ProtoReflect.Descriptor instead.
 func (*GetStatementResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{7}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetStatementResponse) GetStatement() []byte {
@@ -638,7 +773,7 @@ type ExportEarningsRequest struct {
 
 func (x *ExportEarningsRequest) Reset() {
 	*x = ExportEarningsRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +785,7 @@ func (x *ExportEarningsRequest) String() string {
 func (*ExportEarningsRequest) ProtoMessage() {}
 
 func (x *ExportEarningsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +798,7 @@ func (x *ExportEarningsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportEarningsRequest.ProtoReflect.Descriptor instead.
 func (*ExportEarningsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{8}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExportEarningsRequest) GetProviderId() string {
@@ -698,7 +833,7 @@ type ExportEarningsResponse struct {
 
 func (x *ExportEarningsResponse) Reset() {
 	*x = ExportEarningsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +845,7 @@ func (x *ExportEarningsResponse) String() string {
 func (*ExportEarningsResponse) ProtoMessage() {}
 
 func (x *ExportEarningsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +858,7 @@ func (x *ExportEarningsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportEarningsResponse.ProtoReflect.Descriptor instead.
 func (*ExportEarningsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{9}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExportEarningsResponse) GetCsv() []byte {
@@ -749,7 +884,7 @@ type GetPlanPoolRequest struct {
 
 func (x *GetPlanPoolRequest) Reset() {
 	*x = GetPlanPoolRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +896,7 @@ func (x *GetPlanPoolRequest) String() string {
 func (*GetPlanPoolRequest) ProtoMessage() {}
 
 func (x *GetPlanPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +909,7 @@ func (x *GetPlanPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanPoolRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{10}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetPlanPoolRequest) GetMonth() string {
@@ -800,7 +935,7 @@ type GetPlanPoolResponse struct {
 
 func (x *GetPlanPoolResponse) Reset() {
 	*x = GetPlanPoolResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +947,7 @@ func (x *GetPlanPoolResponse) String() string {
 func (*GetPlanPoolResponse) ProtoMessage() {}
 
 func (x *GetPlanPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +960,7 @@ func (x *GetPlanPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanPoolResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{11}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetPlanPoolResponse) GetMonth() string {
@@ -889,7 +1024,7 @@ type ListBatchesRequest struct {
 
 func (x *ListBatchesRequest) Reset() {
 	*x = ListBatchesRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +1036,7 @@ func (x *ListBatchesRequest) String() string {
 func (*ListBatchesRequest) ProtoMessage() {}
 
 func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1049,7 @@ func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesRequest.ProtoReflect.Descriptor instead.
 func (*ListBatchesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{12}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListBatchesRequest) GetBefore() string {
@@ -948,7 +1083,7 @@ type ChainBatch struct {
 
 func (x *ChainBatch) Reset() {
 	*x = ChainBatch{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1095,7 @@ func (x *ChainBatch) String() string {
 func (*ChainBatch) ProtoMessage() {}
 
 func (x *ChainBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1108,7 @@ func (x *ChainBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainBatch.ProtoReflect.Descriptor instead.
 func (*ChainBatch) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{13}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ChainBatch) GetChainId() int64 {
@@ -1036,7 +1171,7 @@ type BatchDay struct {
 
 func (x *BatchDay) Reset() {
 	*x = BatchDay{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1183,7 @@ func (x *BatchDay) String() string {
 func (*BatchDay) ProtoMessage() {}
 
 func (x *BatchDay) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1196,7 @@ func (x *BatchDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchDay.ProtoReflect.Descriptor instead.
 func (*BatchDay) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{14}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BatchDay) GetDay() string {
@@ -1124,7 +1259,7 @@ type ListBatchesResponse struct {
 
 func (x *ListBatchesResponse) Reset() {
 	*x = ListBatchesResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1271,7 @@ func (x *ListBatchesResponse) String() string {
 func (*ListBatchesResponse) ProtoMessage() {}
 
 func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1284,7 @@ func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesResponse.ProtoReflect.Descriptor instead.
 func (*ListBatchesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{15}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListBatchesResponse) GetList() []*BatchDay {
@@ -1177,7 +1312,7 @@ type AllowDayRequest struct {
 
 func (x *AllowDayRequest) Reset() {
 	*x = AllowDayRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1324,7 @@ func (x *AllowDayRequest) String() string {
 func (*AllowDayRequest) ProtoMessage() {}
 
 func (x *AllowDayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1337,7 @@ func (x *AllowDayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowDayRequest.ProtoReflect.Descriptor instead.
 func (*AllowDayRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{16}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AllowDayRequest) GetDay() string {
@@ -1227,7 +1362,7 @@ type AllowDayResponse struct {
 
 func (x *AllowDayResponse) Reset() {
 	*x = AllowDayResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1374,7 @@ func (x *AllowDayResponse) String() string {
 func (*AllowDayResponse) ProtoMessage() {}
 
 func (x *AllowDayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1387,7 @@ func (x *AllowDayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowDayResponse.ProtoReflect.Descriptor instead.
 func (*AllowDayResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{17}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{20}
 }
 
 type ListBlocksRequest struct {
@@ -1263,7 +1398,7 @@ type ListBlocksRequest struct {
 
 func (x *ListBlocksRequest) Reset() {
 	*x = ListBlocksRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1410,7 @@ func (x *ListBlocksRequest) String() string {
 func (*ListBlocksRequest) ProtoMessage() {}
 
 func (x *ListBlocksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1423,7 @@ func (x *ListBlocksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlocksRequest.ProtoReflect.Descriptor instead.
 func (*ListBlocksRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{18}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{21}
 }
 
 // Block is why a provider is blocked.
@@ -1306,7 +1441,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1453,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1466,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{19}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Block) GetDay() string {
@@ -1378,7 +1513,7 @@ type ListBlocksResponse struct {
 
 func (x *ListBlocksResponse) Reset() {
 	*x = ListBlocksResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1525,7 @@ func (x *ListBlocksResponse) String() string {
 func (*ListBlocksResponse) ProtoMessage() {}
 
 func (x *ListBlocksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1538,7 @@ func (x *ListBlocksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlocksResponse.ProtoReflect.Descriptor instead.
 func (*ListBlocksResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{20}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListBlocksResponse) GetList() []*Block {
@@ -1424,7 +1559,7 @@ type UnblockProviderRequest struct {
 
 func (x *UnblockProviderRequest) Reset() {
 	*x = UnblockProviderRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1571,7 @@ func (x *UnblockProviderRequest) String() string {
 func (*UnblockProviderRequest) ProtoMessage() {}
 
 func (x *UnblockProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1584,7 @@ func (x *UnblockProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockProviderRequest.ProtoReflect.Descriptor instead.
 func (*UnblockProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{21}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UnblockProviderRequest) GetProviderId() string {
@@ -1475,7 +1610,7 @@ type UnblockProviderResponse struct {
 
 func (x *UnblockProviderResponse) Reset() {
 	*x = UnblockProviderResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1622,7 @@ func (x *UnblockProviderResponse) String() string {
 func (*UnblockProviderResponse) ProtoMessage() {}
 
 func (x *UnblockProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1635,7 @@ func (x *UnblockProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockProviderResponse.ProtoReflect.Descriptor instead.
 func (*UnblockProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{22}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnblockProviderResponse) GetLifted() int64 {
@@ -1514,7 +1649,13 @@ var File_svc_settlement_v1_earning_proto protoreflect.FileDescriptor
 
 const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsvc/settlement/v1/earning.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"5\n" +
+	"\x1fsvc/settlement/v1/earning.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n" +
+	"\x12ListSignersRequest\"6\n" +
+	"\x06Signer\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\fR\aaddress\"J\n" +
+	"\x13ListSignersResponse\x123\n" +
+	"\asigners\x18\x01 \x03(\v2\x19.svc.settlement.v1.SignerR\asigners\"5\n" +
 	"\x12GetEarningsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"\xa9\x01\n" +
@@ -1627,12 +1768,13 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"providerId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"1\n" +
 	"\x17UnblockProviderResponse\x12\x16\n" +
-	"\x06lifted\x18\x01 \x01(\x03R\x06lifted2\x96\x04\n" +
+	"\x06lifted\x18\x01 \x01(\x03R\x06lifted2\xf9\x04\n" +
 	"\x0eEarningService\x12a\n" +
 	"\vGetEarnings\x12%.svc.settlement.v1.GetEarningsRequest\x1a&.svc.settlement.v1.GetEarningsResponse\"\x03\x90\x02\x01\x12j\n" +
 	"\x0eListStatements\x12(.svc.settlement.v1.ListStatementsRequest\x1a).svc.settlement.v1.ListStatementsResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\fGetStatement\x12&.svc.settlement.v1.GetStatementRequest\x1a'.svc.settlement.v1.GetStatementResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\x0eExportEarnings\x12(.svc.settlement.v1.ExportEarningsRequest\x1a).svc.settlement.v1.ExportEarningsResponse\"\x03\x90\x02\x010\x01\x12a\n" +
+	"\vListSigners\x12%.svc.settlement.v1.ListSignersRequest\x1a&.svc.settlement.v1.ListSignersResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\vGetPlanPool\x12%.svc.settlement.v1.GetPlanPoolRequest\x1a&.svc.settlement.v1.GetPlanPoolResponse\"\x03\x90\x02\x012\xcd\x04\n" +
 	"\x13EarningAdminService\x12~\n" +
 	"\vListBatches\x12%.svc.settlement.v1.ListBatchesRequest\x1a&.svc.settlement.v1.ListBatchesResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/admin/batches\x90\x02\x01\x12\x84\x01\n" +
@@ -1653,66 +1795,72 @@ func file_svc_settlement_v1_earning_proto_rawDescGZIP() []byte {
 	return file_svc_settlement_v1_earning_proto_rawDescData
 }
 
-var file_svc_settlement_v1_earning_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_svc_settlement_v1_earning_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_svc_settlement_v1_earning_proto_goTypes = []any{
-	(*GetEarningsRequest)(nil),      // 0: svc.settlement.v1.GetEarningsRequest
-	(*PlanEarning)(nil),             // 1: svc.settlement.v1.PlanEarning
-	(*GetEarningsResponse)(nil),     // 2: svc.settlement.v1.GetEarningsResponse
-	(*ListStatementsRequest)(nil),   // 3: svc.settlement.v1.ListStatementsRequest
-	(*StatementSummary)(nil),        // 4: svc.settlement.v1.StatementSummary
-	(*ListStatementsResponse)(nil),  // 5: svc.settlement.v1.ListStatementsResponse
-	(*GetStatementRequest)(nil),     // 6: svc.settlement.v1.GetStatementRequest
-	(*GetStatementResponse)(nil),    // 7: svc.settlement.v1.GetStatementResponse
-	(*ExportEarningsRequest)(nil),   // 8: svc.settlement.v1.ExportEarningsRequest
-	(*ExportEarningsResponse)(nil),  // 9: svc.settlement.v1.ExportEarningsResponse
-	(*GetPlanPoolRequest)(nil),      // 10: svc.settlement.v1.GetPlanPoolRequest
-	(*GetPlanPoolResponse)(nil),     // 11: svc.settlement.v1.GetPlanPoolResponse
-	(*ListBatchesRequest)(nil),      // 12: svc.settlement.v1.ListBatchesRequest
-	(*ChainBatch)(nil),              // 13: svc.settlement.v1.ChainBatch
-	(*BatchDay)(nil),                // 14: svc.settlement.v1.BatchDay
-	(*ListBatchesResponse)(nil),     // 15: svc.settlement.v1.ListBatchesResponse
-	(*AllowDayRequest)(nil),         // 16: svc.settlement.v1.AllowDayRequest
-	(*AllowDayResponse)(nil),        // 17: svc.settlement.v1.AllowDayResponse
-	(*ListBlocksRequest)(nil),       // 18: svc.settlement.v1.ListBlocksRequest
-	(*Block)(nil),                   // 19: svc.settlement.v1.Block
-	(*ListBlocksResponse)(nil),      // 20: svc.settlement.v1.ListBlocksResponse
-	(*UnblockProviderRequest)(nil),  // 21: svc.settlement.v1.UnblockProviderRequest
-	(*UnblockProviderResponse)(nil), // 22: svc.settlement.v1.UnblockProviderResponse
-	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(*ListSignersRequest)(nil),      // 0: svc.settlement.v1.ListSignersRequest
+	(*Signer)(nil),                  // 1: svc.settlement.v1.Signer
+	(*ListSignersResponse)(nil),     // 2: svc.settlement.v1.ListSignersResponse
+	(*GetEarningsRequest)(nil),      // 3: svc.settlement.v1.GetEarningsRequest
+	(*PlanEarning)(nil),             // 4: svc.settlement.v1.PlanEarning
+	(*GetEarningsResponse)(nil),     // 5: svc.settlement.v1.GetEarningsResponse
+	(*ListStatementsRequest)(nil),   // 6: svc.settlement.v1.ListStatementsRequest
+	(*StatementSummary)(nil),        // 7: svc.settlement.v1.StatementSummary
+	(*ListStatementsResponse)(nil),  // 8: svc.settlement.v1.ListStatementsResponse
+	(*GetStatementRequest)(nil),     // 9: svc.settlement.v1.GetStatementRequest
+	(*GetStatementResponse)(nil),    // 10: svc.settlement.v1.GetStatementResponse
+	(*ExportEarningsRequest)(nil),   // 11: svc.settlement.v1.ExportEarningsRequest
+	(*ExportEarningsResponse)(nil),  // 12: svc.settlement.v1.ExportEarningsResponse
+	(*GetPlanPoolRequest)(nil),      // 13: svc.settlement.v1.GetPlanPoolRequest
+	(*GetPlanPoolResponse)(nil),     // 14: svc.settlement.v1.GetPlanPoolResponse
+	(*ListBatchesRequest)(nil),      // 15: svc.settlement.v1.ListBatchesRequest
+	(*ChainBatch)(nil),              // 16: svc.settlement.v1.ChainBatch
+	(*BatchDay)(nil),                // 17: svc.settlement.v1.BatchDay
+	(*ListBatchesResponse)(nil),     // 18: svc.settlement.v1.ListBatchesResponse
+	(*AllowDayRequest)(nil),         // 19: svc.settlement.v1.AllowDayRequest
+	(*AllowDayResponse)(nil),        // 20: svc.settlement.v1.AllowDayResponse
+	(*ListBlocksRequest)(nil),       // 21: svc.settlement.v1.ListBlocksRequest
+	(*Block)(nil),                   // 22: svc.settlement.v1.Block
+	(*ListBlocksResponse)(nil),      // 23: svc.settlement.v1.ListBlocksResponse
+	(*UnblockProviderRequest)(nil),  // 24: svc.settlement.v1.UnblockProviderRequest
+	(*UnblockProviderResponse)(nil), // 25: svc.settlement.v1.UnblockProviderResponse
+	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
 }
 var file_svc_settlement_v1_earning_proto_depIdxs = []int32{
-	1,  // 0: svc.settlement.v1.GetEarningsResponse.months:type_name -> svc.settlement.v1.PlanEarning
-	4,  // 1: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
-	23, // 2: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
-	13, // 3: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
-	23, // 4: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
-	23, // 5: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
-	14, // 6: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
-	23, // 7: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
-	19, // 8: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
-	0,  // 9: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
-	3,  // 10: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
-	6,  // 11: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
-	8,  // 12: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
-	10, // 13: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
-	12, // 14: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
-	16, // 15: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
-	18, // 16: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
-	21, // 17: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
-	2,  // 18: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
-	5,  // 19: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
-	7,  // 20: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
-	9,  // 21: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
-	11, // 22: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
-	15, // 23: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
-	17, // 24: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
-	20, // 25: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
-	22, // 26: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
-	18, // [18:27] is the sub-list for method output_type
-	9,  // [9:18] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	1,  // 0: svc.settlement.v1.ListSignersResponse.signers:type_name -> svc.settlement.v1.Signer
+	4,  // 1: svc.settlement.v1.GetEarningsResponse.months:type_name -> svc.settlement.v1.PlanEarning
+	7,  // 2: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
+	26, // 3: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
+	16, // 4: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
+	26, // 5: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
+	26, // 6: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
+	17, // 7: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
+	26, // 8: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
+	22, // 9: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
+	3,  // 10: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
+	6,  // 11: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
+	9,  // 12: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
+	11, // 13: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
+	0,  // 14: svc.settlement.v1.EarningService.ListSigners:input_type -> svc.settlement.v1.ListSignersRequest
+	13, // 15: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
+	15, // 16: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
+	19, // 17: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
+	21, // 18: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
+	24, // 19: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
+	5,  // 20: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
+	8,  // 21: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
+	10, // 22: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
+	12, // 23: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
+	2,  // 24: svc.settlement.v1.EarningService.ListSigners:output_type -> svc.settlement.v1.ListSignersResponse
+	14, // 25: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
+	18, // 26: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
+	20, // 27: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
+	23, // 28: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
+	25, // 29: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
+	20, // [20:30] is the sub-list for method output_type
+	10, // [10:20] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_earning_proto_init() }
@@ -1720,15 +1868,15 @@ func file_svc_settlement_v1_earning_proto_init() {
 	if File_svc_settlement_v1_earning_proto != nil {
 		return
 	}
-	file_svc_settlement_v1_earning_proto_msgTypes[4].OneofWrappers = []any{}
 	file_svc_settlement_v1_earning_proto_msgTypes[7].OneofWrappers = []any{}
+	file_svc_settlement_v1_earning_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_settlement_v1_earning_proto_rawDesc), len(file_svc_settlement_v1_earning_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -25,6 +25,7 @@ const (
 	EarningService_ListStatements_FullMethodName = "/svc.settlement.v1.EarningService/ListStatements"
 	EarningService_GetStatement_FullMethodName   = "/svc.settlement.v1.EarningService/GetStatement"
 	EarningService_ExportEarnings_FullMethodName = "/svc.settlement.v1.EarningService/ExportEarnings"
+	EarningService_ListSigners_FullMethodName    = "/svc.settlement.v1.EarningService/ListSigners"
 	EarningService_GetPlanPool_FullMethodName    = "/svc.settlement.v1.EarningService/GetPlanPool"
 )
 
@@ -49,6 +50,10 @@ type EarningServiceClient interface {
 	// at most 366, in pieces of at most 64 KiB. The CSV of one day is the one whose SHA-256
 	// its statement has. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ExportEarnings(ctx context.Context, in *ExportEarningsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportEarningsResponse], error)
+	// ListSigners returns the addresses of the platform's keys on chains, and of the key that
+	// signs statements: public. It is empty where there is no chain-signer. Read only. Fails
+	// with UNAVAILABLE (service_unavailable).
+	ListSigners(ctx context.Context, in *ListSignersRequest, opts ...grpc.CallOption) (*ListSignersResponse, error)
 	// GetPlanPool returns a closed month of plans: public. Read only. Fails with NOT_FOUND
 	// (month_not_closed) and INVALID_ARGUMENT (invalid_value).
 	GetPlanPool(ctx context.Context, in *GetPlanPoolRequest, opts ...grpc.CallOption) (*GetPlanPoolResponse, error)
@@ -111,6 +116,16 @@ func (c *earningServiceClient) ExportEarnings(ctx context.Context, in *ExportEar
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type EarningService_ExportEarningsClient = grpc.ServerStreamingClient[ExportEarningsResponse]
 
+func (c *earningServiceClient) ListSigners(ctx context.Context, in *ListSignersRequest, opts ...grpc.CallOption) (*ListSignersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSignersResponse)
+	err := c.cc.Invoke(ctx, EarningService_ListSigners_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *earningServiceClient) GetPlanPool(ctx context.Context, in *GetPlanPoolRequest, opts ...grpc.CallOption) (*GetPlanPoolResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetPlanPoolResponse)
@@ -142,6 +157,10 @@ type EarningServiceServer interface {
 	// at most 366, in pieces of at most 64 KiB. The CSV of one day is the one whose SHA-256
 	// its statement has. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ExportEarnings(*ExportEarningsRequest, grpc.ServerStreamingServer[ExportEarningsResponse]) error
+	// ListSigners returns the addresses of the platform's keys on chains, and of the key that
+	// signs statements: public. It is empty where there is no chain-signer. Read only. Fails
+	// with UNAVAILABLE (service_unavailable).
+	ListSigners(context.Context, *ListSignersRequest) (*ListSignersResponse, error)
 	// GetPlanPool returns a closed month of plans: public. Read only. Fails with NOT_FOUND
 	// (month_not_closed) and INVALID_ARGUMENT (invalid_value).
 	GetPlanPool(context.Context, *GetPlanPoolRequest) (*GetPlanPoolResponse, error)
@@ -166,6 +185,9 @@ func (UnimplementedEarningServiceServer) GetStatement(context.Context, *GetState
 }
 func (UnimplementedEarningServiceServer) ExportEarnings(*ExportEarningsRequest, grpc.ServerStreamingServer[ExportEarningsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExportEarnings not implemented")
+}
+func (UnimplementedEarningServiceServer) ListSigners(context.Context, *ListSignersRequest) (*ListSignersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSigners not implemented")
 }
 func (UnimplementedEarningServiceServer) GetPlanPool(context.Context, *GetPlanPoolRequest) (*GetPlanPoolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPlanPool not implemented")
@@ -256,6 +278,24 @@ func _EarningService_ExportEarnings_Handler(srv interface{}, stream grpc.ServerS
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type EarningService_ExportEarningsServer = grpc.ServerStreamingServer[ExportEarningsResponse]
 
+func _EarningService_ListSigners_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSignersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EarningServiceServer).ListSigners(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EarningService_ListSigners_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EarningServiceServer).ListSigners(ctx, req.(*ListSignersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EarningService_GetPlanPool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetPlanPoolRequest)
 	if err := dec(in); err != nil {
@@ -292,6 +332,10 @@ var EarningService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStatement",
 			Handler:    _EarningService_GetStatement_Handler,
+		},
+		{
+			MethodName: "ListSigners",
+			Handler:    _EarningService_ListSigners_Handler,
 		},
 		{
 			MethodName: "GetPlanPool",

@@ -37,6 +37,7 @@ var ofProviders = byPattern(
 	route{"/api/v1/provider/collateral/refund", []string{http.MethodPost, http.MethodDelete},
 		agents((*providerapi.API).CollateralRefund)},
 	route{"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
+	route{"/api/v1/stats/signers", get, agents((*providerapi.API).Signers)},
 	route{"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
 	route{"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
 	route{"/api/v1/user/me/provider-keys", []string{http.MethodGet, http.MethodHead, http.MethodPost},

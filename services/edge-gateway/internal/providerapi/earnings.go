@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/ethereum"
 	"svc.internal/pkg/money"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
@@ -192,6 +193,31 @@ func (a *API) PlanPool(ctx context.Context, c Call) (Answer, error) {
 		ClosedAt  *time.Time `json:"closed_at"`
 	}{m.GetMonth(), usd(m.GetPoolNanoUsd()), usd(m.GetEarnedNanoUsd()), usd(m.GetPaidNanoUsd()), factor,
 		m.GetProviders(), m.GetThrough(), moment(m.GetClosedAt())})
+	if err == nil {
+		out.Header = http.Header{"Cache-Control": {publicCache}}
+	}
+	return out, err
+}
+
+// Signers answers GET /api/v1/stats/signers: the addresses of the platform's keys. It needs no key.
+func (a *API) Signers(ctx context.Context, _ Call) (Answer, error) {
+	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	keys, err := a.peers.Earnings.ListSigners(called, &settlementv1.ListSignersRequest{})
+	if err != nil {
+		return Answer{}, ofPeer(ctx, err)
+	}
+	type key struct {
+		Name    string `json:"name"`
+		Address string `json:"address"`
+	}
+	list := make([]key, 0, len(keys.GetSigners()))
+	for _, k := range keys.GetSigners() {
+		list = append(list, key{k.GetName(), ethereum.Address(k.GetAddress()).String()})
+	}
+	out, err := answer(http.StatusOK, struct {
+		Signers []key `json:"signers"`
+	}{list})
 	if err == nil {
 		out.Header = http.Header{"Cache-Control": {publicCache}}
 	}

@@ -135,7 +135,7 @@ func (c *town) newOwner(t *testing.T, name string, wallet byte) *owner {
 	o.token = trial.Text(t, c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
 		`{"email":"`+name+`@example.org","password":"`+password+`"}`), "token")
 	made := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/upgrade-to-provider", o.token,
-		`{"name":"`+name+`'s GPUs","wallet_address":"`+o.wallet.String()+`"}`)
+		`{"name":"`+name+`'s GPUs","wallet_address":"","beneficiary_address":"`+o.wallet.String()+`"}`)
 	o.ID, o.Key = trial.Text(t, made, "provider_id"), trial.Text(t, made, "provider_api_key")
 	c.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+o.ID+"/qualification", `{"gpu_waived":true,"reason":"test"}`)
 	for _, url := range c.chains {

@@ -13,6 +13,7 @@ import (
 	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	signerv1 "svc.internal/proto/svc/signer/v1"
 	"svc.internal/services/settlement/internal/batch"
 )
 
@@ -43,6 +44,26 @@ type Earnings struct {
 	settlementv1.UnimplementedEarningServiceServer
 	Store  EarningStore
 	Ledger billingv1.AccrualServiceClient
+	// Signer is nil where there is none.
+	Signer signerv1.SignerServiceClient
+}
+
+// ListSigners returns the addresses of the platform's keys.
+func (s *Earnings) ListSigners(
+	ctx context.Context, _ *settlementv1.ListSignersRequest,
+) (*settlementv1.ListSignersResponse, error) {
+	out := &settlementv1.ListSignersResponse{}
+	if s.Signer == nil {
+		return out, nil
+	}
+	keys, err := s.Signer.ListKeys(ctx, &signerv1.ListKeysRequest{})
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys.GetKeys() {
+		out.Signers = append(out.Signers, &settlementv1.Signer{Name: key.GetName(), Address: key.GetAddress()})
+	}
+	return out, nil
 }
 
 // GetEarnings says where the earnings of a provider stand: the balances are the ledger's, now.
