@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// LookInterval is the pause between two looks for what is due, CheckoutInterval that
-	// between two looks at one checkout, and ListInterval that between two lists.
-	LookInterval     = 5 * time.Second
+	// LookInterval is the pause between two looks for what is due.
+	LookInterval = 5 * time.Second
+	// CheckoutInterval is the pause between two looks at one checkout.
 	CheckoutInterval = 5 * time.Minute
-	ListInterval     = 5 * time.Minute
+	// ListInterval is the pause between two lists of what was made.
+	ListInterval = 5 * time.Minute
 	// batch bounds what one look takes of each kind, and maxPages the pages of a list.
 	batch    = 50
 	maxPages = 1000
@@ -174,8 +175,9 @@ func (w *Worker) session(ctx context.Context, s Session) error {
 		return w.paid(ctx, c, s.Charge)
 	case SessionExpired:
 		return w.Store.Expire(ctx, c.ID)
+	case SessionOpen:
 	}
-	return nil
+	return nil // the next look may find another state
 }
 
 // paid commits that a checkout is paid.

@@ -40,9 +40,9 @@ func scanCheckout(row pgx.CollectableRow) (card.Checkout, error) {
 	return c, err
 }
 
-// oneCheckout reads the checkout of a query, or returns card.ErrNoCheckout.
-func oneCheckout(ctx context.Context, from reader, sql string, args ...any) (card.Checkout, error) {
-	rows, err := from.Query(ctx, sql, args...)
+// oneCheckout reads a checkout, or returns card.ErrNoCheckout.
+func oneCheckout(ctx context.Context, from reader, id card.CheckoutID) (card.Checkout, error) {
+	rows, err := from.Query(ctx, `SELECT `+checkoutColumns+` FROM checkout c WHERE c.id = $1`, id)
 	if err != nil {
 		return card.Checkout{}, fmt.Errorf("read a checkout: %w", err)
 	}
@@ -56,11 +56,9 @@ func oneCheckout(ctx context.Context, from reader, sql string, args ...any) (car
 	return c, nil
 }
 
-const selectCheckout = `SELECT ` + checkoutColumns + ` FROM checkout c WHERE c.id = $1`
-
 // Checkout implements card.Store.
 func (s Cards) Checkout(ctx context.Context, id card.CheckoutID) (card.Checkout, error) {
-	return oneCheckout(ctx, s.pool, selectCheckout, id)
+	return oneCheckout(ctx, s.pool, id)
 }
 
 // Open implements card.Store. Checkouts of one provider are opened one after the other, so
@@ -75,7 +73,7 @@ func (s Cards) Open(ctx context.Context, c card.Checkout, lifetime time.Duration
 			c.Provider); err != nil {
 			return fmt.Errorf("lock the checkouts of a provider: %w", err)
 		}
-		if opened, err = oneCheckout(ctx, tx, selectCheckout, c.ID); !errors.Is(err, card.ErrNoCheckout) {
+		if opened, err = oneCheckout(ctx, tx, c.ID); !errors.Is(err, card.ErrNoCheckout) {
 			return err
 		}
 		var open int
@@ -97,7 +95,7 @@ func (s Cards) Open(ctx context.Context, c card.Checkout, lifetime time.Duration
 		if err != nil {
 			return fmt.Errorf("keep a checkout: %w", err)
 		}
-		opened, err = oneCheckout(ctx, tx, selectCheckout, c.ID)
+		opened, err = oneCheckout(ctx, tx, c.ID)
 		return err
 	})
 	return opened, err
@@ -139,7 +137,7 @@ func lockCheckout(ctx context.Context, tx pgx.Tx, id card.CheckoutID) (card.Chec
 	if _, err := tx.Exec(ctx, `SELECT FROM checkout WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return card.Checkout{}, fmt.Errorf("lock a checkout: %w", err)
 	}
-	return oneCheckout(ctx, tx, selectCheckout, id)
+	return oneCheckout(ctx, tx, id)
 }
 
 // addChange adds a change to a batch, as its last statement: it takes a lock for which all

@@ -41,7 +41,7 @@ func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error
 		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoCheckout) {
 			return err
 		}
-		c, err := oneCheckout(ctx, tx, selectCheckout, r.Checkout)
+		c, err := oneCheckout(ctx, tx, r.Checkout)
 		switch {
 		case err != nil:
 			return err

@@ -96,6 +96,7 @@ func (s Sandbox) Pay(ctx context.Context, id string, c card.Charge, e sandbox.Ev
 			return nil
 		case sandbox.Expired:
 			return sandbox.ErrNotNow
+		case sandbox.Open:
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE sandbox_session SET payment_id = $2, cost_id = $3, cost_cents = $4, paid_at = now(),
