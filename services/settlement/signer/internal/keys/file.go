@@ -29,7 +29,7 @@ func OpenFile(path, passphrase string) (Key, error) {
 }
 
 func readBounded(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // a path of the settings
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
