@@ -105,7 +105,8 @@ func (n *network) fund(to []byte, wei string) {
 // mint gives an address dollars.
 func (n *network) mint(to []byte, amount int64) {
 	n.t.Helper()
-	n.send(map[string]any{"from": n.owner, "to": n.usd, "data": n.pack("mint", common.BytesToAddress(to), big.NewInt(amount))})
+	n.send(map[string]any{"from": n.owner, "to": n.usd,
+		"data": n.pack("mint", common.BytesToAddress(to), big.NewInt(amount))})
 }
 
 func (n *network) pack(method string, arguments ...any) hexutil.Bytes {
@@ -135,7 +136,10 @@ func (n *network) coins(of chain.Address) *big.Int {
 // onNetwork is a signer whose settings list the chain's dollar.
 func onNetwork(t *testing.T, n *network) *bundle {
 	t.Helper()
-	return setup(t, func(c *Config) { c.Chains[0].Tokens[0].Address, c.Chains[0].Tokens[0].Name = n.usd.Hex(), "Test USD" })
+	return setup(t, func(c *Config) {
+		token := &c.Chains[0].Tokens[0]
+		token.Address, token.Name = n.usd.Hex(), "Test USD"
+	})
 }
 
 func TestAChainTakesAPayoutAndMinesOneOfItsBumps(t *testing.T) {
@@ -225,7 +229,8 @@ func TestTheKeysOfRolesDoTheirPartOnAChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := n.send(map[string]any{"from": n.owner, "data": hexutil.Bytes(append(slices.Clone(artifact.Creation), arguments...)),
+	creation := hexutil.Bytes(append(slices.Clone(artifact.Creation), arguments...))
+	held := n.send(map[string]any{"from": n.owner, "data": creation,
 		"gas": hexutil.Uint64(8_000_000)}).ContractAddress
 	b := setup(t, func(c *Config) {
 		c.Chains[0].Collateral, c.DevelopmentSeed = held.Hex(), seed

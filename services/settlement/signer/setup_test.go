@@ -47,6 +47,17 @@ func listed(id chain.ID) Chain {
 	}
 }
 
+// reasonOf is the reason of a fault, the text of any other error, and empty for none.
+func reasonOf(err error) fault.Reason {
+	if f, ok := fault.As(err); ok {
+		return f.Reason
+	}
+	if err != nil {
+		return fault.Reason(err.Error())
+	}
+	return ""
+}
+
 // bundle is two replicas of a signer on one database.
 type bundle struct {
 	cfg      Config
@@ -137,7 +148,9 @@ func canceled(nonce int64) *signerv1.SignTransactionRequest {
 }
 
 // sign asks a replica, and expects a signature.
-func (b *bundle) sign(t *testing.T, replica int, req *signerv1.SignTransactionRequest) *signerv1.SignTransactionResponse {
+func (b *bundle) sign(
+	t *testing.T, replica int, req *signerv1.SignTransactionRequest,
+) *signerv1.SignTransactionResponse {
 	t.Helper()
 	resp, err := b.clients[replica].SignTransaction(t.Context(), req)
 	if err != nil {
@@ -147,9 +160,11 @@ func (b *bundle) sign(t *testing.T, replica int, req *signerv1.SignTransactionRe
 }
 
 // refuses asks a replica, and expects a refusal.
-func (b *bundle) refuses(t *testing.T, what string, replica int, req *signerv1.SignTransactionRequest, want fault.Reason) {
+func (b *bundle) refuses(
+	t *testing.T, what string, replica int, req *signerv1.SignTransactionRequest, want fault.Reason,
+) {
 	t.Helper()
-	if _, err := b.clients[replica].SignTransaction(t.Context(), req); !fault.Is(err, want) {
+	if _, err := b.clients[replica].SignTransaction(t.Context(), req); reasonOf(err) != want {
 		t.Errorf("%s: got the error %v, want %s", what, err, want)
 	}
 }

@@ -88,9 +88,12 @@ func TestWhatTheContractsEncoderWritesIsRead(t *testing.T) {
 	t.Parallel()
 	for _, f := range calldata.Functions() {
 		call, err := calldata.Read(pack(t, f))
-		if err != nil || call.Function != f {
-			t.Errorf("%s: got %s and the error %v, want it read", f, call.Function, err)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want it read", f, err)
 			continue
+		}
+		if call.Function != f {
+			t.Errorf("got %s, want %s", call.Function, f)
 		}
 		for i, typ := range f.Types() {
 			switch typ {
@@ -170,8 +173,11 @@ func FuzzWhatIsReadIsWhatAContractReads(f *testing.F) {
 			}
 		}
 		again, err := m.Inputs.Pack(values...)
-		if err != nil || !bytes.Equal(append(slices.Clone(m.ID), again...), data) {
-			t.Errorf("got %x written anew (%v), want %x", again, err, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := append(slices.Clone(m.ID), again...); !bytes.Equal(got, data) {
+			t.Errorf("got %x written anew, want %x", got, data)
 		}
 	})
 }

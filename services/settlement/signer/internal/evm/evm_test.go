@@ -104,7 +104,8 @@ func TestAnAuthorizationIsSignedAsWalletsSignTypedData(t *testing.T) {
 		Domain: apitypes.TypedDataDomain{Name: "USD Coin", Version: "2", ChainId: math.NewHexOrDecimal256(8453),
 			VerifyingContract: hexOf(a.Token[:])},
 		Message: apitypes.TypedDataMessage{
-			"from": hexOf(a.From[:]), "to": hexOf(a.To[:]), "value": (*math.HexOrDecimal256)(new(big.Int).Lsh(big.NewInt(1), 128)),
+			"from": hexOf(a.From[:]), "to": hexOf(a.To[:]),
+			"value":      (*math.HexOrDecimal256)(new(big.Int).Lsh(big.NewInt(1), 128)),
 			"validAfter": math.NewHexOrDecimal256(4), "validBefore": math.NewHexOrDecimal256(5), "nonce": hexOf(a.Nonce[:]),
 		},
 	})
@@ -140,8 +141,11 @@ func TestASignedTransactionIsReadByOthersAsItWasMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(254)), &tx)
-	if err != nil || from != common.Address(sender) {
-		t.Errorf("the sender: got %s (%v), want %s", from, err, sender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from != common.Address(sender) {
+		t.Errorf("the sender: got %s, want %s", from, sender)
 	}
 	if chain.Hash(tx.Hash()) != hash {
 		t.Errorf("the hash: got %s, want %s", hash, tx.Hash())

@@ -14,7 +14,7 @@ const (
 	statementType       = "Statement(bytes32 provider,string day,uint256 chainId,uint256 index,address beneficiary," +
 		"uint256 amountNanoUsd,bytes32 root,bytes32 csv,bytes32 seal,bytes32 summary)"
 	//nolint:gosec // the name of a type, and no credential
-	tokenDomainType = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+	tokenDomainType   = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 	authorizationType = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter," +
 		"uint256 validBefore,bytes32 nonce)"
 )

@@ -180,11 +180,15 @@ func TestADevelopmentSeedIsMadeOnceAndGivesTheSameKeys(t *testing.T) {
 			t.Fatal("got two seeds of processes that began at once, want one")
 		}
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file: got %v (%v), want mode 0600", info.Mode(), err)
+	if info, err := os.Stat(path); err != nil {
+		t.Error(err)
+	} else if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("the file: got mode %o, want 600", got)
 	}
-	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
-		t.Errorf("the folder: got %d files (%v), want the seed alone", len(list), err)
+	if list, err := os.ReadDir(filepath.Dir(path)); err != nil {
+		t.Error(err)
+	} else if len(list) != 1 {
+		t.Errorf("the folder: got %d files, want the seed alone", len(list))
 	}
 	addresses := map[chain.Address]bool{}
 	for _, name := range policy.Keys() {
@@ -195,8 +199,11 @@ func TestADevelopmentSeedIsMadeOnceAndGivesTheSameKeys(t *testing.T) {
 		signs(t, key)
 		addresses[key.Address()] = true
 		again, err := seeds[1].Key(name)
-		if err != nil || again.Address() != key.Address() {
-			t.Errorf("%s: got %s again (%v), want %s", name, again.Address(), err, key.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.Address() != key.Address() {
+			t.Errorf("%s: got %s again, want %s", name, again.Address(), key.Address())
 		}
 	}
 	if got, want := len(addresses), len(policy.Keys()); got != want {

@@ -28,6 +28,25 @@ func cancel(nonce uint64) policy.Transaction {
 	return t
 }
 
+// reasonOf is the reason of a fault, the text of any other error, and empty for none.
+func reasonOf(err error) fault.Reason {
+	if f, ok := fault.As(err); ok {
+		return f.Reason
+	}
+	if err != nil {
+		return fault.Reason(err.Error())
+	}
+	return ""
+}
+
+// unless is a reason where something is not allowed.
+func unless(allowed bool, reason fault.Reason) fault.Reason {
+	if allowed {
+		return ""
+	}
+	return reason
+}
+
 // use moves 10 of at most 100 a day, for fees of 5 of at most 50.
 func use() policy.Use {
 	return policy.Use{
@@ -73,7 +92,7 @@ func TestANonceHasOneContentAndOneCancel(t *testing.T) {
 		"a content after a cancel of nothing": {tx(7), first, fresh(cancelled), fault.NonceUsed, false},
 	} {
 		entry, err := record.Decide(tc.tx, use(), tc.hash, tc.history)
-		if tc.want == "" && err != nil || tc.want != "" && !fault.Is(err, tc.want) {
+		if reasonOf(err) != tc.want {
 			t.Errorf("%s: got the error %v, want %q", name, err, tc.want)
 		}
 		if entry.Nonce != tc.isNew {
@@ -116,7 +135,7 @@ func TestANonceIsNotFarAheadAndNotBelowTheFirst(t *testing.T) {
 		u := use()
 		u.First = tc.first
 		_, err := record.Decide(tc.tx, u, first, tc.history)
-		if tc.want && err != nil || !tc.want && !fault.Is(err, fault.NonceGap) {
+		if reasonOf(err) != unless(tc.want, fault.NonceGap) {
 			t.Errorf("%s: got the error %v, want it allowed: %t", name, err, tc.want)
 		}
 	}
@@ -162,7 +181,7 @@ func TestADayIsCappedAndARepeatIsNotCountedTwice(t *testing.T) {
 			u.Amount, u.Capped = chain.Amount{}, false
 		}
 		entry, err := record.Decide(tc.tx, u, first, tc.history)
-		if tc.want && err != nil || !tc.want && !fault.Is(err, fault.CapExceeded) {
+		if reasonOf(err) != unless(tc.want, fault.CapExceeded) {
 			t.Errorf("%s: got the error %v, want it allowed: %t", name, err, tc.want)
 		}
 		if entry.Increase != chain.NewAmount(tc.increase) {
@@ -170,8 +189,12 @@ func TestADayIsCappedAndARepeatIsNotCountedTwice(t *testing.T) {
 		}
 	}
 	_, err := record.Decide(tx(8), use(), first, fresh(moved(91)))
-	if f, ok := fault.As(err); !ok || f.RetryAfter != time.Hour {
-		t.Errorf("the wait at 23:00: got %v, want an hour", err)
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("got the error %v, want a fault", err)
+	}
+	if f.RetryAfter != time.Hour {
+		t.Errorf("the wait at 23:00: got %v, want an hour", f.RetryAfter)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/asn1"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
 	"net/http"
@@ -41,7 +42,8 @@ func spki(curve asn1.ObjectIdentifier, point []byte) []byte {
 	der, err := asn1.Marshal(struct {
 		Algorithm algorithm
 		Point     asn1.BitString
-	}{algorithm{asn1.ObjectIdentifier{1, 2, 840, 10045, 2, 1}, curve}, asn1.BitString{Bytes: point, BitLength: 8 * len(point)}})
+	}{algorithm{asn1.ObjectIdentifier{1, 2, 840, 10045, 2, 1}, curve},
+		asn1.BitString{Bytes: point, BitLength: 8 * len(point)}})
 	if err != nil {
 		panic(err)
 	}
@@ -80,8 +82,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GetPublicKey":
 		answer["PublicKey"] = spki(secp256k1, crypto.FromECDSAPub(&s.key.PublicKey))
 	case "Sign":
-		if asked.MessageType != "DIGEST" || asked.SigningAlgorithm != "ECDSA_SHA_256" || len(asked.Message) != 32 {
-			s.t.Errorf("got %+v, want the signature of a digest", asked)
+		got := fmt.Sprint(asked.MessageType, " ", asked.SigningAlgorithm, " ", len(asked.Message))
+		if want := "DIGEST ECDSA_SHA_256 32"; got != want {
+			s.t.Errorf("got %q asked for, want %q", got, want)
 		}
 		answer["Signature"] = s.sign(asked.Message)
 	default:
@@ -159,7 +162,7 @@ func TestEitherSOfKMSBecomesTheFormOfChains(t *testing.T) {
 		}
 		ids[signature[64]] = true
 	}
-	if !ids[0] || !ids[1] {
+	if len(ids) != 2 {
 		t.Errorf("got the recovery ids %v in 40 signatures, want both", ids)
 	}
 }
