@@ -91,11 +91,14 @@ func TestTheHistoryIsWhatWasSigned(t *testing.T) {
 	cancel := tx(1)
 	cancel.Cancel = true
 	b.mustRecord(t, cancel, policy.Use{Fee: chain.NewAmount(7), FeesCap: use(0).FeesCap}, chain.Hash{3})
+	uncapped := use(1_000)
+	uncapped.Capped, uncapped.Fee = false, chain.Amount{}
+	b.mustRecord(t, tx(2), uncapped, chain.Hash{4})
 	h := b.history(t, tx(0), use(30))
 	for what, pair := range map[string][2]string{
 		"the content": {h.Content.String(), chain.Hash{1}.String()}, "the ceiling": {h.Ceiling.String(), "9"},
 		"what moved": {h.Moved.String(), "70"}, "the fees": {h.Fees.String(), "16"},
-		"the highest": {fmt.Sprint(h.Highest, h.Any), "1 true"}, "the cancel": {fmt.Sprint(h.Cancelled), "false"},
+		"the highest": {fmt.Sprint(h.Highest, h.Any), "2 true"}, "the cancel": {fmt.Sprint(h.Cancelled), "false"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: got %s, want %s", what, pair[0], pair[1])
@@ -118,7 +121,7 @@ func TestTheHistoryIsWhatWasSigned(t *testing.T) {
 	if got, want := b.history(t, elsewhere, use(30)), (record.History{}); stripped(got) != want {
 		t.Errorf("on another chain: got %+v, want nothing", got)
 	}
-	for id, want := range map[chain.ID]string{254: "1 true <nil>", 1: "0 false <nil>"} {
+	for id, want := range map[chain.ID]string{254: "2 true <nil>", 1: "0 false <nil>"} {
 		highest, signed, err := b.stores[1].Highest(t.Context(), id, chain.Address{19: 1})
 		if got := fmt.Sprint(highest, signed, err); got != want {
 			t.Errorf("the highest on chain %s: got %s, want %s", id, got, want)
@@ -237,7 +240,7 @@ var attacks = map[string]struct {
 	"another key's sender":           {false, nonce(7, false, hash, "gas", 1, true, today), "one sender has one key"},
 	"a key that signs none":          {false, nonce(7, false, hash, "statement", 1, true, today), "one sender"},
 	"a cancel that moves":            {false, nonce(7, true, hash, "payout", 1, true, today), "moves_nothing"},
-	"less than nothing":              {false, nonce(7, false, hash, "payout", -1, true, today), "signed_nonce_amount_check"},
+	"less than nothing":              {false, nonce(7, false, hash, "payout", -1, true, today), "amount_check"},
 	"yesterday":                      {false, nonce(7, false, hash, "payout", 1, true, today+" - 1"), "signed_nonce_day"},
 	"tomorrow":                       {false, nonce(7, false, hash, "payout", 1, true, today+" + 1"), "signed_nonce_day"},
 	"a short hash":                   {false, nonce(7, false, "'x'", "payout", 1, true, today), "call_hash_check"},
