@@ -112,14 +112,17 @@ func newPositionWork(cfg Config, st *store.Store, deps Deps, p collateralParts) 
 }
 
 // coinQuotes has the prices of what contracts hold. A dollar needs none.
-type coinQuotes struct{ terms position.Terms }
+type coinQuotes struct {
+	terms position.Terms
+	coins slash.Quotes
+}
 
 // Quote implements slash.Quotes.
-func (q coinQuotes) Quote(_ context.Context, on chain.ID) (chain.Quote, error) {
+func (q coinQuotes) Quote(ctx context.Context, on chain.ID) (chain.Quote, error) {
 	if r, ok := q.terms.Of(on); ok && r.Asset.Kind == chain.USDC {
 		return chain.Quote{}, nil
 	}
-	return chain.Quote{}, fmt.Errorf("the coin of chain %s has no price yet", on)
+	return q.coins.Quote(ctx, on)
 }
 
 // noSigner stands for the chain-signer where there is none.

@@ -203,7 +203,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
-		quotes: coinQuotes{terms}, pipeline: s.payouts.preparer()})
+		quotes: coinQuotes{terms, s.chains.quotes}, pipeline: s.payouts.preparer()})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (b *cardBooks) of(id ids.ProviderID) *cardAccount {
 // post posts a fact once. The answer is lost now and then, before the fact or after it.
 func (b *cardBooks) post(key string, do func() bool) (ids.EntryID, error) {
 	if b.random.IntN(20) == 0 {
-		return ids.EntryID{}, errLost
+		return ids.EntryID{}, errAnswerLost
 	}
 	if _, ok := b.entries[key]; !ok {
 		if !do() {
@@ -60,7 +60,7 @@ func (b *cardBooks) post(key string, do func() bool) (ids.EntryID, error) {
 		b.entries[key] = id
 	}
 	if b.random.IntN(20) == 0 {
-		return ids.EntryID{}, errLost
+		return ids.EntryID{}, errAnswerLost
 	}
 	return b.entries[key], nil
 }

@@ -248,7 +248,7 @@ func (m *modelled) all() (n int64) {
 // chains are modelled contracts of several chains; it implements position.Events and chain.Sender.
 type chains map[chain.ID]*modelled
 
-var errLost = errors.New("the answer is lost")
+var errAnswerLost = errors.New("the answer is lost")
 
 func (c chains) Final(_ context.Context, on chain.ID) (time.Time, error) { return c[on].final, nil }
 

@@ -251,6 +251,7 @@ func TestWhatStandsBehindProvidersIsWhatContractsAndBooksHave(t *testing.T) {
 			}
 			m.settle()
 			m.check(t)
+			m.audited(t)
 			m.tell(t)
 		})
 	}
@@ -294,6 +295,20 @@ func (m *market) check(t *testing.T) {
 			USING (refund_id) WHERE r.provider_id = $1 AND p.state = 'taken_back'`, id)
 		if a.pending != money.NanoUSD(lost)*slash.Cent {
 			t.Errorf("%s: %s are on their way back, want %d cents", id, a.pending, lost)
+		}
+	}
+}
+
+// audited fails the test for each invariant that does not hold. No watcher stores the events of a model.
+func (m *market) audited(t *testing.T) {
+	t.Helper()
+	report, err := m.positions[0].Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Drift > 0 && i.Name != "events count once, and those of the watcher alone" {
+			t.Errorf("%s: got %d drifts, want none: %v", i.Name, i.Drift, i.Examples)
 		}
 	}
 }

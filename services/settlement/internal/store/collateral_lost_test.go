@@ -17,7 +17,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-func isLost(err error) bool { return errors.Is(err, errLost) }
+func isLost(err error) bool { return errors.Is(err, errAnswerLost) }
 
 func sortedPenalties(c *modelled) []contract.Word {
 	var list []contract.Word
