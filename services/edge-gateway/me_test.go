@@ -20,8 +20,7 @@ func TestAProviderReadsItsWholeAccountByKeyOrSession(t *testing.T) {
 			Earnings struct {
 				Settled string `json:"settled_usd_str"`
 			} `json:"earnings"`
-			Penalties []any             `json:"penalties"`
-			Notes     map[string]string `json:"notes"`
+			Penalties []any `json:"penalties"`
 		}
 		body := wantJSON(t, f.do(http.MethodGet, meURL, "", credential...), 200, &said)
 		newSchemas(t).wantShape(t, name, "#/components/schemas/ProviderOverview", body)
@@ -36,8 +35,6 @@ func TestAProviderReadsItsWholeAccountByKeyOrSession(t *testing.T) {
 			t.Errorf("%s: settled: got %q, want 1.50", name, said.Earnings.Settled)
 		case len(said.Penalties) != 1:
 			t.Errorf("%s: penalties: got %d, want 1", name, len(said.Penalties))
-		case len(said.Notes) != 0:
-			t.Errorf("%s: notes: got %v, want none", name, said.Notes)
 		}
 	}
 	wantError(t, f.do(http.MethodGet, meURL, ""), 401, "missing_api_key")

@@ -85,6 +85,7 @@ func (f *fleet) deps() Deps {
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),
 		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),
 		Earnings:          settlementv1.NewEarningServiceClient(conn),
+		Payouts:           settlementv1.NewPayoutServiceClient(conn),
 		EarningAdmin:      settlementv1.NewEarningAdminServiceClient(conn),
 		Collateral:        settlementv1.NewCollateralServiceClient(conn),
 		CollateralAdmin:   settlementv1.NewCollateralAdminServiceClient(conn),

@@ -45,10 +45,12 @@ type account struct {
 	OwnerBoundAt *time.Time `json:"owner_bound_at"`
 	Proposals    []proposal `json:"proposals"`
 
-	Models    *[]ownModel `json:"models"`
-	Earnings  *earnings   `json:"earnings"`
-	Penalties *[]penalty  `json:"penalties"`
-	// Notes say of each part that is null why it is.
+	Models   *[]ownModel `json:"models"`
+	Earnings *earnings   `json:"earnings"`
+	// OpenPayout is null, too, where no payout is open.
+	OpenPayout *payout    `json:"open_payout"`
+	Penalties  *[]penalty `json:"penalties"`
+	// Notes say of each part that cannot be told why that is.
 	Notes map[string]string `json:"notes"`
 }
 
@@ -167,9 +169,10 @@ func (a *API) complete(ctx context.Context, out *account) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	for name, part := range map[string]func(context.Context) (fill func(), err error){
-		"models":    func(ctx context.Context) (func(), error) { return a.ownModels(ctx, out) },
-		"earnings":  func(ctx context.Context) (func(), error) { return a.ownEarnings(ctx, out) },
-		"penalties": func(ctx context.Context) (func(), error) { return a.ownPenalties(ctx, out) },
+		"models":      func(ctx context.Context) (func(), error) { return a.ownModels(ctx, out) },
+		"earnings":    func(ctx context.Context) (func(), error) { return a.ownEarnings(ctx, out) },
+		"open_payout": func(ctx context.Context) (func(), error) { return a.ownPayout(ctx, out) },
+		"penalties":   func(ctx context.Context) (func(), error) { return a.ownPenalties(ctx, out) },
 	} {
 		group.Go(func() {
 			called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
@@ -253,4 +256,24 @@ func (a *API) ownEarnings(ctx context.Context, out *account) (func(), error) {
 	}
 	said := earningsOf(resp)
 	return func() { out.Earnings = &said }, nil
+}
+
+// ownPayout reads the payout that is open. A provider has one at most, and asks for no other
+// meanwhile, so it is the newest.
+func (a *API) ownPayout(ctx context.Context, out *account) (func(), error) {
+	resp, err := a.peers.Payouts.ListPayouts(ctx, &settlementv1.ListPayoutsRequest{ProviderId: out.ProviderID, Page: 1,
+		PageSize: 1})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range resp.GetList() {
+		switch p.GetState() {
+		case settlementv1.PayoutState_PAYOUT_STATE_CONFIRMED, settlementv1.PayoutState_PAYOUT_STATE_FAILED,
+			settlementv1.PayoutState_PAYOUT_STATE_CANCELLED:
+		default:
+			open := payoutOf(p)
+			return func() { out.OpenPayout = &open }, nil
+		}
+	}
+	return func() {}, nil
 }

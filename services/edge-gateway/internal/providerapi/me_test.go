@@ -55,13 +55,26 @@ func (f fined) ListPenalties(
 	return &settlementv1.ListPenaltiesResponse{List: []*settlementv1.Penalty{{PenaltyId: "f1"}}}, f.err
 }
 
+type paying struct {
+	settlementv1.PayoutServiceClient
+	err   error
+	state settlementv1.PayoutState
+}
+
+func (p paying) ListPayouts(
+	context.Context, *settlementv1.ListPayoutsRequest, ...grpc.CallOption,
+) (*settlementv1.ListPayoutsResponse, error) {
+	return &settlementv1.ListPayoutsResponse{List: []*settlementv1.Payout{{PayoutId: "o1", State: p.state}}}, p.err
+}
+
 // knowing is an API whose other services fail with the errors.
-func knowing(t *testing.T, verifier, earnings, penalties error) *bundle {
+func knowing(t *testing.T, verifier, earnings, payouts, penalties error) *bundle {
 	t.Helper()
 	b := setup(t)
 	b.peers.Verification = standings{err: verifier, list: []*verifierv1.OwnStanding{{ModelId: "m1", Lane: "main",
 		Standing: "none", Benchmark: "proven", CapTokens: 300}}}
 	b.peers.Earnings, b.peers.Penalties = earned{err: earnings}, fined{err: penalties}
+	b.peers.Payouts = paying{err: payouts, state: settlementv1.PayoutState_PAYOUT_STATE_SUBMITTED}
 	return b
 }
 
@@ -78,13 +91,13 @@ func readMe(t *testing.T, b *bundle) account {
 }
 
 func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
-	for name, errs := range map[string][3]error{
-		"models": {errAway, nil, nil}, "earnings": {nil, errAway, nil}, "penalties": {nil, nil, errAway},
+	for name, errs := range map[string][4]error{
+		"models": {errAway}, "earnings": {1: errAway}, "open_payout": {2: errAway}, "penalties": {3: errAway},
 	} {
-		b := knowing(t, errs[0], errs[1], errs[2])
+		b := knowing(t, errs[0], errs[1], errs[2], errs[3])
 		said := readMe(t, b)
 		there := map[string]bool{"models": said.Models != nil, "earnings": said.Earnings != nil,
-			"penalties": said.Penalties != nil}
+			"open_payout": said.OpenPayout != nil, "penalties": said.Penalties != nil}
 		for part, is := range there {
 			if is == (part == name) {
 				t.Errorf("without %s: %s is there: got %t, want %t", name, part, is, !is)
@@ -100,7 +113,7 @@ func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
 }
 
 func TestAnAccountSaysWhatTheHubKnows(t *testing.T) {
-	b := knowing(t, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil)
 	at := timestamppb.New(b.clock.Now())
 	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		return &hubv1.GetOwnStatusResponse{
@@ -164,7 +177,7 @@ func sameSuspension(a, b suspension) bool {
 }
 
 func TestAModelSaysItsTrustAndItsWindows(t *testing.T) {
-	b := knowing(t, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil)
 	routed := &routerv1.ExplainProviderResponse{Models: []*routerv1.ModelHealth{
 		{ModelId: "m1", Lane: "main", Trust: "high", ReportedContextLength: 1000, ContextLength: 300,
 			MeasuredContextLength: 300},
@@ -194,9 +207,26 @@ func TestAModelSaysItsTrustAndItsWindows(t *testing.T) {
 }
 
 func TestAHubThatIsAwayIsAnErrorOfTheAccount(t *testing.T) {
-	b := knowing(t, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil)
 	b.hub.status = failing(errAway)
 	if _, err := b.Me(t.Context(), with(b.key, "")); !fault.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("got the error %v, want the reason %v", err, fault.ServiceUnavailable)
+	}
+}
+
+func TestAPayoutThatHasEndedIsNotOpen(t *testing.T) {
+	b := knowing(t, nil, nil, nil, nil)
+	for number, name := range settlementv1.PayoutState_name {
+		state := settlementv1.PayoutState(number)
+		b.peers.Payouts = paying{state: state}
+		ended := state == settlementv1.PayoutState_PAYOUT_STATE_CONFIRMED ||
+			state == settlementv1.PayoutState_PAYOUT_STATE_FAILED || state == settlementv1.PayoutState_PAYOUT_STATE_CANCELLED
+		said := readMe(t, b)
+		if open := said.OpenPayout != nil; open == ended {
+			t.Errorf("%s: open: got %t, want %t", name, open, !ended)
+		}
+		if len(said.Notes) != 0 {
+			t.Errorf("%s: notes: got %v, want none", name, said.Notes)
+		}
 	}
 }
