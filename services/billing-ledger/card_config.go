@@ -36,6 +36,9 @@ func defaultCardConfig() CardConfig {
 	return CardConfig{Processor: sandbox.Name, SandboxURL: "http://127.0.0.1:8080", FixedCents: 30, BasisPoints: 290}
 }
 
+// MovesMoney reports whether what is paid by card is real money.
+func (c CardConfig) MovesMoney() bool { return c.Processor != sandbox.Name }
+
 func (c CardConfig) tariff() card.Tariff {
 	return card.Tariff{Fixed: card.Cents(c.FixedCents), BasisPoints: c.BasisPoints}
 }

@@ -160,9 +160,23 @@ func (c *Config) Validate() error {
 	if c.runs(node.Verifier) {
 		faults = append(faults, c.Verifier.CheckListeners(c.listeners()...))
 	}
-	faults = append(faults, c.Check(c.Specs()...))
+	faults = append(faults, c.checkCards(), c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)
+}
+
+// checkCards refuses collateral that cost nothing beside payouts of real money.
+func (c *Config) checkCards() error {
+	if !c.runs(node.BillingLedger) || !c.runs(node.Settlement) || c.Settlement.Development || c.Billing.Card.MovesMoney() {
+		return nil
+	}
+	for _, chain := range c.Settlement.Chains {
+		if chain.ID.Real() && chain.Payouts {
+			return fmt.Errorf("billing.card.processor: no money moves in %s, and settlement.chains pays on chain %s",
+				c.Billing.Card.Processor, chain.ID)
+		}
+	}
+	return nil
 }
 
 // onLoopback reports whether only this machine reaches the process.
