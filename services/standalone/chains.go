@@ -12,7 +12,7 @@ import (
 	"svc.internal/pkg/ethereum"
 	"svc.internal/pkg/serve"
 	"svc.internal/services/settlement/devchain"
-	"svc.internal/services/settlement/signer"
+	"svc.internal/services/settlement/signer/development"
 )
 
 // What the platform's keys have on a new development chain: a million dollars to pay out, and coins for gas.
@@ -54,7 +54,7 @@ func (p *process) startChains(ctx context.Context) error {
 		return errors.New("SVC_ANVIL: development chains take development keys alone, and chain-signer was given others")
 	}
 	p.cfg.Settlement.Development = true
-	keys, err := signer.DevelopmentAddresses(p.cfg.Signer.DevelopmentSeed)
+	keys, err := development.Addresses(p.cfg.Signer.DevelopmentSeed)
 	if err != nil {
 		return err
 	}

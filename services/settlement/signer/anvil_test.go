@@ -17,6 +17,7 @@ import (
 	"svc.internal/services/settlement/anvil/anviltest"
 	"svc.internal/services/settlement/contracts"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/signer/development"
 )
 
 // network is a development chain with a dollar.
@@ -211,7 +212,7 @@ func TestTheKeysOfRolesDoTheirPartOnAChain(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
 	seed := t.TempDir() + "/seed"
-	addresses, err := DevelopmentAddresses(seed)
+	addresses, err := development.Addresses(seed)
 	if err != nil {
 		t.Fatal(err)
 	}

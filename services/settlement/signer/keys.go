@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/signer/internal/keys"
 	"svc.internal/services/settlement/signer/internal/keys/kms"
 	"svc.internal/services/settlement/signer/internal/policy"
@@ -78,23 +77,4 @@ func (o *opener) deposit() (*keys.Deposit, error) {
 	default:
 		return nil, nil //nolint:nilnil // as above
 	}
-}
-
-// DevelopmentAddresses returns the addresses of the development keys of a seed's file, by the
-// names of the keys, for whoever sets up a development chain. It makes the file where it is
-// missing.
-func DevelopmentAddresses(seedFile string) (map[string]chain.Address, error) {
-	seed, err := keys.OpenSeed(seedFile)
-	if err != nil {
-		return nil, err
-	}
-	addresses := map[string]chain.Address{}
-	for name := range (Keys{}).named() {
-		key, err := seed.Key(name)
-		if err != nil {
-			return nil, err
-		}
-		addresses[string(name)] = key.Address()
-	}
-	return addresses, nil
 }

@@ -18,7 +18,7 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/settlement/anvil"
 	"svc.internal/services/settlement/devchain"
-	"svc.internal/services/settlement/signer"
+	"svc.internal/services/settlement/signer/development"
 )
 
 const (
@@ -60,7 +60,7 @@ func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if p.keys, err = signer.DevelopmentAddresses(seedFile); err != nil {
+	if p.keys, err = development.Addresses(seedFile); err != nil {
 		return nil, err
 	}
 	if p.chain, err = devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: binary, ID: payingChain}); err != nil {
