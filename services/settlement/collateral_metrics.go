@@ -31,7 +31,7 @@ func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, erro
 		name, says string
 	}{
 		{&m.stuck, "positions_stuck", "1 while the positions of a chain cannot follow its events."},
-		{&m.unposted, "custody_unposted", "Events of collateral contracts that the books were not told for a quarter of an hour."},
+		{&m.unposted, "custody_unposted", "Events of contracts that are not in the books after 15 minutes."},
 		{&m.parts, "penalty_parts_stuck", "Parts of penalties whose call was refused several times."},
 		{&m.refunds, "refunds_overdue", "Refunds that are being paid for more than a day."},
 		{&m.bank, "refunds_by_bank", "Payments by card that an operator must give back from the bank."},

@@ -106,7 +106,8 @@ func newPositionWork(cfg Config, st *store.Store, deps Deps, p collateralParts) 
 	}
 	w.follower = &position.Follower{Terms: terms, Store: positions, Ledger: books,
 		Events: store.ChainEvents{Positions: positions, BlockAt: p.block}}
-	w.slashes = &slash.Runner{Store: w.parts, Calls: calls, Ledger: books, Quotes: p.quotes, Appeals: chainAppeals{p.keeper}}
+	w.slashes = &slash.Runner{Store: w.parts, Calls: calls, Ledger: books, Quotes: p.quotes,
+		Appeals: chainAppeals{p.keeper}}
 	w.payer = &refund.Runner{Store: w.refunds, Calls: calls, Ledger: books, Cards: books}
 	return w, nil
 }

@@ -122,7 +122,9 @@ func (r *Runner) step(ctx context.Context, w Work) error {
 }
 
 // post posts a part by card, and moves it. What the books refuse at the beginning was never in escrow.
-func (r *Runner) post(ctx context.Context, w Work, fact func(context.Context, Part) (ids.EntryID, error), to State) error {
+func (r *Runner) post(
+	ctx context.Context, w Work, fact func(context.Context, Part) (ids.EntryID, error), to State,
+) error {
 	entry, err := fact(ctx, w.Part)
 	if f, ok := fault.As(err); ok && f.Kind == fault.Precondition && to == Escrowed {
 		return r.Store.Move(ctx, w.Part, Missed, ids.EntryID{})
