@@ -2,7 +2,6 @@ package settlement_test
 
 import (
 	"bytes"
-	"math/big"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -12,15 +11,15 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// minimum is the collateral that a development chain asks for, in its dollars.
-var minimum = big.NewInt(20_000_000)
+// minimum is the collateral that a development chain asks for, in whole tokens.
+const minimum = 20
 
 // The story of an owner's money: collateral, earnings, a batch, its statement and CSV.
 func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	c := newTown(t)
 	o := c.newOwner(t, "ann", 0xa1)
-	o.serveWithCollateral(t)
+	o.serveWithCollateral(t, 8453)
 	o.earn(t, 3)
 	day := c.nextDay(t)
 	statement := "/api/v1/provider/statements/" + day
@@ -42,10 +41,10 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 	}
 }
 
-// serveWithCollateral puts collateral behind the provider on chain 8453, and connects its agent.
-func (o *owner) serveWithCollateral(t *testing.T) {
+// serveWithCollateral puts collateral behind the provider on a chain, and connects its agent.
+func (o *owner) serveWithCollateral(t *testing.T, chain uint64) {
 	t.Helper()
-	o.deposit(t, 8453, minimum)
+	o.deposit(t, chain, minimum)
 	o.serve(t)
 	o.waitStatus(t, "active")
 }

@@ -21,6 +21,7 @@ import (
 	"svc.internal/pkg/pg/devclock"
 	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/services/proving/internal/trial"
+	settlement "svc.internal/services/settlement"
 	"svc.internal/services/settlement/anvil"
 	"svc.internal/services/settlement/devchain"
 )
@@ -119,28 +120,28 @@ func (c *town) wants(t *testing.T, status int, method, path, key, body string, h
 // owner is a user who owns a provider.
 type owner struct {
 	*trial.Provider
-	town  *town
-	token string
+	town        *town
+	name, token string
 	// wallet is the owner's account on every chain.
 	wallet ethereum.Address
 }
 
+const password = "correct horse battery"
+
 // newOwner signs a user up, who becomes a provider, with an account on the chains that has coins and dollars.
 func (c *town) newOwner(t *testing.T, name string, wallet byte) *owner {
 	t.Helper()
-	o := &owner{town: c, wallet: ethereum.Address{wallet, 1}, Provider: &trial.Provider{Leave: func() {}}}
-	const password = "correct horse battery"
+	o := &owner{town: c, name: name, wallet: ethereum.Address{wallet, 1}, Provider: &trial.Provider{Leave: func() {}}}
 	c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "",
 		`{"email":"`+name+`@example.org","password":"`+password+`","display_name":"`+name+`"}`)
-	o.token = trial.Text(t, c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
-		`{"email":"`+name+`@example.org","password":"`+password+`"}`), "token")
+	o.login(t)
 	made := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/upgrade-to-provider", o.token,
 		`{"name":"`+name+`'s GPUs","wallet_address":"","beneficiary_address":"`+o.wallet.String()+`"}`)
 	o.ID, o.Key = trial.Text(t, made, "provider_id"), trial.Text(t, made, "provider_api_key")
 	c.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+o.ID+"/qualification", `{"gpu_waived":true,"reason":"test"}`)
 	for _, url := range c.chains {
-		coins := new(big.Int).Exp(big.NewInt(10), big.NewInt(21), nil)
-		if err := devchain.Ask(t.Context(), url, nil, "anvil_setBalance", o.wallet.String(), "0x"+coins.Text(16)); err != nil {
+		if err := devchain.Ask(t.Context(), url, nil, "anvil_setBalance", o.wallet.String(),
+			"0x"+coins(1_000).Text(16)); err != nil {
 			t.Fatal(err)
 		}
 		if err := devchain.Mint(t.Context(), url, o.wallet, 1_000_000_000); err != nil {
@@ -150,11 +151,11 @@ func (c *town) newOwner(t *testing.T, name string, wallet byte) *owner {
 	return o
 }
 
-// login makes the owner's session anew, once time has passed.
-func (o *owner) login(t *testing.T, name string) {
+// login makes the owner's session anew, because the last one is over once time has passed.
+func (o *owner) login(t *testing.T) {
 	t.Helper()
 	o.token = trial.Text(t, o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/user/login", "",
-		`{"email":"`+name+`@example.org","password":"correct horse battery"}`), "token")
+		`{"email":"`+o.name+`@example.org","password":"`+password+`"}`), "token")
 }
 
 // send has the owner's account send a transaction.
@@ -166,19 +167,45 @@ func (o *owner) send(t *testing.T, chain uint64, to string, value *big.Int, data
 	}
 }
 
-// deposit puts collateral behind the provider on a chain, by what the API says is to be sent.
-func (o *owner) deposit(t *testing.T, chain uint64, amount *big.Int) {
+// deposit puts collateral behind the provider on a chain, in whole tokens, by what the API says is to be sent.
+func (o *owner) deposit(t *testing.T, chain uint64, tokens int64) {
 	t.Helper()
 	asked := o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", o.token,
-		fmt.Sprintf(`{"chain_id":%d,"amount":"%s"}`, chain, amount), "Idempotency-Key: deposit-"+o.ID)
-	contract, data := trial.Text(t, asked, "contract"), unhex(t, trial.Text(t, asked, "calldata"))
-	value := amount
-	if chain != 254 {
-		approve := append(unhex(t, "095ea7b3"), word(unhex(t, contract))...)
-		o.send(t, chain, devchain.USD, nil, append(approve, word(amount.Bytes())...))
-		value = nil
+		fmt.Sprintf(`{"chain_id":%d,"amount":"%d"}`, chain, tokens), "Idempotency-Key", "deposit-"+o.ID)
+	if token := trial.Text(t, asked, "token_address"); token != "" {
+		o.send(t, chain, token, nil, unhex(t, trial.Text(t, asked, "approve_calldata")))
 	}
-	o.send(t, chain, contract, value, data)
+	value, ok := new(big.Int).SetString(trial.Text(t, asked, "value"), 10)
+	if !ok {
+		t.Fatalf("deposit: got %v, want a value", asked)
+	}
+	o.send(t, chain, trial.Text(t, asked, "contract"), value, unhex(t, trial.Text(t, asked, "calldata")))
+}
+
+// coins is an amount of a chain's coin, in wei.
+func coins(whole int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(whole), new(big.Int).Exp(big.NewInt(10), big.NewInt(18), nil))
+}
+
+// dollars is how many of the test dollar's millionths an account has on a chain.
+func (c *town) dollars(t *testing.T, chain uint64, of ethereum.Address) *big.Int {
+	t.Helper()
+	return c.ask(t, chain, "eth_call", map[string]string{"to": devchain.USD,
+		"data": "0x70a08231" + hex.EncodeToString(word(of[:]))}, "latest")
+}
+
+// ask asks a chain for a number.
+func (c *town) ask(t *testing.T, chain uint64, method string, params ...any) *big.Int {
+	t.Helper()
+	var text string
+	if err := devchain.Ask(t.Context(), c.chains[chain], &text, method, params...); err != nil {
+		t.Fatal(err)
+	}
+	n, ok := new(big.Int).SetString(text, 0)
+	if !ok {
+		t.Fatalf("%s: got %q, want a number", method, text)
+	}
+	return n
 }
 
 // waitStatus waits until the provider has a status.
@@ -236,4 +263,26 @@ func write(t *testing.T, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// verified fails the test unless settlement's own verification and the ledger's find nothing wrong.
+func (c *town) verified(t *testing.T) {
+	t.Helper()
+	c.Balanced(t)
+	cfg := c.db.Config()
+	cfg.ConnConfig.RuntimeParams["search_path"] = settlement.Schema
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	report, err := settlement.Verify(t.Context(), pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Drift > 0 {
+			t.Errorf("settlement verify: %s: %q", i.Name, i.Examples)
+		}
+	}
 }

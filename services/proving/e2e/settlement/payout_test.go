@@ -1,0 +1,93 @@
+package settlement_test
+
+import (
+	"math/big"
+	"net/http"
+	"testing"
+
+	"svc.internal/services/proving/internal/trial"
+)
+
+// payout asks for a payout and waits until it is confirmed on the chain. It returns the payout.
+func (o *owner) payout(t *testing.T, usd, key string) map[string]any {
+	t.Helper()
+	asked := o.town.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.token,
+		`{"amount_usd":"`+usd+`"}`, "Idempotency-Key", key)
+	id := trial.Text(t, asked, "payout_id")
+	var payout map[string]any
+	trial.Until(t, "the payout is confirmed", func() bool {
+		list, _ := trial.At(o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/payouts", o.Key, ""),
+			"list").([]any)
+		for _, one := range list {
+			if trial.Text(t, one, "payout_id") == id {
+				payout, _ = one.(map[string]any)
+			}
+		}
+		state, _ := payout["state"].(string)
+		if state == "failed" || state == "cancelled" {
+			t.Fatalf("the payout: got %v, want one that is confirmed", payout)
+		}
+		return state == "confirmed"
+	})
+	return payout
+}
+
+// payable waits until so much may be paid out.
+func (o *owner) payable(t *testing.T) {
+	t.Helper()
+	trial.Until(t, "the batch is posted", func() bool {
+		earnings := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
+		return trial.Text(t, earnings, "payable_usd_str") != "0.00"
+	})
+	o.login(t)
+}
+
+func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
+	c := newTown(t)
+	o := c.newOwner(t, "bob", 0xb1)
+	o.serveWithCollateral(t, 8453)
+	o.earn(t, 40)
+	c.nextDay(t)
+	o.payable(t)
+	before := c.dollars(t, 8453, o.wallet)
+	paid := o.payout(t, "12.50", "first")
+	if got, want := new(big.Int).Sub(c.dollars(t, 8453, o.wallet), before), big.NewInt(11_500_000); got.Cmp(want) != 0 {
+		t.Errorf("dollars that arrived: got %s, want %s", got, want)
+	}
+	if again := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.token,
+		`{"amount_usd":"12.50"}`, "Idempotency-Key", "first"); again["payout_id"] != paid["payout_id"] {
+		t.Errorf("the same key again: got %v, want %v", again["payout_id"], paid["payout_id"])
+	}
+	c.wants(t, http.StatusConflict, http.MethodPost, "/api/v1/provider/payouts", o.token, `{"amount_usd":"12.50"}`,
+		"Idempotency-Key", "second")
+	c.wants(t, http.StatusForbidden, http.MethodPost, "/api/v1/provider/payouts", o.Key, `{"amount_usd":"12.50"}`,
+		"Idempotency-Key", "stolen")
+	c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", o.token, `{"amount_usd":"0.5"}`,
+		"Idempotency-Key", "convert")
+	earnings := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
+	for field, want := range map[string]string{"paid_usd_str": "12.50", "converted_usd_str": "0.50", "in_flight_usd_str": "0.00"} {
+		if got := earnings[field]; got != want {
+			t.Errorf("%s: got %v, want %s, of %v", field, got, want, earnings)
+		}
+	}
+	c.verified(t)
+}
+
+func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
+	c := newTown(t)
+	o := c.newOwner(t, "cid", 0xc1)
+	o.serveWithCollateral(t, 254)
+	o.earn(t, 40)
+	c.nextDay(t)
+	o.payable(t)
+	before := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
+	paid := o.payout(t, "10", "coins")
+	after := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
+	want, ok := new(big.Int).SetString(trial.Text(t, paid, "amount"), 10)
+	if got := new(big.Int).Sub(after, before); !ok || got.Cmp(want) != 0 || got.Sign() <= 0 {
+		t.Errorf("coins that arrived: got %s, want %v of %v", got, want, paid)
+	}
+	c.verified(t)
+}
