@@ -104,6 +104,9 @@ func (p *process) configureChains() error {
 	if err != nil {
 		return err
 	}
+	if len(p.cfg.Settlement.Quotes.Fixed) == 0 {
+		p.cfg.Settlement.Quotes.Fixed = map[string]string{"1:eth": "3000", "8453:eth": "3000", "254:native": "0.5"}
+	}
 	return errors.Join(p.cfg.Settlement.Chains.UnmarshalText([]byte(chains)),
 		p.cfg.Signer.Chains.UnmarshalText([]byte(allowed)))
 }
