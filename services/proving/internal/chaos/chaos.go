@@ -19,8 +19,11 @@
 // several replays, so the files of a failed run stay.
 //
 // At night, behind all other faults, days end one after the other (night.go): the load
-// stops, the fleet becomes idle, the database's time goes on to the next day, and
-// settlement batches the day while the faults of a day's end are done.
+// stops, the fleet becomes idle, the time of the database and of a development chain goes
+// on to the next day, settlement batches the day, and providers ask for payouts
+// (payouts.go), while the faults of a day's end and of payouts are done. The auditor
+// computes the batches anew, and reads from the chain itself (look.go) that each payout was
+// received once or never, as the books say.
 //
 // Faults run on a few lanes at once, never two that hurt the same program. The time until
 // the fleet served again after a fault is therefore an upper bound, because another fault
@@ -190,7 +193,7 @@ func (r *run) all(ctx context.Context) (*Report, error) {
 // startLoad starts the callers, and stopLoad lets the calls under way end.
 func (r *run) startLoad() {
 	r.load = caller.Start(caller.Config{
-		Seed: r.cfg.Seed + r.loads<<32, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: modelIDs(),
+		Seed: r.cfg.Seed + r.loads<<32, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: r.market.modelIDs(),
 		Gateways: r.market.fleet.Gateways(), Think: think, Bound: callBound, Ended: r.watch.ended,
 	})
 	r.loads++

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/services/proving/internal/chaos/ethnode"
 	"svc.internal/services/proving/internal/chaos/plan"
 	"svc.internal/services/proving/internal/fleet"
 )
@@ -43,6 +44,8 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	case pid = <-stand.Reached():
 	case <-time.After(reachBound):
 		return errMissed
+	case <-m.over:
+		return errMissed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -54,6 +57,17 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		return m.stop(ctx, f, m.victims(f, pid), stand.Release)
 	case plan.Full:
 		return m.fill(ctx, f, m.victims(f, pid), stand.Release)
+	case plan.NodeAway, plan.NodeLies:
+		manner := ethnode.Away
+		if f.Cell.Kind == plan.NodeLies {
+			manner = ethnode.Lying
+		}
+		defer m.paying.node.Behave(manner)()
+		stand.Release()
+		return clock.Sleep(ctx, f.Away)
+	case plan.Forget:
+		defer stand.Release()
+		return m.books.ForgetSigned(ctx)
 	case plan.Forge:
 		return m.forge(ctx, f, stand.Release)
 	case plan.Cut, plan.Stall:

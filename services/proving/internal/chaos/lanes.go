@@ -73,6 +73,9 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 		if !errors.Is(err, errMissed) {
 			return err
 		}
+		if f.Cell.Night {
+			break // its night is over
+		}
 	}
 	r.report.miss(f)
 	r.tell("hurting", f.String(), errMissed.Error())

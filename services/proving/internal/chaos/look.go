@@ -17,9 +17,12 @@ import (
 // transferEvent is keccak256("Transfer(address,address,uint256)"), the first topic of a token's transfers.
 const transferEvent = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
-// block, transaction and receipt are what is read of a chain.
+// header, block, transaction and receipt are what is read of a chain.
+type header struct {
+	Number string `json:"number"`
+}
+
 type block struct {
-	Number       string        `json:"number"`
 	Transactions []transaction `json:"transactions"`
 }
 
@@ -53,7 +56,7 @@ func (p *paying) export(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("export a chain: %w", err)
 		}
 	}()
-	var latest, final block
+	var latest, final header
 	if err := errors.Join(p.ask(ctx, &latest, "eth_getBlockByNumber", "latest", false),
 		p.ask(ctx, &final, "eth_getBlockByNumber", "finalized", false)); err != nil {
 		return err

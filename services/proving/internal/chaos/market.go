@@ -60,6 +60,12 @@ var models = []struct {
 	{"chaos/free", price{}},
 }
 
+// gold is a model of runs with nights, so dear that a few answers are a payout.
+var gold = struct {
+	id    string
+	price price
+}{"chaos/gold", price{"100000", "300000", "90000", "270000"}}
+
 // consumers are the accounts of the callers. A limit of 0 is the service's
 // default, -1 is none.
 var consumers = []struct {
@@ -69,7 +75,7 @@ var consumers = []struct {
 	concurrent int32
 	weight     int
 }{
-	{"rich", "1000", 1_000_000_000_000, -1, -1, 50},
+	{"rich", "100000", 100_000_000_000_000, -1, -1, 50},
 	{"busy", "50", 50_000_000_000, -1, 40, 20},
 	{"poor", "0.05", 50_000_000, -1, -1, 10},
 	{"narrow", "20", 20_000_000_000, -1, 2, 10},
@@ -91,6 +97,8 @@ type market struct {
 	setup    record.Setup
 	// paying is the chain of a run with nights; nil where there is none.
 	paying *paying
+	// over is closed when the work of a night is done, so that its faults wait for their moments no longer; nil by day.
+	over chan struct{}
 
 	intrusions intrusions
 }
@@ -167,6 +175,11 @@ func (m *market) stock(ctx context.Context) error {
 			return err
 		}
 	}
+	if m.paying != nil {
+		if err := m.putModel(ctx, gold.id, gold.price); err != nil {
+			return err
+		}
+	}
 	for i := range consumers {
 		if err := m.addConsumer(ctx, i); err != nil {
 			return err
@@ -185,13 +198,16 @@ func (m *market) stock(ctx context.Context) error {
 			return err
 		}
 	}
-	return m.fleet.WaitOnline(ctx, modelIDs())
+	return m.fleet.WaitOnline(ctx, m.modelIDs())
 }
 
-func modelIDs() []string {
+func (m *market) modelIDs() []string {
 	var ids []string
 	for _, model := range models {
 		ids = append(ids, model.id)
+	}
+	if m.paying != nil {
+		ids = append(ids, gold.id)
 	}
 	return ids
 }
@@ -281,15 +297,15 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/qualification", confirmed, nil); err != nil {
 		return err
 	}
-	e, err := engine.Start(name, id, modelIDs(), m.served)
+	e, err := engine.Start(name, id, m.modelIDs(), m.served)
 	if err != nil {
 		return err
 	}
 	m.engines = append(m.engines, e)
 	m.setup.Providers = append(m.setup.Providers, record.Provider{ProviderID: id, Engine: name})
 	var offers []fleet.Offer
-	for _, model := range models {
-		offers = append(offers, fleet.Offer{ModelID: model.id, EngineURL: e.URL + "/v1", LocalModel: model.id,
+	for _, model := range m.modelIDs() {
+		offers = append(offers, fleet.Offer{ModelID: model, EngineURL: e.URL + "/v1", LocalModel: model,
 			ContextLength: 8192, Capacity: 64})
 	}
 	if err := m.fleet.Equip(agent, key, offers); err != nil {

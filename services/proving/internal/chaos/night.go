@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/pg/devclock"
@@ -15,14 +16,17 @@ import (
 const batchedBound = 90 * time.Second
 
 // aNight is how many faults a night has at most.
-const aNight = 3
+const aNight = 9
 
-// nights does the faults of a day's end, some a night, each at another moment. A run with any of them ends one more day,
-// without a fault, so that everything that was served is batched.
+// nights does the faults of a day's end and of payouts, some a night, each at another moment.
 func (r *run) nights(ctx context.Context) error {
 	_, faults := plan.Days(r.faults)
 	if len(faults) == 0 {
 		return nil
+	}
+	if r.market.paying == nil {
+		r.report.NoChain = true
+		faults = slices.DeleteFunc(faults, func(f plan.Fault) bool { return f.Cell.Chain })
 	}
 	for len(faults) > 0 {
 		var tonight []plan.Fault
@@ -31,25 +35,29 @@ func (r *run) nights(ctx context.Context) error {
 			return fmt.Errorf("the night of %v: %w", tonight, err)
 		}
 	}
-	return r.night(ctx, nil)
+	return nil
 }
 
-// gather takes the faults of one night from the first ones: as many as stand at different moments.
+// gather takes the faults of one night: the first ones that stand at different moments.
 func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 	points := map[string]bool{}
-	for i, f := range faults {
+	for _, f := range faults {
 		if len(tonight) == aNight || points[f.Cell.Point] {
-			return tonight, faults[i:]
+			rest = append(rest, f)
+			continue
 		}
 		points[f.Cell.Point] = true
 		tonight = append(tonight, f)
 	}
-	return tonight, nil
+	return tonight, rest
 }
 
 // night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults are
 // done beside the day's end, with the load of the next day.
 func (r *run) night(ctx context.Context, faults []plan.Fault) error {
+	if err := r.earn(ctx); err != nil {
+		return err
+	}
 	r.stopLoad()
 	if err := r.idle(ctx); err != nil {
 		return err
@@ -58,6 +66,7 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	if err != nil {
 		return err
 	}
+	r.market.over = make(chan struct{})
 	ended := make(chan error, len(faults))
 	for _, f := range faults {
 		go func() { ended <- r.fault(ctx, f) }()
@@ -65,13 +74,36 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	r.tell("ending "+now.UTC().Format(time.DateOnly), "", "")
 	err = r.market.nextDay(ctx, devclock.NextDay(now))
 	r.startLoad()
+	if err == nil {
+		err = errors.Join(r.batched(ctx), r.pay(ctx))
+	}
+	close(r.market.over)
 	for range faults {
 		err = errors.Join(err, <-ended)
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// earnedBound is how long providers may take to earn a payout.
+const earnedBound = 30 * time.Second
+
+// earn returns when every provider has earned a payout, where payouts are made, or when that takes too long: then the
+// cells of payouts say that nothing came to their moments.
+func (r *run) earn(ctx context.Context) error {
+	if r.market.paying == nil {
+		return nil
 	}
-	return r.batched(ctx)
+	r.tell("earning", "", "")
+	bounded, cancel := context.WithTimeout(ctx, earnedBound)
+	defer cancel()
+	err := every(bounded, idleInterval, func() (bool, error) {
+		least, err := r.market.books.LeastEarned(bounded, len(r.market.setup.Providers))
+		return err == nil && least >= minPayout+minPayout/2, nil
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 // nextDay moves the time of the database, and of the chain.

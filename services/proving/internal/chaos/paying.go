@@ -114,7 +114,8 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 	if err := json.Unmarshal([]byte(text), &allowed); err != nil {
 		return nil, fmt.Errorf("read a signer's settings: %w", err)
 	}
-	settlement := object{"chains": chains, "development": true}
+	settlement := object{"chains": chains, "development": true,
+		"quotes": object{"fixed": object{"8453:eth": "3000", "254:native": "0.5"}}}
 	if batch, ok := base[fleet.Settlement]["settlement"].(object); ok {
 		maps.Copy(settlement, batch)
 	}

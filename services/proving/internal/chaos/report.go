@@ -37,7 +37,11 @@ type Report struct {
 	// Idle is how long it took after the last call until the fleet was idle.
 	Idle time.Duration `json:"idle_ns"`
 	// Nights has how long it took each night until the day was batched and posted.
-	Nights   []time.Duration `json:"nights_ns,omitempty"`
+	Nights []time.Duration `json:"nights_ns,omitempty"`
+	// Paid has how long it took each night until all payouts had ended. NoChain reports that a run with nights had no
+	// chain, and so no payouts, because anvil could not be installed.
+	Paid     []time.Duration `json:"paid_ns,omitempty"`
+	NoChain  bool            `json:"no_chain,omitempty"`
 	Requests int64           `json:"requests"`
 	// Faults counts the faults that were done; Cells has them by cell.
 	Faults int             `json:"faults"`
@@ -174,8 +178,7 @@ func (r *Report) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n  seed %d, %v; not there yet: %s\n", r.Seed, r.Took.Round(time.Second),
-		strings.Join(plan.Missing(), ", "))
+	fmt.Fprintf(out, "\n  seed %d, %v\n", r.Seed, r.Took.Round(time.Second))
 	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
 	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
 		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Misled-r.Late,
@@ -188,6 +191,12 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	if n := len(r.Nights); n > 0 {
 		fmt.Fprintf(out, "  days ended: %d, each batched and posted within %v\n", n, slices.Max(r.Nights).Round(100*time.Millisecond))
+	}
+	if n := len(r.Paid); n > 0 {
+		fmt.Fprintf(out, "  payouts of each night ended within %v\n", slices.Max(r.Paid).Round(100*time.Millisecond))
+	}
+	if r.NoChain {
+		fmt.Fprintln(out, "  there was no chain, and nobody was paid: anvil is not there")
 	}
 	if len(r.Exits) > 0 {
 		fmt.Fprintf(out, "  ended by themselves and were started again: %v\n", r.Exits)

@@ -1,7 +1,7 @@
 // Package store reads the databases of the marketplace's services as nobody in production
 // may: as a superuser, for a harness that wants to know whether work is left and to give
-// all rows to an auditor. It changes nothing, except in DropSettlementKey and
-// LockEarnings.
+// all rows to an auditor. It changes nothing, except in DropSettlementKey,
+// ForgetSigned and LockEarnings.
 package store
 
 import (
@@ -116,6 +116,67 @@ func (b *Databases) Unbatched(ctx context.Context) (u Unbatched, err error) {
 	return u, nil
 }
 
+// Payable is what a provider may be paid, in nano-USD, and the time of the database.
+func (b *Databases) Payable(ctx context.Context, provider string) (nano int64, now time.Time, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT coalesce(sum(amount), 0)::bigint, clock_timestamp() FROM billing.posting
+		WHERE account_kind = 'l:provider:payable' AND owner_id = $1::uuid AND asset = 'usd'`, provider).Scan(&nano, &now)
+	if err != nil {
+		return 0, now, fmt.Errorf("read what provider %s may be paid: %w", provider, err)
+	}
+	return nano, now, nil
+}
+
+// LeastEarned is what the provider has that has the least of accrued and payable earnings, of so many providers.
+func (b *Databases) LeastEarned(ctx context.Context, providers int) (nano int64, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT CASE WHEN count(*) < $1 THEN 0 ELSE min(nano) END FROM (
+		SELECT provider_id, sum(nano)::bigint AS nano FROM (
+			SELECT provider_id, payout AS nano FROM billing.usage_settlement WHERE source = 'payg'
+			UNION ALL SELECT owner_id, amount FROM billing.posting WHERE asset = 'usd'
+				AND account_kind IN ('l:provider:accrued', 'l:provider:payable')) parts GROUP BY provider_id) sums`,
+		providers).Scan(&nano)
+	if err != nil {
+		return 0, fmt.Errorf("read what providers have earned: %w", err)
+	}
+	return nano, nil
+}
+
+// Unpaid counts what settlement has yet to do about payouts: those that have not ended, and calls without an end.
+// Halts counts the halts of chains that an operator has to lift.
+type Unpaid struct{ Payouts, Calls, Halts int64 }
+
+// None reports whether nothing is left.
+func (u Unpaid) None() bool { return u.Payouts+u.Calls == 0 }
+
+// Unpaid counts what settlement has yet to do about payouts.
+func (b *Databases) Unpaid(ctx context.Context) (u Unpaid, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM settlement.payout WHERE state NOT IN ('confirmed', 'failed', 'cancelled')),
+		(SELECT count(*) FROM settlement.chain_call c WHERE NOT EXISTS (SELECT FROM settlement.call_end e
+			WHERE (e.chain_id, e.sender, e.nonce) = (c.chain_id, c.sender, c.nonce))),
+		(SELECT count(*) FROM settlement.sending_halt WHERE lifted_at IS NULL)`).Scan(&u.Payouts, &u.Calls, &u.Halts)
+	if err != nil {
+		return u, fmt.Errorf("count payouts that have not ended: %w", err)
+	}
+	return u, nil
+}
+
+// ForgetSigned takes away everything that the signer has written down of what it signed, as the loss of its disk would.
+func (b *Databases) ForgetSigned(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		for _, sql := range []string{`SET LOCAL session_replication_role = replica`, `DELETE FROM signer.signed_fee`,
+			`DELETE FROM signer.signed_nonce`} {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("take the signer's record away: %w", err)
+	}
+	return nil
+}
+
 // Now reads the database's clock.
 func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
@@ -210,10 +271,12 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 }
 
 func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (int, error) {
-	rows, err := tx.Query(ctx,
-		`SELECT json_build_object('table', $1::text, 'row',
-				to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
-		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table)
+	secret := []string{"password_hash", "token_sha256", "secret", "sealed"}
+	if table == "consumer_key" {
+		secret = append(secret, "hash") // elsewhere it is a transaction's
+	}
+	rows, err := tx.Query(ctx, `SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - $2::text[])::text
+		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table, secret)
 	if err != nil {
 		return 0, err
 	}

@@ -105,28 +105,48 @@ var nightly = []struct{ when, point string }{
 	{"posted", "settlement.batch.posted"},            // it is posted, and settlement does not know that
 }
 
-// nights are the cells of a day's end.
+// payable are the moments of a payout behind it, in their order, and where they are.
+var payable = []struct{ when, point string }{
+	{"reserved", "settlement.payout.reserved"},   // the books have set it aside, and settlement does not know that
+	{"prepared", "settlement.payout.prepared"},   // what is sent is computed, and has no nonce
+	{"enqueued", "settlement.call.enqueued"},     // it has a nonce, and no signature
+	{"signed", "settlement.call.signed"},         // it is signed, and the bytes are not kept
+	{"stored", "settlement.call.stored"},         // the bytes are kept, and not sent
+	{"sent", "settlement.call.sent"},             // they are sent, and nobody has looked for them
+	{"final", "settlement.call.final"},           // the chain has it for good, and settlement has not written it down
+	{"mined", "settlement.call.ended"},           // that is written down, and the books do not know it
+	{"confirmed", "settlement.payout.confirmed"}, // they do, and settlement does not know that
+}
+
+// nights are the cells of a day's end, and of the payouts that follow it.
 func nights() []Cell {
+	points := map[string]string{}
 	var cells []Cell
 	for _, moment := range nightly {
-		cells = append(cells, Cell{What: "settlement-batch", When: moment.when, Kind: Kill, Program: fleet.Settlement,
-			Point: moment.point, Night: true})
+		points[moment.when] = moment.point
+		cells = append(cells, Cell{What: "settlement-batch", When: moment.when, Kind: Kill, Program: fleet.Settlement})
 	}
-	for _, other := range []Cell{
-		{What: "settlement-batch-billing", When: "listing", Kind: Kill, Program: fleet.Billing},
-		{What: "settlement-batch-billing", When: "attempted", Kind: Kill, Program: fleet.Billing},
-		{What: "settlement-batch-postgres", When: "attempted", Kind: Kill, Program: fleet.Postgres},
-		{What: "settlement-batch-nats", When: "batching", Kind: Kill, Program: fleet.NATS},
-		{What: "stop-settlement-batch", When: "batching", Kind: Stop, Program: fleet.Settlement},
-		{What: "cut-settlement-billing", When: "attempted", Kind: Cut, Program: fleet.Settlement, To: fleet.Billing},
-	} {
-		for _, moment := range nightly {
-			if moment.when == other.When {
-				other.Point = moment.point
-			}
-		}
-		other.Night = true
-		cells = append(cells, other)
+	for _, moment := range payable {
+		points[moment.when] = moment.point
+		cells = append(cells, Cell{What: "settlement-payout", When: moment.when, Kind: Kill, Program: fleet.Settlement,
+			Chain: true})
+	}
+	cells = append(cells,
+		Cell{What: "settlement-batch-billing", When: "listing", Kind: Kill, Program: fleet.Billing},
+		Cell{What: "settlement-batch-billing", When: "attempted", Kind: Kill, Program: fleet.Billing},
+		Cell{What: "settlement-batch-postgres", When: "attempted", Kind: Kill, Program: fleet.Postgres},
+		Cell{What: "settlement-batch-nats", When: "batching", Kind: Kill, Program: fleet.NATS},
+		Cell{What: "stop-settlement-batch", When: "batching", Kind: Stop, Program: fleet.Settlement},
+		Cell{What: "cut-settlement-billing", When: "attempted", Kind: Cut, Program: fleet.Settlement, To: fleet.Billing},
+		Cell{What: "settlement-signer", When: "enqueued", Kind: Kill, Program: fleet.Signer, Chain: true},
+		Cell{What: "settlement-signer-forgets", When: "stored", Kind: Forget, Program: fleet.Signer, Chain: true},
+		Cell{What: "settlement-node-away", When: "sent", Kind: NodeAway, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-node-lies", When: "sent", Kind: NodeLies, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-payout-postgres", When: "stored", Kind: Kill, Program: fleet.Postgres, Chain: true},
+		Cell{What: "settlement-payout-billing", When: "mined", Kind: Kill, Program: fleet.Billing, Chain: true},
+	)
+	for i := range cells {
+		cells[i].Night, cells[i].Point = true, points[cells[i].When]
 	}
 	return cells
 }

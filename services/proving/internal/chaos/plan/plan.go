@@ -38,6 +38,11 @@ const (
 	// Dark is the death of all processes but PostgreSQL, with NATS's store and the
 	// agents' disks. Only the hubs' journals and the database remain.
 	Dark Kind = "dark"
+	// NodeAway and NodeLies are of one of the two nodes of a chain that settlement asks; see package ethnode.
+	NodeAway Kind = "node-away"
+	NodeLies Kind = "node-lies"
+	// Forget takes away what the signer has written down of what it signed.
+	Forget Kind = "forget"
 	// Forge hurts nobody: an intruder is on NATS; see package intruder.
 	Forge Kind = "forge"
 )
@@ -67,6 +72,8 @@ type Cell struct {
 	// Night is set for cells whose moment comes when a day ends: the load stops then, the fleet
 	// becomes idle, and the database's time goes on to the next day.
 	Night bool
+	// Chain is set for cells that need a chain.
+	Chain bool
 }
 
 // Name is unique.
@@ -129,10 +136,6 @@ func (c Class) Meets(other Class) bool {
 	}
 	return c != Loss && other != Loss && (c != Mute || other != Long) && (c != Long || other != Mute)
 }
-
-// Missing are the parts of the matrix whose services do not exist, for the reader of a
-// report.
-func Missing() []string { return []string{"settlement signing payouts"} }
 
 // Days divides faults into those of the day, and those of nights.
 func Days(faults []Fault) (day, night []Fault) {
@@ -211,7 +214,7 @@ func away(kind Kind, random *rand.Rand) time.Duration {
 	switch kind {
 	case Stop, Stall:
 		return StillFor + time.Duration(random.IntN(2000))*time.Millisecond
-	case Cut, Full:
+	case Cut, Full, NodeAway, NodeLies:
 		return 500*time.Millisecond + time.Duration(random.IntN(2500))*time.Millisecond
 	default:
 		return time.Duration(random.IntN(500)) * time.Millisecond
