@@ -50,8 +50,9 @@ var (
 	// storing are the programs that keep tables, and the programs that read them.
 	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "chain-signer", "verifier", "standalone",
 		"chaos", "fleet"}
-	// onChains are the programs that read chains and send to them. go-ethereum is large.
-	onChains = []string{"settlement", "chain-signer", "standalone"}
+	// onChains are the programs that read chains and send to them, and those that configure or audit settlement.
+	// go-ethereum is large.
+	onChains = []string{"settlement", "chain-signer", "standalone", "fleet", "chaos"}
 	// running are the programs that run a service, and the programs that configure one.
 	running = append([]string{"devcerts", "edge-gateway", "router"}, storing...)
 )

@@ -69,7 +69,7 @@ func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
 
 // register adds the services of deposits and chains.
 func (w *chainWork) register(r grpc.ServiceRegistrar) {
-	keeper := &deposit.Keeper{Desk: w.kept}
+	keeper := &deposit.Keeper{Lists: w.kept}
 	readers := map[chain.ID]watch.Reader{}
 	for id, c := range w.chains {
 		readers[id] = c

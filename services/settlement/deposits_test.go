@@ -24,7 +24,8 @@ import (
 )
 
 // xpub is that of m/44'/60'/0' of the mnemonic abandon … about, which everybody knows.
-const xpub = "xpub6DCoCpSuQZB2jawqnGMEPS63ePKWkwWPH4TU45Q7LPXWuNd8TMtVxRrgjtEshuqpK3mdhaWHPFsBngh5GFZaM6si3yZdUsT8ddYM3PwnATt"
+const xpub = "xpub6DCoCpSuQZB2jawqnGMEPS63ePKWkwWPH4TU45Q7LPXWuNd8TMtVxRrgjtEshuqpK3mdhaWHPFsBngh5GF" +
+	"ZaM6si3yZdUsT8ddYM3PwnATt"
 
 // posted is a ledger that takes everything.
 type posted struct {

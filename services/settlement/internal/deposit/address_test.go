@@ -12,8 +12,8 @@ import (
 
 // The seed of "test test test test test test test test test test test junk", whose accounts m/44'/60'/0'/0/index
 // everybody knows from development chains.
-const seed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185d564a3aee24cab43f80e3c4538087d70fc824eabbad596a2" +
-	"3c97b6ee8322ccc0"
+const seed = "9dfc3c64c2f8bede1533b6a79f8570e5943e0b8fd1cf77107adf7b72cef42185" +
+	"d564a3aee24cab43f80e3c4538087d70fc824eabbad596a23c97b6ee8322ccc0"
 
 func account(t *testing.T) *hdkeychain.ExtendedKey {
 	t.Helper()

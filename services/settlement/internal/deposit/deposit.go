@@ -138,8 +138,8 @@ var errValue = errors.New("the value is out of range")
 // nanoPerMicro is the nano-USD in a unit of USDC.
 const nanoPerMicro = 1_000
 
-// bookCoin is the units of the books in a coin.
-const bookCoin = 1_000_000_000
+// coinUnits is the units of the books in a coin.
+const coinUnits = 1_000_000_000
 
 // Value returns what units are worth: down rounded down, which a consumer is credited, and even rounded half to even,
 // at which the books hold the tokens. quote is nil of USDC.
@@ -152,15 +152,15 @@ func Value(units int64, quote *sending.Quote) (down, even money.NanoUSD, err err
 		return money.NanoUSD(lo), money.NanoUSD(lo), nil
 	}
 	hi, lo := bits.Mul64(uint64(units), uint64(quote.Rate))
-	if hi >= bookCoin {
+	if hi >= coinUnits {
 		return 0, 0, errValue
 	}
-	whole, rest := bits.Div64(hi, lo, bookCoin)
+	whole, rest := bits.Div64(hi, lo, coinUnits)
 	if int64(whole) < 0 {
 		return 0, 0, errValue
 	}
 	down, even = money.NanoUSD(whole), money.NanoUSD(whole)
-	if rest > bookCoin/2 || rest == bookCoin/2 && whole&1 == 1 {
+	if rest > coinUnits/2 || rest == coinUnits/2 && whole&1 == 1 {
 		even++
 	}
 	return down, even, nil

@@ -39,8 +39,8 @@ type Ending struct {
 	Actor, Reason string
 }
 
-// Desk is what people see and do of transfers.
-type Desk interface {
+// Lists is what people see and do of transfers.
+type Lists interface {
 	// OfAccount returns transfers of an account, newest first, and how many there are.
 	OfAccount(ctx context.Context, account ids.AccountID, offset, limit int) ([]Transfer, int, error)
 	// InState returns transfers in a state, or in any, newest first, and how many there are.
@@ -51,12 +51,12 @@ type Desk interface {
 }
 
 // Keeper shows transfers, and lets operators end them.
-type Keeper struct{ Desk Desk }
+type Keeper struct{ Lists Lists }
 
 // OfAccount is one page of an account's transfers. Zero stands for the first page and the default length.
 func (k *Keeper) OfAccount(ctx context.Context, account ids.AccountID, number, length int) (Page, error) {
 	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
-		return k.Desk.OfAccount(ctx, account, offset, limit)
+		return k.Lists.OfAccount(ctx, account, offset, limit)
 	})
 }
 
@@ -66,7 +66,7 @@ func (k *Keeper) InState(ctx context.Context, state State, number, length int) (
 		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such state").On("state")
 	}
 	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
-		return k.Desk.InState(ctx, state, offset, limit)
+		return k.Lists.InState(ctx, state, offset, limit)
 	})
 }
 
@@ -74,9 +74,10 @@ func (k *Keeper) InState(ctx context.Context, state State, number, length int) (
 func (k *Keeper) End(ctx context.Context, e Ending) (Transfer, error) {
 	e.Reason = strings.TrimSpace(e.Reason)
 	if e.Reason == "" || len(e.Reason) > maxReason {
-		return Transfer{}, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to %d bytes", maxReason).On("reason")
+		return Transfer{}, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to %d bytes",
+			maxReason).On("reason")
 	}
-	t, done, err := k.Desk.End(ctx, e)
+	t, done, err := k.Lists.End(ctx, e)
 	if err == nil && !done {
 		err = fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"there is no such transfer that is unmatched or denied")

@@ -42,6 +42,7 @@ func (p *Poster) post(ctx context.Context, t Transfer) error {
 			fact, to = FactDeposited, Credited
 		case Deny:
 			to = Denied
+		case Stray: // as it is set
 		}
 		crash.At("settlement.deposit.decided")
 		entry, err := p.Ledger.Post(ctx, fact, t)

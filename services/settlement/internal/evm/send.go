@@ -129,14 +129,14 @@ func (n *node) fees(ctx context.Context) (chain.Fees, error) {
 		return chain.Fees{}, fmt.Errorf("%w: its blocks have no base fee", chain.ErrUnavailable)
 	}
 	double, below := latest.BaseFee.MulDiv(2, 1)
-	most, ok := double.Add(tip.Amount)
+	highest, ok := double.Add(tip.Amount)
 	if !below || !ok {
 		return chain.Fees{}, fmt.Errorf("%w: its base fee cannot be", chain.ErrUnavailable)
 	}
-	if most.IsZero() {
-		most = chain.NewAmount(1)
+	if highest.IsZero() {
+		highest = chain.NewAmount(1)
 	}
-	return chain.Fees{Max: most, Tip: tip.Amount}, nil
+	return chain.Fees{Max: highest, Tip: tip.Amount}, nil
 }
 
 // EstimateGas returns the gas that a call takes at the latest block: the most that any RPC says. A call that fails is

@@ -78,7 +78,8 @@ func (c Config) Validate(development bool) error {
 		case !slices.Contains(tokens, s.Token):
 			faults = append(faults, fmt.Errorf("a source's token is one of %s", strings.Join(tokens, ", ")))
 		case !names.MatchString(s.Name) || seen[s.Token+s.Name]:
-			faults = append(faults, fmt.Errorf("source %q: a name has 1 to 20 of a-z, 0-9, - and _, once for each token", s.Name))
+			faults = append(faults, fmt.Errorf("source %q: a name has 1 to 20 of a-z, 0-9, - and _, once for each token",
+				s.Name))
 		case err != nil || at.Host == "" || at.Scheme != "https" && (!development || at.Scheme != "http"):
 			faults = append(faults, fmt.Errorf("source %s: url must be an https address", s.Name))
 		case s.Path == "" || len(s.Path) > 200:

@@ -145,7 +145,8 @@ func TestFixedPricesAreForDevelopment(t *testing.T) {
 }
 
 func FuzzAPriceIsAboveZeroAndBelowABillion(f *testing.F) {
-	for _, seed := range []string{`{"a":1}`, `{"a":"1e99"}`, `{"a":-1}`, `{"a":{"a":0}}`, `[]`, `{"a":"0x1p5"}`, `{"a":1e-9}`} {
+	for _, seed := range []string{`{"a":1}`, `{"a":"1e99"}`, `{"a":-1}`, `{"a":{"a":0}}`, `[]`, `{"a":"0x1p5"}`,
+		`{"a":1e-9}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

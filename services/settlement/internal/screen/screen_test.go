@@ -103,7 +103,9 @@ func TestWithoutAVerdictThereIsAnErrorThatShowsNoKey(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"no verdict": `{}`, "no version": `{"denied": false}`, "no JSON": `<`,
 		"a long version": `{"denied":false,"version":"` + strings.Repeat("x", 101) + `"}`} {
-		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, answer)
+		}))
 		s, err := screen.New(screen.Config{URL: config.NewSecret(service.URL + "?key=secret")}, time.Now)
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,8 @@ func (s Deposits) Address(
 			return err
 		}
 		var next int64
-		if err := tx.QueryRow(ctx, `SELECT coalesce(max(deposit_index) + 1, 0) FROM deposit_address`).Scan(&next); err != nil {
+		err := tx.QueryRow(ctx, `SELECT coalesce(max(deposit_index) + 1, 0) FROM deposit_address`).Scan(&next)
+		if err != nil {
 			return err
 		}
 		address, err := derive(uint32(next))
@@ -64,8 +65,8 @@ type rowQuerier interface {
 func (Deposits) addressOf(ctx context.Context, q rowQuerier, account ids.AccountID) (deposit.Address, bool, error) {
 	a := deposit.Address{Account: account}
 	var raw []byte
-	err := q.QueryRow(ctx, `SELECT deposit_index, address, created_at FROM deposit_address WHERE account_id = $1`, account).
-		Scan(&a.Index, &raw, &a.Since)
+	const one = `SELECT deposit_index, address, created_at FROM deposit_address WHERE account_id = $1`
+	err := q.QueryRow(ctx, one, account).Scan(&a.Index, &raw, &a.Since)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return deposit.Address{}, false, nil
 	}
@@ -76,9 +77,9 @@ func (Deposits) addressOf(ctx context.Context, q rowQuerier, account ids.Account
 	return a, true, nil
 }
 
-const transferColumns = `t.chain_id, t.tx_hash, t.place, t.block, t.block_hash, t.at, t.token, t.sender, t.deposit_index,
-	t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''), coalesce(t.account_id, a.account_id), t.rate,
-	t.quote_source, t.quote_at, coalesce(t.waits, ''), coalesce(t.ended, ''), coalesce(t.entry_id, ''),
+const transferColumns = `t.chain_id, t.tx_hash, t.place, t.block, t.block_hash, t.at, t.token, t.sender,
+	t.deposit_index, t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''), coalesce(t.account_id, a.account_id),
+	t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''), coalesce(t.ended, ''), coalesce(t.entry_id, ''),
 	coalesce(t.end_entry_id, ''), t.return_tx`
 
 const fromTransfers = ` FROM transfer t JOIN deposit_address a USING (deposit_index)`
@@ -90,8 +91,8 @@ func scanTransfer(row pgx.CollectableRow) (t deposit.Transfer, err error) {
 	var rate *int64
 	var source *string
 	var at *time.Time
-	if err := row.Scan(&t.Chain, &tx, &place, &t.Block, &block, &t.At, &t.Token, &sender, &t.Index, &amount, &t.Units, &dust,
-		&t.State, &t.Decision, &t.Account, &rate, &source, &at, &t.Waits, &t.End, &t.Entry, &t.EndEntry, &back); err != nil {
+	if err := row.Scan(&t.Chain, &tx, &place, &t.Block, &block, &t.At, &t.Token, &sender, &t.Index, &amount, &t.Units,
+		&dust, &t.State, &t.Decision, &t.Account, &rate, &source, &at, &t.Waits, &t.End, &t.Entry, &t.EndEntry, &back); err != nil {
 		return t, err
 	}
 	copy(t.Transaction[:], tx)

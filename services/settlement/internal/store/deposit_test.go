@@ -33,7 +33,7 @@ type depositBooks struct {
 	lost int
 }
 
-var errLost = errors.New("the answer is lost")
+var errEntryLost = errors.New("the answer is lost")
 
 func (b *depositBooks) Post(_ context.Context, fact deposit.Fact, t deposit.Transfer) (string, error) {
 	b.mu.Lock()
@@ -53,7 +53,7 @@ func (b *depositBooks) Post(_ context.Context, fact deposit.Fact, t deposit.Tran
 	b.entries[id] = content
 	if b.lost > 0 {
 		b.lost--
-		return "", errLost
+		return "", errEntryLost
 	}
 	return "entry of " + id, nil
 }
@@ -204,7 +204,8 @@ func TestCoinsWaitForAPriceAndKeepTheirQuote(t *testing.T) {
 	w.prices.rate = 0
 	at, by := w.newAddress(), w.watcher()
 	w.catchUp(by)
-	w.arrive(by, evmtest.Coins(1, at, usd(1_000_000_000_000_000_000)), evmtest.Coins(666, at, usd(3_000_000_000_000_000_000)))
+	w.arrive(by, evmtest.Coins(1, at, usd(1_000_000_000_000_000_000)),
+		evmtest.Coins(666, at, usd(3_000_000_000_000_000_000)))
 	if got := w.text(`SELECT string_agg(waits, ',') FROM transfer`); got != "quote,quote" {
 		t.Errorf("without a price: got %q, want both to wait for it", got)
 	}
@@ -213,8 +214,8 @@ func TestCoinsWaitForAPriceAndKeepTheirQuote(t *testing.T) {
 	if _, err := w.decider.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.poster.Pass(t.Context()); !errors.Is(err, errLost) {
-		t.Fatalf("got the error %v, want %v", err, errLost)
+	if _, err := w.poster.Pass(t.Context()); !errors.Is(err, errEntryLost) {
+		t.Fatalf("got the error %v, want %v", err, errEntryLost)
 	}
 	w.prices.rate = 9_000_000_000 // what is decided stays, although the answer was lost
 	w.credit()
@@ -279,7 +280,8 @@ func TestHostile54_OnlyWhatReallyArrivedOfAListedTokenIsCreditedOnce(t *testing.
 	w.chain.MineEmpty(1)
 	w.catchUp(by)
 	w.credit()
-	if got := w.text(`SELECT (SELECT count(*) FROM transfer) || ' ' || (SELECT count(*) FROM deposit_dust)`); got != "0 1" {
+	const rows = `SELECT (SELECT count(*) FROM transfer) || ' ' || (SELECT count(*) FROM deposit_dust)`
+	if got := w.text(rows); got != "0 1" {
 		t.Errorf("a fake token and a flood: got %q, want no transfer and one row of dust", got)
 	}
 	// Of a token that takes a fee, or lies, less arrives than its log says.
@@ -386,7 +388,7 @@ func TestCreditedIsPostedAndNeverTwiceOverRandomHistories(t *testing.T) {
 			}
 		case 7:
 			w.books.lost = r.IntN(3)
-			if _, err := w.poster.Pass(t.Context()); err != nil && !errors.Is(err, errLost) {
+			if _, err := w.poster.Pass(t.Context()); err != nil && !errors.Is(err, errEntryLost) {
 				t.Fatal(err)
 			}
 		}
@@ -410,6 +412,15 @@ func TestCreditedIsPostedAndNeverTwiceOverRandomHistories(t *testing.T) {
 	if got := w.books.has(deposit.FactDeposited); got != len(want) {
 		t.Errorf("entries: got %d, want %d", got, len(want))
 	}
+	report, err := w.store.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Drift > 0 {
+			t.Errorf("%s: got %d drifts (%v), want none", i.Name, i.Drift, i.Examples)
+		}
+	}
 }
 
 func TestTheDatabaseRefusesACreditThatIsNotOne(t *testing.T) {
@@ -424,9 +435,10 @@ func TestTheDatabaseRefusesACreditThatIsNotOne(t *testing.T) {
 		"credited without an entry": {`UPDATE transfer SET state = 'credited'`, "transfer_credited_once"},
 		"credited twice": {`INSERT INTO transfer SELECT (t).* FROM (SELECT t FROM transfer t) x`,
 			"duplicate key"},
-		"another amount":              {`UPDATE transfer SET amount = 9`, "stays"},
-		"back to seen":                {`UPDATE transfer SET state = 'seen'`, "does not go"},
-		"a decision without a quote":  {`UPDATE transfer SET decision = 'credit', rate = 1, quote_source = 'x', quote_at = now()`, "transfer_quoted"},
+		"another amount": {`UPDATE transfer SET amount = 9`, "stays"},
+		"back to seen":   {`UPDATE transfer SET state = 'seen'`, "does not go"},
+		"a decision with a quote of dollars": {`UPDATE transfer
+			SET decision = 'credit', rate = 1, quote_source = 'x', quote_at = now()`, "transfer_quoted"},
 		"deleted":                     {`DELETE FROM transfer`, "denied"},
 		"an older fence":              {`UPDATE chain_cursor SET fence = fence - 1`, "never goes back"},
 		"a cursor that goes back":     {`UPDATE chain_cursor SET block = 0, again = 0`, "goes back only"},

@@ -90,7 +90,8 @@ func (w *chainWorld) text(sql string, args ...any) string {
 // transfers are all transfers, as "place state amount".
 func (w *chainWorld) transfers() string {
 	w.t.Helper()
-	return w.text(`SELECT coalesce(string_agg(place || ' ' || state || ' ' || amount, ', ' ORDER BY amount), '') FROM transfer`)
+	return w.text(`SELECT coalesce(string_agg(place || ' ' || state || ' ' || amount, ', ' ORDER BY amount), '')
+		FROM transfer`)
 }
 
 // hasTransfers fails the test unless the transfers are these.
@@ -129,7 +130,8 @@ func TestWhatArrivesIsStoredOnceWithItsPlaceInTheReceipt(t *testing.T) {
 	w.chain.Mine(evmtest.Tx{Salt: 1, Events: []evmtest.Event{other, other}},
 		evmtest.Tx{Salt: 2, Events: []evmtest.Event{other, ours, ours}},
 		evmtest.Transfer(3, w.token, at, usd(0)), evmtest.Transfer(4, w.token, at, usd(9_999)),
-		evmtest.Tx{Salt: 5, Events: []evmtest.Event{other, {Contract: w.contract, Topics: []chain.Hash{{1}}, Data: []byte{7}}}},
+		evmtest.Tx{Salt: 5, Events: []evmtest.Event{other,
+			{Contract: w.contract, Topics: []chain.Hash{{1}}, Data: []byte{7}}}},
 		evmtest.Transfer(6, evmtest.Address("another token", 1), at, usd(7_000_000)))
 	w.chain.MineEmpty(2)
 	w.catchUp(by)
@@ -139,8 +141,8 @@ func TestWhatArrivesIsStoredOnceWithItsPlaceInTheReceipt(t *testing.T) {
 	if dust != "9999 1" {
 		t.Errorf("below a cent: got %q, want one row with the sum, and nothing of zero", dust)
 	}
-	if got := w.text(`SELECT string_agg(place || ' ' || log_index || ' ' || encode(data, 'hex'), ',') FROM chain_event`); got !=
-		"1 8 07" {
+	const events = `SELECT string_agg(place || ' ' || log_index || ' ' || encode(data, 'hex'), ',') FROM chain_event`
+	if got := w.text(events); got != "1 8 07" {
 		t.Errorf("events: got %q, want the one of the contract with place and index", got)
 	}
 	// Another process begins where the first ended, and reads nothing twice.
@@ -275,7 +277,8 @@ func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.
 	if got := w.text(`SELECT state || block FROM transfer WHERE amount = 3000000`); got != "final4" {
 		t.Errorf("where the other is now: got %s, want final in block 4", got)
 	}
-	if _, err := lifter.Lift(t.Context(), chain.Base, halt.Is, "operator:ann", "again"); !fault.Is(err, fault.TransitionNotAllowed) {
+	_, err = lifter.Lift(t.Context(), chain.Base, halt.Is, "operator:ann", "again")
+	if !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("again: got the error %v, want %s", err, fault.TransitionNotAllowed)
 	}
 }

@@ -30,27 +30,27 @@ const (
 	maxEventData = 64 << 10
 )
 
-// addressBook has all deposit addresses in memory: 20 bytes and an index each.
-type addressBook struct {
+// addressSet has all deposit addresses in memory: 20 bytes and an index each.
+type addressSet struct {
 	index map[chain.Address]uint32
 	list  []chain.Address
 }
 
-func (b *addressBook) size() int { return len(b.list) }
+func (a *addressSet) size() int { return len(a.list) }
 
 // load reads the addresses that are new.
-func (b *addressBook) load(ctx context.Context, store Store) error {
-	if b.index == nil {
-		b.index = map[chain.Address]uint32{}
+func (a *addressSet) load(ctx context.Context, store Store) error {
+	if a.index == nil {
+		a.index = map[chain.Address]uint32{}
 	}
 	for {
-		page, err := store.Addresses(ctx, uint32(len(b.list)))
+		page, err := store.Addresses(ctx, uint32(len(a.list)))
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		for _, a := range page {
-			b.index[a] = uint32(len(b.list))
-			b.list = append(b.list, a)
+		for _, one := range page {
+			a.index[one] = uint32(len(a.list))
+			a.list = append(a.list, one)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (b *addressBook) load(ctx context.Context, store Store) error {
 // the first.
 func (w *Watcher) read(ctx context.Context, from, to uint64, parent chain.Hash) (Found, chain.Block, error) {
 	coins := w.takesCoins()
-	blocks, err := w.Chain.Blocks(ctx, from, to, coins && w.book.size() > 0)
+	blocks, err := w.Chain.Blocks(ctx, from, to, coins && w.addresses.size() > 0)
 	if err != nil {
 		return Found{}, chain.Block{}, err
 	}
@@ -120,7 +120,7 @@ func (r *reading) key(tx chain.Hash, place uint32) Key {
 // tokens reads the transfers of listed tokens to deposit addresses.
 func (r *reading) tokens(ctx context.Context) error {
 	asset, ok := r.w.Config.Asset(chain.USDC)
-	if !ok || r.w.book.size() == 0 {
+	if !ok || r.w.addresses.size() == 0 {
 		return nil
 	}
 	logs, err := r.transfers(ctx, asset.Contract)
@@ -129,7 +129,7 @@ func (r *reading) tokens(ctx context.Context) error {
 	}
 	return r.eachLog(ctx, logs, func(l chain.Log, at chain.Block, place uint32) {
 		from, to, amount, _ := decode(l)
-		r.add(asset, r.key(l.Transaction, place), at, from, r.w.book.index[to], amount)
+		r.add(asset, r.key(l.Transaction, place), at, from, r.w.addresses.index[to], amount)
 	})
 }
 
@@ -137,7 +137,7 @@ func (r *reading) tokens(ctx context.Context) error {
 // all transfers, whichever is less.
 func (r *reading) transfers(ctx context.Context, token chain.Address) ([]chain.Log, error) {
 	var logs []chain.Log
-	contracts, questions := []chain.Address{token}, (r.w.book.size()+maxTopics-1)/maxTopics
+	contracts, questions := []chain.Address{token}, (r.w.addresses.size()+maxTopics-1)/maxTopics
 	if questions > max(1, len(r.blocks)/blocksForQuestion) {
 		all, err := r.w.Chain.Logs(ctx, r.from, r.last(), contracts, [][]chain.Hash{{TransferTopic}})
 		if err != nil {
@@ -145,7 +145,7 @@ func (r *reading) transfers(ctx context.Context, token chain.Address) ([]chain.L
 		}
 		logs = all
 	} else {
-		for some := range slices.Chunk(r.w.book.list, maxTopics) {
+		for some := range slices.Chunk(r.w.addresses.list, maxTopics) {
 			words := make([]chain.Hash, len(some))
 			for i, a := range some {
 				copy(words[i][12:], a[:])
@@ -159,7 +159,7 @@ func (r *reading) transfers(ctx context.Context, token chain.Address) ([]chain.L
 	}
 	return slices.DeleteFunc(logs, func(l chain.Log) bool {
 		_, to, amount, ok := decode(l)
-		_, ours := r.w.book.index[to]
+		_, ours := r.w.addresses.index[to]
 		return !ok || !ours || amount.IsZero()
 	}), nil
 }
@@ -223,7 +223,7 @@ func (r *reading) coins(ctx context.Context) error {
 	var all []sent
 	for _, b := range r.blocks {
 		for _, t := range b.Transactions {
-			if _, ours := r.w.book.index[t.To]; ours && !t.Creates && !t.Value.IsZero() {
+			if _, ours := r.w.addresses.index[t.To]; ours && !t.Creates && !t.Value.IsZero() {
 				all, txs = append(all, sent{t, b}), append(txs, t.Hash)
 			}
 		}
@@ -238,7 +238,7 @@ func (r *reading) coins(ctx context.Context) error {
 			return fmt.Errorf("%w: a transaction of block %d has its receipt elsewhere", chain.ErrDisagree, s.at.Number)
 		}
 		if receipt.Succeeded {
-			r.add(asset, r.key(s.Hash, 0), s.at, s.From, r.w.book.index[s.To], s.Value)
+			r.add(asset, r.key(s.Hash, 0), s.at, s.From, r.w.addresses.index[s.To], s.Value)
 		}
 	}
 	return nil

@@ -18,9 +18,9 @@ type Watcher struct {
 	// Small reports whether an amount is too small for a row of its own.
 	Small func(asset chain.Asset, amount chain.Amount) bool
 
-	cursor Cursor
-	begun  bool
-	book   addressBook
+	cursor    Cursor
+	begun     bool
+	addresses addressSet
 	// looked is the last block above the final one that was looked at.
 	looked uint64
 }
@@ -52,7 +52,7 @@ func (w *Watcher) Pass(ctx context.Context) (Report, error) {
 		return r, w.rejoin(ctx)
 	}
 	// The addresses are read after the final block, so one that has received something in it is among them.
-	if err := w.book.load(ctx, w.Store); err != nil {
+	if err := w.addresses.load(ctx, w.Store); err != nil {
 		return r, err
 	}
 	switch changed, err := w.changed(ctx, final); {
@@ -184,7 +184,7 @@ const maxLook = 200
 
 // Look stores what stands above the final block, for people to see. It fails harmlessly: nothing rests on it.
 func (w *Watcher) Look(ctx context.Context) error {
-	if !w.begun || w.cursor.Halted || w.book.size() == 0 {
+	if !w.begun || w.cursor.Halted || w.addresses.size() == 0 {
 		return nil
 	}
 	head, err := w.Chain.Head(ctx)

@@ -192,7 +192,7 @@ CREATE TABLE sweep (
     tx_hash       bytea CHECK (octet_length(tx_hash) = 32),
     planned_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (chain_id, deposit_index, token, day),
-    CHECK ((state IN ('sent', 'done')) <= (tx_hash IS NOT NULL))
+    CHECK (state NOT IN ('done', 'failed') OR tx_hash IS NOT NULL)
 );
 CREATE UNIQUE INDEX sweep_one_open ON sweep (chain_id, deposit_index, token) WHERE state IN ('planned', 'sent');
 COMMENT ON TABLE sweep IS 'Tokens that go from deposit addresses to the treasury, at most one a day for each address and token.';
@@ -223,4 +223,4 @@ GRANT SELECT, INSERT, UPDATE ON transfer TO svc_settlement;
 GRANT SELECT ON transfer_transition TO svc_settlement;
 GRANT SELECT, INSERT (token, source, rate), DELETE ON quote TO svc_settlement;
 GRANT SELECT, INSERT (chain_id, hour, block) ON balance_check TO svc_settlement;
-GRANT SELECT, INSERT (chain_id, deposit_index, token, amount, day), UPDATE (state, tx_hash) ON sweep TO svc_settlement;
+GRANT SELECT, INSERT (chain_id, deposit_index, token, amount, day), UPDATE (state, tx_hash, amount) ON sweep TO svc_settlement;

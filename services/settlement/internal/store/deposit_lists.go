@@ -13,7 +13,7 @@ import (
 
 const newestFirst = ` ORDER BY t.found_at DESC, t.chain_id, t.tx_hash, t.place`
 
-// OfAccount implements deposit.Desk.
+// OfAccount implements deposit.Lists.
 func (s Deposits) OfAccount(
 	ctx context.Context, account ids.AccountID, offset, limit int,
 ) ([]deposit.Transfer, int, error) {
@@ -21,7 +21,7 @@ func (s Deposits) OfAccount(
 	return s.page(ctx, where, offset, limit, account)
 }
 
-// InState implements deposit.Desk.
+// InState implements deposit.Lists.
 func (s Deposits) InState(
 	ctx context.Context, state deposit.State, offset, limit int,
 ) ([]deposit.Transfer, int, error) {
@@ -38,7 +38,7 @@ func (s Deposits) page(
 	return list, total, err
 }
 
-// End implements deposit.Desk.
+// End implements deposit.Lists.
 func (s Deposits) End(ctx context.Context, e deposit.Ending) (t deposit.Transfer, done bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		t, done, err = endTransfer(ctx, tx, e)
@@ -61,7 +61,8 @@ func endTransfer(ctx context.Context, tx pgx.Tx, e deposit.Ending) (deposit.Tran
 	} else {
 		back = e.Back[:]
 	}
-	tag, err := tx.Exec(ctx, `UPDATE transfer SET ended = $4, ended_by = $5, end_reason = $6, account_id = $7, return_tx = $8
+	tag, err := tx.Exec(ctx, `
+		UPDATE transfer SET ended = $4, ended_by = $5, end_reason = $6, account_id = $7, return_tx = $8
 		WHERE chain_id = $1 AND tx_hash = $2 AND place = $3 AND state IN ('unmatched', 'denied') AND ended IS NULL`,
 		e.Chain, e.Transaction[:], e.Place, string(e.End), e.Actor, e.Reason, account, back)
 	if err != nil {

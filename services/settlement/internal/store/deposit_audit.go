@@ -1,0 +1,30 @@
+package store
+
+// depositChecks are the invariants of chains and deposits that verify recomputes.
+func depositChecks() []check {
+	return []check{
+		bySQL("a deposit is credited where it is posted, and only there",
+			`SELECT count(*) FROM transfer`,
+			`SELECT 'transfer ' || encode(tx_hash, 'hex') || '/' || place || ' of chain ' || chain_id || ' is ' || state
+			FROM transfer WHERE (state IN ('credited', 'unmatched', 'denied', 'returned')) <> (entry_id IS NOT NULL)
+				AND NOT (state = 'dropped' AND ended = 'gone' AND end_entry_id IS NOT NULL)
+				OR (state = 'credited' AND ended IS NULL) <> (decision = 'credit' AND entry_id IS NOT NULL AND ended IS NULL)`),
+		bySQL("what is credited was read in a final block",
+			`SELECT count(*) FROM transfer WHERE entry_id IS NOT NULL`,
+			`SELECT 'transfer ' || encode(t.tx_hash, 'hex') || '/' || t.place || ' of chain ' || t.chain_id || ' is in block '
+				|| t.block || ' above the cursor' FROM transfer t LEFT JOIN chain_cursor c USING (chain_id)
+			WHERE t.entry_id IS NOT NULL AND t.state <> 'dropped' AND t.block > coalesce(c.block, -1)
+				AND NOT EXISTS (SELECT FROM chain_halt h WHERE h.chain_id = t.chain_id AND h.lifted_at IS NOT NULL)`),
+		bySQL("deposit addresses have no gap",
+			`SELECT count(*) FROM deposit_address`,
+			`SELECT 'the last of ' || count(*) || ' deposit addresses is ' || max(deposit_index) FROM deposit_address
+			HAVING max(deposit_index) + 1 <> count(*)`),
+		bySQL("no more is swept than arrived",
+			`SELECT count(*) FROM sweep`,
+			`SELECT 'address ' || deposit_index || ' of chain ' || chain_id || ' has ' || sum(amount) || ' of ' || token FROM (
+				SELECT chain_id, deposit_index, token, amount FROM transfer WHERE state NOT IN ('seen', 'dropped')
+				UNION ALL SELECT chain_id, deposit_index, token, amount FROM deposit_dust
+				UNION ALL SELECT chain_id, deposit_index, token, -amount FROM sweep WHERE state <> 'failed'
+			) held GROUP BY chain_id, deposit_index, token HAVING sum(amount) < 0`),
+	}
+}
