@@ -23,7 +23,7 @@ func (a *audit) checkPayouts() {
 		if !p.ended() {
 			a.r.doubt(subject, "it is still %s", p.state)
 		}
-		a.checkPayoutEntries(subject, u, p, entries[u.String()])
+		a.checkPayoutEntries(subject, p, entries[u.String()])
 		delete(entries, u.String())
 		switch all := calls[u.String()]; {
 		case len(all) > 1:
@@ -70,7 +70,7 @@ func (a *audit) payoutEntries() map[string]*payoutEntries {
 }
 
 // checkPayoutEntries checks that the entries of a payout are those of its state, each of the payout's amount.
-func (a *audit) checkPayoutEntries(subject string, u id, p *payout, e *payoutEntries) {
+func (a *audit) checkPayoutEntries(subject string, p *payout, e *payoutEntries) {
 	if e == nil {
 		e = &payoutEntries{}
 	}
@@ -163,7 +163,7 @@ func (a *audit) checkPayoutCall(subject string, p *payout, c *chainCall, at nonc
 		a.r.found(Drift, subject, "it ended by transaction %x, which was never signed for it", end.hash)
 	}
 	want := map[string]string{payoutConfirmed: "succeeded", payoutFailed: "reverted", payoutCancelled: ""}[p.state]
-	if p.ended() && end.outcome != want && !(p.state == payoutFailed && end.outcome == "cancelled") {
+	if p.ended() && end.outcome != want && (p.state != payoutFailed || end.outcome != "cancelled") {
 		v := Drift
 		if end.outcome == "succeeded" {
 			v = Doubled

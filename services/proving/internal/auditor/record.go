@@ -276,14 +276,6 @@ func (r *record) day(key string) int64 {
 	return dayOf(t.UnixMilli())
 }
 
-// dayOr returns a date; -1 when it is missing or null.
-func (r *record) dayOr(key string) int64 {
-	if _, ok := r.given(key); !ok {
-		return -1
-	}
-	return r.day(key)
-}
-
 // object returns a required object within.
 func (r *record) object(l *lines, key string) record {
 	in, err := l.parse(r.need(key), l.inner)

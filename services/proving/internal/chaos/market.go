@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/crash/crashtest"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/proving/internal/chaos/caller"
 	"svc.internal/services/proving/internal/chaos/engine"
 	"svc.internal/services/proving/internal/chaos/link"
 	"svc.internal/services/proving/internal/chaos/record"
 	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/store"
 )
 
@@ -194,7 +195,9 @@ func (m *market) stock(ctx context.Context) error {
 		return err
 	}
 	if m.paying != nil {
-		if err := m.book(ctx); err != nil {
+		// The wallet for payouts begins with dollars that the bank bought.
+		err := m.peers().BuyTokens(ctx, strconv.Itoa(payingChain), "0x"+strings.Repeat("f0", 32), payingAsset, hotMicros)
+		if err != nil {
 			return err
 		}
 	}
@@ -289,7 +292,7 @@ func (m *market) issueKey(ctx context.Context, path string) (string, error) {
 // addProvider makes a provider with an engine and starts its agent. The verifier waives its
 // benchmark once the agent is connected.
 func (m *market) addProvider(ctx context.Context, agent, name string) error {
-	id, key, err := m.signUp(ctx, name)
+	id, key, err := m.peers().SignUp(ctx, name, beneficiary(len(m.setup.Providers)))
 	if err != nil {
 		return err
 	}
@@ -314,21 +317,7 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 	return m.fleet.Launch(ctx, agent)
 }
 
-// signUp makes a provider, as a gateway does for somebody who says at once where earnings go, and returns its key.
-func (m *market) signUp(ctx context.Context, name string) (id, key string, err error) {
-	conn, err := m.dial(fleet.Gateway, fleet.Hub)
-	if err != nil {
-		return "", "", err
-	}
-	defer conn.Close()
-	made, err := hubv1.NewProviderSelfServiceClient(conn).SignUp(ctx, &hubv1.SignUpRequest{
-		Name: name, Region: "local", BeneficiaryAddress: beneficiary(len(m.setup.Providers)),
-	})
-	if err != nil {
-		return "", "", fmt.Errorf("sign %s up: %w", name, err)
-	}
-	return made.GetProvider().GetProviderId(), made.GetApiKey(), nil
-}
+func (m *market) peers() peers.Services { return peers.Services{Fleet: m.fleet} }
 
 // services are the names of the marketplace's own processes.
 func (m *market) services() []string {

@@ -10,10 +10,8 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"svc.internal/pkg/ethereum"
-	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/proving/internal/chaos/ethnode"
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/settlement/anvil"
@@ -122,24 +120,6 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 	with[fleet.Settlement] = object{"settlement": settlement}
 	with[fleet.Signer] = object{"signer": object{"chains": allowed}}
 	return with, nil
-}
-
-// book tells the books, as settlement, of what the wallet for payouts began with: dollars that the bank bought.
-func (m *market) book(ctx context.Context) error {
-	conn, err := m.dial(fleet.Settlement, fleet.Billing)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = billingv1.NewPostingServiceClient(conn).Post(ctx, &billingv1.PostRequest{Fact: &billingv1.PostRequest_TreasuryMoved{
-		TreasuryMoved: &billingv1.TreasuryMoved{ChainId: fmt.Sprint(payingChain),
-			TransactionHash: "0x" + strings.Repeat("f0", 32),
-			Sum:             &billingv1.TokenSum{Token: payingAsset, Units: hotMicros}},
-	}})
-	if err != nil {
-		return fmt.Errorf("book the wallet for payouts: %w", err)
-	}
-	return nil
 }
 
 // seedFile is where the signer of a fleet has the seed of its keys.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	settlementv1 "svc.internal/proto/svc/settlement/v1"
-	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/proving/internal/store"
 )
 
@@ -59,15 +57,10 @@ func (r *run) pay(ctx context.Context) error {
 func (m *market) askPayout(ctx context.Context, provider string) error {
 	ctx, cancel := context.WithTimeout(ctx, askedBound)
 	defer cancel()
-	conn, err := m.dial(fleet.Gateway, fleet.Settlement)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	var gross int64
 	last := errors.New("nobody was asked")
 	key := ""
-	err = every(ctx, idleInterval, func() (bool, error) {
+	err := every(ctx, idleInterval, func() (bool, error) {
 		if key == "" {
 			payable, now, err := m.books.Payable(ctx, provider)
 			if err != nil {
@@ -82,10 +75,8 @@ func (m *market) askPayout(ctx context.Context, provider string) error {
 		}
 		called, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		_, last = settlementv1.NewPayoutServiceClient(conn).RequestPayout(called, &settlementv1.RequestPayoutRequest{
-			ProviderId: provider, AmountUsd: fmt.Sprintf("%d.%06d", gross/1_000_000_000, gross/1000%1_000_000),
-			IdempotencyKey: key, Actor: someOwner,
-		})
+		usd := fmt.Sprintf("%d.%06d", gross/1_000_000_000, gross/1000%1_000_000)
+		last = m.peers().RequestPayout(called, provider, usd, key, someOwner)
 		return last == nil, nil
 	})
 	if err != nil {
