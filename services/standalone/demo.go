@@ -112,6 +112,7 @@ func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credenti
 		Keys:      billingv1.NewKeyServiceClient(billing),
 		Catalog:   catalogv1.NewCatalogAdminServiceClient(models),
 		Providers: hubv1.NewProviderAdminServiceClient(hub),
+		BaseURL:   "http://" + reachable(p.httpAddr),
 	}, p.dir, catalog)
 }
 
@@ -197,7 +198,7 @@ func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Env
 		AdminURL: "http://" + reachable(p.operatorAddr), AdminToken: p.adminToken(), DatabaseURL: p.infra.databaseURL,
 		MetricsURL: "http://" + reachable(p.node.AdminAddress()) + "/metrics",
 		Model:      catalog.Models[0].ID,
-		ChainURLs:  p.chains.urls(),
+		ChainURLs:  p.chains.urls(), OwnerPassword: c.OwnerPassword,
 	}
 }
 

@@ -34,6 +34,8 @@ type Peers struct {
 	Keys      billingv1.KeyServiceClient
 	Catalog   catalogv1.CatalogAdminServiceClient
 	Providers hubv1.ProviderAdminServiceClient
+	// BaseURL is the public API, where the provider's owner signs up as any other user does.
+	BaseURL string
 }
 
 // Credentials are the accounts and keys that the demo made.
@@ -45,6 +47,8 @@ type Credentials struct {
 	// Those of the reference are empty in the file of an earlier release.
 	ReferenceID  string `json:"reference_id"`
 	ReferenceKey string `json:"reference_key"`
+	// OwnerPassword is that of the user who owns the provider; empty where nobody does.
+	OwnerPassword string `json:"owner_password"`
 }
 
 // Seed puts the catalog's models, and makes consumer, provider and reference unless an
@@ -63,7 +67,7 @@ func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog)
 		return known, nil
 	}
 	if known.ConsumerKey == "" {
-		if known, err = makeBoth(ctx, peers); err != nil {
+		if known, err = makeBoth(ctx, peers, dir); err != nil {
 			return Credentials{}, err
 		}
 	}
@@ -102,16 +106,17 @@ func remembered(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentia
 	return known, nil
 }
 
-func makeBoth(ctx context.Context, peers Peers) (Credentials, error) {
+func makeBoth(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
 	consumer, err := makeConsumer(ctx, peers.Accounts)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("make the demo's consumer: %w", err)
 	}
-	provider, err := makeProvider(ctx, peers.Providers)
+	provider, err := makeProvider(ctx, peers, dir)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("make the demo's provider: %w", err)
 	}
 	consumer.ProviderID, consumer.ProviderKey = provider.ProviderID, provider.ProviderKey
+	consumer.OwnerPassword = provider.OwnerPassword
 	return consumer, nil
 }
 
@@ -139,24 +144,24 @@ func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceCli
 	return Credentials{AccountID: id, ConsumerKey: key.GetApiKey()}, nil
 }
 
-func makeProvider(ctx context.Context, providers hubv1.ProviderAdminServiceClient) (Credentials, error) {
-	created, err := providers.CreateProvider(ctx, &hubv1.CreateProviderRequest{Name: "Demo provider", Region: "local",
-		IdempotencyKey: "demo-provider"})
+// makeProvider makes the demo's provider, which belongs to a user.
+func makeProvider(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
+	password, err := dir.OwnerPassword()
 	if err != nil {
 		return Credentials{}, err
 	}
-	id := created.GetProvider().GetProviderId()
+	made, err := signUpOwner(ctx, peers.BaseURL, password)
+	if err != nil {
+		return Credentials{}, err
+	}
 	yes := true
-	if _, err := providers.ConfirmQualification(ctx, &hubv1.ConfirmQualificationRequest{
-		ProviderId: id, Collateral: &yes, GpuWaived: &yes, Reason: "the demo runs on any machine and holds no collateral",
+	if _, err := peers.Providers.ConfirmQualification(ctx, &hubv1.ConfirmQualificationRequest{
+		ProviderId: made.ProviderID, Collateral: &yes, GpuWaived: &yes,
+		Reason: "the demo runs on any machine and holds no collateral",
 	}); err != nil {
 		return Credentials{}, err
 	}
-	key, err := providers.IssueProviderKey(ctx, &hubv1.IssueProviderKeyRequest{ProviderId: id, Name: "Demo key"})
-	if err != nil {
-		return Credentials{}, err
-	}
-	return Credentials{ProviderID: id, ProviderKey: key.GetApiKey()}, nil
+	return made, nil
 }
 
 // addReference makes the node whose answers the provider's are compared with.

@@ -90,6 +90,9 @@ func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
 // operatorName is the name of the directory's token.
 const operatorName = "local"
 
+// OwnerPassword is the password of the user who owns the demo's provider, made at first use.
+func (d *Dir) OwnerPassword() (string, error) { return d.secret("owner-password") }
+
 // AdminTokens is a list of operators' tokens with AdminToken alone, in the form of the
 // gateway's setting. Its file is written anew each time.
 func (d *Dir) AdminTokens() (string, error) {

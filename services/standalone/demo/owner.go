@@ -1,0 +1,96 @@
+package demo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// OwnerEmail is the e-mail address of the user who owns the demo's provider.
+	OwnerEmail = "owner@demo.example"
+	// Beneficiary is where the demo's provider is paid: the second account of a development chain.
+	Beneficiary = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+
+	providerName = "Demo provider"
+	// ownerTimeout bounds a call of the owner's.
+	ownerTimeout = 30 * time.Second
+	// maxOwnerAnswer bounds its answer, in bytes.
+	maxOwnerAnswer = 64 << 10
+)
+
+// errExists says that an earlier call has made it.
+var errExists = errors.New("it exists")
+
+// signUpOwner signs a user up, who becomes a provider, by calls of the public API. What an earlier start made before it
+// broke off is taken up.
+func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, error) {
+	user := map[string]string{"email": OwnerEmail, "password": password, "display_name": "Demo owner"}
+	var session struct {
+		Token string `json:"token"`
+	}
+	err := call(ctx, baseURL+"/api/v1/user/signup", "", user, &session)
+	if errors.Is(err, errExists) {
+		delete(user, "display_name")
+		err = call(ctx, baseURL+"/api/v1/user/login", "", user, &session)
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("sign the owner up: %w", err)
+	}
+	var provider struct {
+		ID       string `json:"provider_id"`
+		FirstKey string `json:"provider_api_key"`
+		Key      string `json:"api_key"`
+	}
+	err = call(ctx, baseURL+"/api/v1/user/upgrade-to-provider", session.Token, map[string]string{
+		"name": providerName, "wallet_address": "", "beneficiary_address": Beneficiary,
+	}, &provider)
+	if errors.Is(err, errExists) {
+		err = call(ctx, baseURL+"/api/v1/user/me/provider-keys", session.Token, map[string]string{"name": "Demo key"}, &provider)
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("make the owner a provider: %w", err)
+	}
+	return Credentials{ProviderID: provider.ID, ProviderKey: cmp.Or(provider.FirstKey, provider.Key),
+		OwnerPassword: password}, nil
+}
+
+// call posts a body as JSON and decodes the answer.
+func call(ctx context.Context, url, token string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxOwnerAnswer))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusConflict {
+		return errExists
+	}
+	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("got %s: %s", resp.Status, answer)
+	}
+	return json.Unmarshal(answer, into)
+}
