@@ -1763,7 +1763,7 @@ func (x *SlashForfeited) GetAffected() []*Compensation {
 type ChainSlashed struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	PenaltyId string                 `protobuf:"bytes,1,opt,name=penalty_id,json=penaltyId,proto3" json:"penalty_id,omitempty"`
-	// The depositor's address.
+	// The depositor's address: 0x and 40 hexadecimal digits in lower case.
 	Depositor     string          `protobuf:"bytes,2,opt,name=depositor,proto3" json:"depositor,omitempty"`
 	Sum           *TokenSum       `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
 	Affected      []*Compensation `protobuf:"bytes,4,rep,name=affected,proto3" json:"affected,omitempty"`

@@ -124,6 +124,8 @@ type owner struct {
 	name, token string
 	// wallet is the owner's account on every chain.
 	wallet ethereum.Address
+	// subject is the provider in calls of the contracts, once it has collateral.
+	subject []byte
 }
 
 const password = "correct horse battery"
@@ -172,6 +174,7 @@ func (o *owner) deposit(t *testing.T, chain uint64, tokens int64) {
 	t.Helper()
 	asked := o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", o.token,
 		fmt.Sprintf(`{"chain_id":%d,"amount":"%d"}`, chain, tokens), "Idempotency-Key", "deposit-"+o.ID)
+	o.subject = unhex(t, trial.Text(t, asked, "provider_bytes32"))
 	if token := trial.Text(t, asked, "token_address"); token != "" {
 		o.send(t, chain, token, nil, unhex(t, trial.Text(t, asked, "approve_calldata")))
 	}

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -88,8 +89,9 @@ func (b CollateralBooks) ChainSlashed(ctx context.Context, p slash.Part, q chain
 	if q.Rate != 0 {
 		sum.Quote = &billingv1.TokenQuote{RateNanoUsd: int64(q.Rate), Source: q.Source, At: timestamppb.New(q.At)}
 	}
+	depositor := strings.ToLower(p.Depositor.String()) // the books know a fact by one name
 	return b.post(ctx, "a slash on a chain", &billingv1.PostRequest{Fact: &billingv1.PostRequest_ChainSlashed{
-		ChainSlashed: &billingv1.ChainSlashed{PenaltyId: p.Penalty.String(), Depositor: p.Depositor.String(), Sum: sum}}})
+		ChainSlashed: &billingv1.ChainSlashed{PenaltyId: p.Penalty.String(), Depositor: depositor, Sum: sum}}})
 }
 
 func refundPart(p refund.Part) *billingv1.CollateralPart {

@@ -1,0 +1,144 @@
+package settlement_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/devcerts"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/node"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/proving/internal/trial"
+	"svc.internal/services/settlement/devchain"
+)
+
+// peered is a town that other processes reach too, each as the service that its certificate names.
+type peered struct {
+	*town
+	address, certs string
+}
+
+func newPeered(t *testing.T, environ ...string) *peered {
+	t.Helper()
+	const process = "marketplace"
+	p := &peered{address: trial.FreeAddress(t), certs: t.TempDir()}
+	names := append(node.Names(), bus.HubName(node.DefaultHub))
+	if err := devcerts.Write(p.certs, devcerts.Leaf{File: process, Services: names}); err != nil {
+		t.Fatal(err)
+	}
+	p.town = newTown(t, append([]string{"SVC_GRPC_ADDR=" + p.address,
+		"SVC_TLS_CERT=" + devcerts.CertFile(p.certs, process), "SVC_TLS_KEY=" + devcerts.KeyFile(p.certs, process),
+		"SVC_TLS_CA=" + filepath.Join(p.certs, devcerts.CAFile)}, environ...)...)
+	return p
+}
+
+// dial connects to a service of the town as another one.
+func (p *peered) dial(t *testing.T, service, as string) *grpc.ClientConn {
+	t.Helper()
+	if err := devcerts.Write(p.certs, devcerts.Leaf{File: as, Services: []string{as}}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.certs, devcerts.CAFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	pair, err := tls.LoadX509KeyPair(devcerts.CertFile(p.certs, as), devcerts.KeyFile(p.certs, as))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(p.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		RootCAs: roots, ServerName: service, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// penalize has the verifier open a penalty of a provider for its dear model, and nobody else. It returns the penalty's
+// id.
+func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
+	t.Helper()
+	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence := sha256.Sum256([]byte(o.ID))
+	req := &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
+		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
+		EvidenceHash: evidence[:]}
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	open := func(as string) error {
+		_, err := settlementv1.NewPenaltyServiceClient(p.dial(t, node.Settlement, as)).OpenPenalty(ctx, req)
+		return err
+	}
+	for _, other := range []string{node.EdgeGateway, node.ProviderHub} {
+		if err := open(other); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("a penalty of %s: got the error %v, want %v", other, err, codes.PermissionDenied)
+		}
+	}
+	if err := open(node.Verifier); err != nil {
+		t.Fatalf("open a penalty: %v", err)
+	}
+	return id.String()
+}
+
+// positionOf is the selector of positionOf(bytes32,address).
+var positionOf = []byte{0x69, 0x46, 0x00, 0x95}
+
+// position is what the owner's wallet has behind the provider, as the contract of a chain says it, in the token's
+// smallest unit.
+func (o *owner) position(t *testing.T, chain uint64) (free, escrow *big.Int) {
+	t.Helper()
+	data := append(append([]byte{}, positionOf...), o.subject...)
+	var text string
+	if err := devchain.Ask(t.Context(), o.town.chains[chain], &text, "eth_call", map[string]string{
+		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(append(data, word(o.wallet[:])...))}, "latest"); err != nil {
+		t.Fatal(err)
+	}
+	words := unhex(t, text)
+	if len(words) != 4*32 {
+		t.Fatalf("the position: got %s, want four words", text)
+	}
+	return new(big.Int).SetBytes(words[:32]), new(big.Int).SetBytes(words[32:64])
+}
+
+// waitPosition waits until the contract of a chain has so much of the owner free and in escrow, in millionths.
+func (o *owner) waitPosition(t *testing.T, chain uint64, what string, free, escrow int64) {
+	t.Helper()
+	trial.Until(t, what, func() bool {
+		f, e := o.position(t, chain)
+		return f.Cmp(big.NewInt(free)) == 0 && e.Cmp(big.NewInt(escrow)) == 0
+	})
+}
+
+// entries counts the entries of a kind in the books.
+func (c *town) entries(t *testing.T, kind string) (n int) {
+	t.Helper()
+	if err := c.db.QueryRow(t.Context(), `SELECT count(*) FROM billing.entry WHERE kind = $1`, kind).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

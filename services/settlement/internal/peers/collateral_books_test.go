@@ -1,0 +1,44 @@
+package peers
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/position"
+	"svc.internal/services/settlement/internal/slash"
+)
+
+// lastPosted keeps the last fact that was posted.
+type lastPosted struct {
+	billingv1.PostingServiceClient
+	req *billingv1.PostRequest
+}
+
+func (l *lastPosted) Post(
+	_ context.Context, req *billingv1.PostRequest, _ ...grpc.CallOption,
+) (*billingv1.PostResponse, error) {
+	l.req = req
+	return &billingv1.PostResponse{EntryId: "01a21dc1-8711-7ba0-81c2-369088a38e44"}, nil
+}
+
+func TestTheBooksHaveADepositorInLowerCase(t *testing.T) {
+	t.Parallel()
+	const usdc = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+	address, err := chain.ParseAddress(usdc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var posted lastPosted
+	b := CollateralBooks{Posting: &posted, Terms: position.Terms{Chains: []position.Rules{{Chain: 8453}}}}
+	if _, err := b.ChainSlashed(t.Context(), slash.Part{Chain: 8453, Depositor: address, Units: 1}, chain.Quote{}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
+	if got := posted.req.GetChainSlashed().GetDepositor(); got != want {
+		t.Errorf("the depositor: got %q, want %q", got, want)
+	}
+}
