@@ -1,9 +1,9 @@
 // Package payout pays providers what they have earned, each payout once.
 //
 // A payout goes by one table of transitions (state.go): requested, approved, signing, submitted, confirmed, or failed
-// or cancelled. Every change is a decision under the lock of the payout's row, with an entry of its history. What is done
-// outside of the database comes before the change that says so, and is idempotent by the payout's id: the books are
-// told first, and then the row. So a process may die at any step, and the next one goes on by the state.
+// or cancelled. Every change is a decision under the lock of the payout's row, with an entry of its history. What is
+// done outside of the database comes before the change that says so, and is idempotent by the payout's id: the books
+// are told first, and then the row. So a process may die at any step, and the next one goes on by the state.
 //
 // A payout is sent through package sending: approved becomes signing in the transaction in which the call gets its
 // nonce. Before that nothing was sent, and the money can be given back. From then on only a final receipt ends it.

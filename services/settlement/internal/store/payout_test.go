@@ -70,7 +70,9 @@ func (b both) ask(t *testing.T, id ids.ProviderID, gross money.NanoUSD) payout.P
 type change func(*payout.Payout, *payout.Step)
 
 // move changes a payout.
-func (b both) move(ctx context.Context, id payout.ID, cause payout.Cause, to payout.State, set change) (payout.Payout, error) {
+func (b both) move(
+	ctx context.Context, id payout.ID, cause payout.Cause, to payout.State, set change,
+) (payout.Payout, error) {
 	return b.Change(ctx, id, func(p *payout.Payout) (payout.Step, error) {
 		step := payout.Step{Entry: payout.Entry{Revision: p.Revision + 1, From: p.State, To: to, Cause: cause,
 			Actor: "platform"}}
