@@ -32,6 +32,7 @@ import (
 	"svc.internal/services/settlement/internal/sending"
 	"svc.internal/services/settlement/internal/store"
 	"svc.internal/services/settlement/signer"
+	"svc.internal/services/settlement/signer/development"
 )
 
 // desk is the books, the hub, the screening and the prices of a test.
@@ -97,7 +98,7 @@ func newPaying(t *testing.T, id chain.ID) *paying {
 	p := &paying{desk: &desk{address: chain.Address{0: 0x77, 19: byte(id)}, rate: money.USD / 2}}
 	p.chain = startChain(t, id)
 	seed := filepath.Join(t.TempDir(), "seed")
-	addresses, err := signer.DevelopmentAddresses(seed)
+	addresses, err := development.Addresses(seed)
 	must(t, err)
 	p.hot = addresses["payout"]
 	_, err = p.chain.Deploy(t.Context(), devchain.Roles{Operator: addresses["operator"], Slasher: addresses["slasher"],
