@@ -281,6 +281,16 @@ func (w *world) done() bool {
 	if err != nil || len(open) > 0 && !w.result.Restored {
 		return false
 	}
+	// What a deep reorganization took back is mined again, once the fees of the chain let it.
+	late, err := w.db.Late(nil, chain.Base, sending.Place{}, 10_000)
+	for _, s := range late {
+		if _, mined := w.chain.at[s.End.Transaction]; !mined && w.deep {
+			return false
+		}
+	}
+	if err != nil {
+		return false
+	}
 	due, err := w.db.GasDue(nil, 1)
 	return err == nil && len(due) == 0 && len(open) == 0
 }
