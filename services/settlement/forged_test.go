@@ -50,8 +50,10 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 		Scan(&lines, &payout); err != nil {
 		t.Fatal(err)
 	}
-	if lines != 1 || payout != 10 {
-		t.Errorf("got %d lines of %d nano-USD, want the true one of 10", lines, payout)
+	if lines != 1 {
+		t.Errorf("got %d lines, want the true one", lines)
+	} else if payout != 10 {
+		t.Errorf("got a line of %d nano-USD, want the true one of 10", payout)
 	}
 	if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason LIKE 'forged%'`).Scan(
 		&rejected); err != nil {

@@ -51,8 +51,12 @@ func (b *bundle) settles(settled ...*billingv1.SettledRequest) {
 func (b *bundle) agrees(t *testing.T, when string, filled int32) {
 	t.Helper()
 	report, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
-	if err != nil || !report.GetEqual() || report.GetFilled() != filled {
-		t.Errorf("%s: got %v and %v, want both sides equal and %d lines filled", when, report, err, filled)
+	if err != nil {
+		t.Errorf("%s: got the error %v, want none", when, err)
+	} else if !report.GetEqual() {
+		t.Errorf("%s: got %v, want both sides equal", when, report)
+	} else if report.GetFilled() != filled {
+		t.Errorf("%s: got %v, want %d lines filled", when, report, filled)
 	}
 }
 
@@ -149,9 +153,10 @@ func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 	} {
 		b.settles(step.says)
 		b.fillAnew(t)
-		if got, rows := b.paid(t, hub), b.rows(t); got != step.want || rows != step.rows {
-			t.Errorf("step %d: got %d nano-USD, and %v corrections and rulings, want %d and %v", i, got, rows, step.want,
-				step.rows)
+		if got, rows := b.paid(t, hub), b.rows(t); got != step.want {
+			t.Errorf("step %d: got %d nano-USD, want %d", i, got, step.want)
+		} else if rows != step.rows {
+			t.Errorf("step %d: got %v corrections and rulings, want %v", i, rows, step.rows)
 		}
 		b.agrees(t, "after each", 0)
 	}
@@ -191,16 +196,19 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 	}
 	b.ledger.settled = append(b.ledger.settled, bad)
 	search()
-	if b.paid(t, invented) != 0 || b.paid(t, late) != 10 {
-		t.Errorf("got %d and %d nano-USD, want the invented one held out and what is settled not", b.paid(t, invented),
-			b.paid(t, late))
+	if b.paid(t, invented) != 0 {
+		t.Errorf("got %d nano-USD, want the invented one held out", b.paid(t, invented))
+	} else if b.paid(t, late) != 10 {
+		t.Errorf("got %d nano-USD, want 10 of what is settled", b.paid(t, late))
 	}
 	b.ledger.settled = b.ledger.settled[:2]
 	search()
 	search()
 	b.agrees(t, "held out", 1)
-	if got := b.rows(t); b.paid(t, late) != 0 || got != [2]int{0, 2} {
-		t.Errorf("got %d nano-USD and %v, want both held out once", b.paid(t, late), got)
+	if got := b.rows(t); b.paid(t, late) != 0 {
+		t.Errorf("got %d nano-USD, want it held out", b.paid(t, late))
+	} else if got != [2]int{0, 2} {
+		t.Errorf("got %v corrections and rulings, want both held out once", got)
 	}
 	// Usage that comes again changes nothing, and neither does the stream's word
 	// of what the books do not have.
@@ -235,7 +243,11 @@ func TestWhatTheLedgerHasOverruledIsNotHeldOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	held, err := b.service.store.Exclude(t.Context(), []ids.RequestID{id})
-	if err != nil || len(held) != 0 || b.paid(t, hub) != 3 {
-		t.Errorf("got %v held out, %v and %d nano-USD, want the correction to stand", held, err, b.paid(t, hub))
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if len(held) != 0 {
+		t.Errorf("got %v held out, want none", held)
+	} else if b.paid(t, hub) != 3 {
+		t.Errorf("got %d nano-USD, want 3 as the correction says", b.paid(t, hub))
 	}
 }

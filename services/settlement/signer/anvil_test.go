@@ -90,7 +90,10 @@ func (n *network) receipt(hash common.Hash) *types.Receipt {
 		n.call(nil, "evm_mine")
 		n.call(&receipt, "eth_getTransactionReceipt", hash)
 	}
-	if receipt == nil || receipt.Status != types.ReceiptStatusSuccessful {
+	if receipt == nil {
+		n.t.Fatalf("transaction %s: got the receipt %+v, want success", hash, receipt)
+	}
+	if receipt.Status != types.ReceiptStatusSuccessful {
 		n.t.Fatalf("transaction %s: got the receipt %+v, want success", hash, receipt)
 	}
 	return receipt

@@ -28,8 +28,10 @@ func TestACellThatASpreadsheetWouldRunBeginsWithAnApostrophe(t *testing.T) {
 		if got := rows[0][9]; got != want {
 			t.Errorf("%q: got %q, want %q", cell, got, want)
 		}
-		if rows[0][6] != "-0.000000005" || rows[0][7] != "-5" {
-			t.Errorf("amounts: got %q, want numbers without an apostrophe", rows[0][6:8])
+		if rows[0][6] != "-0.000000005" {
+			t.Errorf("amount: got %q, want a number without an apostrophe", rows[0][6])
+		} else if rows[0][7] != "-5" {
+			t.Errorf("nano-USD: got %q, want a number without an apostrophe", rows[0][7])
 		}
 	}
 }
@@ -44,8 +46,11 @@ func FuzzARowIsReadAsItWasWritten(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", row, err)
 		}
-		if len(rows) != 1 || len(rows[0]) != 10 {
-			t.Fatalf("%q: got %d rows, want one of 10 cells", row, len(rows))
+		if len(rows) != 1 {
+			t.Fatalf("%q: got %d rows, want one", row, len(rows))
+		}
+		if len(rows[0]) != 10 {
+			t.Fatalf("%q: got a row of %d cells, want 10", row, len(rows[0]))
 		}
 		for _, cell := range rows[0] {
 			if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {

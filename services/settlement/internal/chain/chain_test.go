@@ -49,12 +49,18 @@ func TestWhatTheBooksLeaveOutIsDust(t *testing.T) {
 		{"9223372036854775807999999999", 18, math.MaxInt64, "999999999"},
 	} {
 		units, dust, ok := amount(t, c.amount).Units(c.decimals)
-		if !ok || units != c.units || dust.String() != c.dust {
-			t.Errorf("%s: got %d and %s (%t), want %d and %s", c.amount, units, dust, ok, c.units, c.dust)
+		if !ok {
+			t.Errorf("%s: got no units, want %d", c.amount, c.units)
+		} else if units != c.units {
+			t.Errorf("%s: got %d units, want %d", c.amount, units, c.units)
+		} else if dust.String() != c.dust {
+			t.Errorf("%s: got the dust %s, want %s", c.amount, dust, c.dust)
 		}
 		back, ok := chain.AmountOfUnits(units, c.decimals)
 		whole, _ := back.Add(dust)
-		if !ok || whole != amount(t, c.amount) {
+		if !ok {
+			t.Errorf("%s: got nothing back, want it whole", c.amount)
+		} else if whole != amount(t, c.amount) {
 			t.Errorf("%s: got %s back, want it whole", c.amount, whole)
 		}
 	}
@@ -95,8 +101,12 @@ func FuzzAnAmountReadsAsItIsWritten(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if want := strings.TrimLeft(text, "0"); a.String() != want && (want != "" || a.String() != "0") {
-			t.Errorf("%q: got %s", text, a)
+		want := strings.TrimLeft(text, "0")
+		if want == "" {
+			want = "0"
+		}
+		if a.String() != want {
+			t.Errorf("%q: got %s, want %s", text, a, want)
 		}
 	})
 }
@@ -137,15 +147,19 @@ func TestAConfigurationNamesEachFault(t *testing.T) {
 		c := whole()
 		change(&c)
 		err := chain.Configs{c}.Validate()
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil {
+			t.Errorf("got no error, want one with %q", want)
+		} else if !strings.Contains(err.Error(), want) {
 			t.Errorf("got the error %v, want one with %q", err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("the fault shows the address of an RPC: %v", err)
 		}
 	}
-	if err := (chain.Configs{whole(), whole()}).Validate(); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("two alike: got the error %v, want one", err)
+	if err := (chain.Configs{whole(), whole()}).Validate(); err == nil {
+		t.Error("two alike: got no error, want one")
+	} else if !strings.Contains(err.Error(), "twice") {
+		t.Errorf("two alike: got the error %v, want one with twice", err)
 	}
 }
 
@@ -155,8 +169,10 @@ func TestTheEnvironmentHoldsChainsAsJSON(t *testing.T) {
 	if err := c.UnmarshalText([]byte(`[{"id":254,"name":"SVC","rpcs":["http://127.0.0.1:1"],"max_gas_price":"7"}]`)); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := c.Of(chain.SVC); !ok || got.MaxGasPrice != chain.NewAmount(7) {
-		t.Errorf("got %v (%t), want chain 254 with a price of 7", got.MaxGasPrice, ok)
+	if got, ok := c.Of(chain.SVC); !ok {
+		t.Error("got no chain 254, want it")
+	} else if got.MaxGasPrice != chain.NewAmount(7) {
+		t.Errorf("got chain 254 with a price of %v, want 7", got.MaxGasPrice)
 	}
 	for _, text := range []string{`[{"ID2":1}]`, `{}`, `[] []`} {
 		if err := c.UnmarshalText([]byte(text)); err == nil {

@@ -123,8 +123,12 @@ func TestEventsAreThoseOfTheContract(t *testing.T) {
 	} {
 		topics, data := logOf(t, name, c.topics, c.values...)
 		got, ok, err := contract.Read(topics, data)
-		if err != nil || !ok || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: got %+v (%t, %v), want %+v", name, got, ok, err, c.want)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", name, err)
+		} else if !ok {
+			t.Errorf("%s: got no event, want %+v", name, c.want)
+		} else if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 		if _, _, err := contract.Read(topics[:len(topics)-1], data); err == nil {
 			t.Errorf("%s with a topic less: got no error, want one", name)
@@ -138,16 +142,20 @@ func TestEventsAreThoseOfTheContract(t *testing.T) {
 func TestAnEventOfNoPositionIsNone(t *testing.T) {
 	t.Parallel()
 	for _, topics := range [][][32]byte{nil, {{1}}, {{1}, {2}, {3}}} {
-		if _, ok, err := contract.Read(topics, nil); ok || err != nil {
-			t.Errorf("%x: got an event (%t) and the error %v, want neither", topics, ok, err)
+		if _, ok, err := contract.Read(topics, nil); ok {
+			t.Errorf("%x: got an event, want none", topics)
+		} else if err != nil {
+			t.Errorf("%x: got the error %v, want none", topics, err)
 		}
 	}
 }
 
 func TestAProviderIsKnownByItsIDAndZeros(t *testing.T) {
 	t.Parallel()
-	if got, ok := contract.Provider(subject); !ok || got != provider {
-		t.Errorf("got %s (%t), want %s", got, ok, provider)
+	if got, ok := contract.Provider(subject); !ok {
+		t.Errorf("got no provider, want %s", provider)
+	} else if got != provider {
+		t.Errorf("got %s, want %s", got, provider)
 	}
 	for name, w := range map[string]contract.Word{"text": {'p', '1'}, "a byte behind it": func() contract.Word {
 		w := subject
@@ -187,8 +195,10 @@ func FuzzALogIsReadOrRefused(f *testing.F) {
 			topics = append(topics, [32]byte(all))
 		}
 		e, ok, err := contract.Read(topics, data)
-		if ok && err != nil || ok && e.Kind == "" {
-			t.Errorf("got %+v (%t) with the error %v", e, ok, err)
+		if ok && err != nil {
+			t.Errorf("got %+v with the error %v, want one of them", e, err)
+		} else if ok && e.Kind == "" {
+			t.Errorf("got %+v, want an event of a kind", e)
 		}
 	})
 }

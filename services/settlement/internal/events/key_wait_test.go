@@ -21,8 +21,12 @@ func TestWhatHasNoKeyIsLookedAtSoManyTimes(t *testing.T) {
 		}
 		now.Advance(keyPause)
 	}
-	if p.wait("hub-1", 7) || p.n != 0 || len(p.hubs) != 0 {
-		t.Errorf("got one more look, or %d still waiting, want neither", p.n)
+	if p.wait("hub-1", 7) {
+		t.Error("got one more look, want none")
+	} else if p.n != 0 {
+		t.Errorf("got %d still waiting, want none", p.n)
+	} else if len(p.hubs) != 0 {
+		t.Errorf("got %d hubs still waited for, want none", len(p.hubs))
 	}
 	if maxLooks*keyPause < 90*time.Second {
 		t.Errorf("got a wait of %v, want more than the minute in which keys are handed over again", maxLooks*keyPause)
@@ -44,8 +48,10 @@ func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
 	}
 	p.free("hub-1", 3)
 	p.free("hub-1", 3)
-	if !p.wait("hub-1", 20_000) || p.wait("hub-1", 20_001) {
-		t.Error("got the place of a message whose key came not given to one other, want it so")
+	if !p.wait("hub-1", 20_000) {
+		t.Error("got no place where a key came, want it given to another message")
+	} else if p.wait("hub-1", 20_001) {
+		t.Error("got a place for a second message, want none")
 	}
 	for n := range uint64(2 * maxWaiting) {
 		p.wait(fmt.Sprint("hub-", n+10), n)
@@ -55,7 +61,9 @@ func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
 	}
 	// Another replica was given them all.
 	now.Advance(forgottenAfter + 1)
-	if !p.wait("hub-3", 1) || p.n != 1 {
+	if !p.wait("hub-3", 1) {
+		t.Error("got no place for the one that is here, want it")
+	} else if p.n != 1 {
 		t.Errorf("got %d waiting, want the one that is here", p.n)
 	}
 }

@@ -70,8 +70,10 @@ func TestARealChainIsReadAndSentTo(t *testing.T) {
 	pay, create := sign(t, chain.SVC, 0, &to, 5, 1e10, nil), sign(t, chain.SVC, 1, nil, 0, 1e10, creation)
 	broadcast := func(raw []byte, want chain.Outcome) {
 		t.Helper()
-		if got, err := c.Broadcast(t.Context(), raw); err != nil || got != want {
-			t.Errorf("broadcast: got %q and the error %v, want %q", got, err, want)
+		if got, err := c.Broadcast(t.Context(), raw); err != nil {
+			t.Errorf("broadcast: got the error %v, want none", err)
+		} else if got != want {
+			t.Errorf("broadcast: got %q, want %q", got, want)
 		}
 	}
 	broadcast(pay, chain.Accepted)
@@ -82,44 +84,73 @@ func TestARealChainIsReadAndSentTo(t *testing.T) {
 	broadcast(sign(t, chain.SVC, 0, &to, 6, 1e10, nil), chain.NonceUsed)
 	paid := chain.Hash(crypto.Keccak256Hash(pay))
 	r, found, err := c.Receipt(t.Context(), paid)
-	if err != nil || !found || r.Final || !r.Succeeded {
-		t.Fatalf("mined: got %+v (%t), %v, want a receipt that is not final", r, found, err)
+	if err != nil {
+		t.Fatalf("mined: got the error %v, want none", err)
+	}
+	if !found {
+		t.Fatal("mined: got no receipt, want one")
+	}
+	if r.Final {
+		t.Fatalf("mined: got %+v, want a receipt that is not final", r)
+	}
+	if !r.Succeeded {
+		t.Fatalf("mined: got %+v, want success", r)
 	}
 	mine(3)
-	if r, found, err = c.Receipt(t.Context(), paid); err != nil || !found || !r.Final {
-		t.Errorf("later: got final %t (%t), %v, want a final receipt", r.Final, found, err)
+	if r, found, err = c.Receipt(t.Context(), paid); err != nil {
+		t.Errorf("later: got the error %v, want none", err)
+	} else if !found {
+		t.Error("later: got no receipt, want one")
+	} else if !r.Final {
+		t.Errorf("later: got %+v, want a final receipt", r)
 	}
-	if final, latest, err := c.Nonce(t.Context(), me); err != nil || final != 2 || latest != 2 {
-		t.Errorf("nonce: got %d and %d, %v, want 2 and 2", final, latest, err)
+	if final, latest, err := c.Nonce(t.Context(), me); err != nil {
+		t.Errorf("nonce: got the error %v, want none", err)
+	} else if final != 2 {
+		t.Errorf("final nonce: got %d, want 2", final)
+	} else if latest != 2 {
+		t.Errorf("latest nonce: got %d, want 2", latest)
 	}
 	final, err := c.Final(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Balance(t.Context(), alice, final); err != nil || got != chain.NewAmount(5) {
-		t.Errorf("balance: got %s, %v, want 5", got, err)
+	if got, err := c.Balance(t.Context(), alice, final); err != nil {
+		t.Errorf("balance: got the error %v, want none", err)
+	} else if got != chain.NewAmount(5) {
+		t.Errorf("balance: got %s, want 5", got)
 	}
 	contract := chain.Address(crypto.CreateAddress(common.Address(me), 1))
-	if code, err := c.Code(t.Context(), contract); err != nil || !usd.Matches(code) {
-		t.Errorf("code: got %d bytes, %v, want those of TestUSD", len(code), err)
+	if code, err := c.Code(t.Context(), contract); err != nil {
+		t.Errorf("code: got the error %v, want none", err)
+	} else if !usd.Matches(code) {
+		t.Errorf("code: got %d bytes, want those of TestUSD", len(code))
 	}
-	if got, err := c.TokenBalance(t.Context(), contract, alice, final); err != nil || !got.IsZero() {
-		t.Errorf("token: got %s, %v, want 0", got, err)
+	if got, err := c.TokenBalance(t.Context(), contract, alice, final); err != nil {
+		t.Errorf("token: got the error %v, want none", err)
+	} else if !got.IsZero() {
+		t.Errorf("token: got %s, want 0", got)
 	}
 	// transfer(alice, 1) of an account that has nothing.
 	data := append(append([]byte{0xa9, 0x05, 0x9c, 0xbb}, make([]byte, 12)...), alice[:]...)
 	call := chain.Call{From: alice, To: contract, Data: append(data, common.LeftPadBytes([]byte{1}, 32)...)}
 	var revert *chain.Revert
-	if _, err := c.Call(t.Context(), call); !errors.As(err, &revert) || len(revert.Data) < 4 {
-		t.Errorf("a call that fails: got the error %v, want a revert with its data", err)
+	if _, err := c.Call(t.Context(), call); !errors.As(err, &revert) {
+		t.Errorf("a call that fails: got the error %v, want a revert", err)
+	} else if len(revert.Data) < 4 {
+		t.Errorf("a call that fails: got the data %x, want those of a revert", revert.Data)
 	}
 	if _, err := c.EstimateGas(t.Context(), call); !errors.As(err, &revert) {
 		t.Errorf("the gas of a call that fails: got the error %v, want a revert", err)
 	}
-	if gas, err := c.EstimateGas(t.Context(), chain.Call{From: me, To: alice}); err != nil || gas < 21_000 {
-		t.Errorf("gas: got %d, %v, want at least 21,000", gas, err)
+	if gas, err := c.EstimateGas(t.Context(), chain.Call{From: me, To: alice}); err != nil {
+		t.Errorf("gas: got the error %v, want none", err)
+	} else if gas < 21_000 {
+		t.Errorf("gas: got %d, want at least 21,000", gas)
 	}
-	if fees, err := c.SuggestFees(t.Context()); err != nil || fees.Max.Cmp(fees.Tip) < 0 {
-		t.Errorf("fees: got %+v, %v, want a maximum that is at least the tip", fees, err)
+	if fees, err := c.SuggestFees(t.Context()); err != nil {
+		t.Errorf("fees: got the error %v, want none", err)
+	} else if fees.Max.Cmp(fees.Tip) < 0 {
+		t.Errorf("fees: got %+v, want a maximum that is at least the tip", fees)
 	}
 }

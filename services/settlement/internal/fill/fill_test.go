@@ -104,15 +104,21 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
 	l, b := &ledger{lines: requests(5)}, newBook(ids.RequestID{15: 2})
 	f := &Filler{Ledger: l, Store: b, After: time.Minute}
-	if out, err := f.Pass(t.Context(), now); err != nil || out.Filled != 4 {
-		t.Fatalf("got %d filled and %v, want 4", out.Filled, err)
+	if out, err := f.Pass(t.Context(), now); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if out.Filled != 4 {
+		t.Fatalf("got %d filled, want 4", out.Filled)
 	}
 	if got, want := l.asked[0], (Cursor{Since: now.Add(-lookBack - time.Minute)}); got != want {
 		t.Errorf("the first pass began: got %+v, want %+v", got, want)
 	}
 	l.lines = requests(6)
-	if out, err := f.Pass(t.Context(), now); err != nil || out.Filled != 1 || len(l.asked) != 4 {
-		t.Errorf("got %d filled in %d pages and %v, want one in the fourth", out.Filled, len(l.asked), err)
+	if out, err := f.Pass(t.Context(), now); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if out.Filled != 1 {
+		t.Errorf("got %d filled, want one", out.Filled)
+	} else if len(l.asked) != 4 {
+		t.Errorf("got %d pages, want 4", len(l.asked))
 	}
 }
 
@@ -123,8 +129,11 @@ func TestAPassThatFailsLosesNothing(t *testing.T) {
 		t.Error("got no error of a ledger that is away")
 	}
 	l.fails = false
-	if out, err := f.Pass(t.Context(), now.Add(2*lookBack)); err != nil || out.Filled != 3 ||
-		!l.asked[0].Since.Equal(now.Add(-lookBack)) {
-		t.Errorf("got %d filled from %v on and %v, want 3 from where the first pass began", out.Filled, l.asked[0].Since, err)
+	if out, err := f.Pass(t.Context(), now.Add(2*lookBack)); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if out.Filled != 3 {
+		t.Errorf("got %d filled, want 3", out.Filled)
+	} else if !l.asked[0].Since.Equal(now.Add(-lookBack)) {
+		t.Errorf("got lines from %v on, want from where the first pass began", l.asked[0].Since)
 	}
 }

@@ -136,8 +136,14 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 	l.lines = append(l.lines, requests(1)[0])
 	l.lines[5].RequestID = late
 	out, err := f.Pass(t.Context(), midnight.Add(day))
-	if err != nil || !slices.Equal(out.Corrected, []ids.RequestID{late}) || !b.lines[late] || b.lines[invented] {
-		t.Errorf("got %+v and %v, want only the late one to count again", out, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !slices.Equal(out.Corrected, []ids.RequestID{late}) {
+		t.Errorf("got %+v corrected, want only the late one", out.Corrected)
+	} else if !b.lines[late] {
+		t.Errorf("got %+v, want the late one to count", out)
+	} else if b.lines[invented] {
+		t.Errorf("got %+v, want the invented one not to count", out)
 	}
 }
 
@@ -148,8 +154,10 @@ func TestNothingIsHeldOutBeforeTheSumsHaveStood(t *testing.T) {
 	for i, want := range []int{0, 0, 1} {
 		at := now.Add(time.Duration(i) * time.Minute)
 		f.Differ(differs(slot(yesterday, 1), 1, 0), at)
-		if out, err := f.Pass(t.Context(), at); err != nil || len(out.Excluded) != want {
-			t.Errorf("after %d minutes: got %v held out, %v, want %d", i, out.Excluded, err, want)
+		if out, err := f.Pass(t.Context(), at); err != nil {
+			t.Errorf("after %d minutes: got the error %v, want none", i, err)
+		} else if len(out.Excluded) != want {
+			t.Errorf("after %d minutes: got %v held out, want %d", i, out.Excluded, want)
 		}
 	}
 }
@@ -165,8 +173,10 @@ func TestALineOfADayThatIsFarAheadIsHeldOut(t *testing.T) {
 		t.Errorf("tomorrow: len(out.Excluded): got %d, want 0, in %v", len(out.Excluded), out.Excluded)
 	}
 	f.Differ(differs(slot(today.Add(30*day), 1), 1, 0), now)
-	if out, err := f.Pass(t.Context(), now); err != nil || len(out.Excluded) != 1 {
-		t.Errorf("next month: got %v held out, %v, want the line", out.Excluded, err)
+	if out, err := f.Pass(t.Context(), now); err != nil {
+		t.Errorf("next month: got the error %v, want none", err)
+	} else if len(out.Excluded) != 1 {
+		t.Errorf("next month: got %v held out, want the line", out.Excluded)
 	}
 }
 
@@ -181,8 +191,10 @@ func TestWhatIsSettledWhileTheBookIsAwayIsNotHeldOut(t *testing.T) {
 	}
 	l.lines, b.fails = requests(3), false
 	out, err := f.Pass(t.Context(), now)
-	if err != nil || !slices.Equal(out.Excluded, []ids.RequestID{{15: 9}}) {
-		t.Errorf("got %v held out and %v, want only the one that the ledger still does not have", out.Excluded, err)
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if !slices.Equal(out.Excluded, []ids.RequestID{{15: 9}}) {
+		t.Errorf("got %v held out, want only the one that the ledger still does not have", out.Excluded)
 	}
 }
 
@@ -201,7 +213,9 @@ func TestMoreLinesThanOneWalkHoldsAreLookedForInParts(t *testing.T) {
 		}
 		held = append(held, out.Excluded...)
 	}
-	if want := []ids.RequestID{{15: 6}, {15: 7}, {15: 8}}; !slices.Equal(held, want) || f.walk != nil {
-		t.Errorf("got %v held out and the walk %+v, want %v and none", held, f.walk, want)
+	if want := []ids.RequestID{{15: 6}, {15: 7}, {15: 8}}; !slices.Equal(held, want) {
+		t.Errorf("got %v held out, want %v", held, want)
+	} else if f.walk != nil {
+		t.Errorf("got the walk %+v, want none", f.walk)
 	}
 }

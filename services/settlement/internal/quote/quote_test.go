@@ -104,7 +104,9 @@ func TestSourcesOnTheWebAreReadByTheirPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keeper.Fetch(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := keeper.Fetch(t.Context()); err == nil {
+		t.Error("got no error, want one")
+	} else if strings.Contains(err.Error(), "secret") {
 		t.Errorf("got the error %v, want one that shows no key", err)
 	}
 	got, err := keeper.Quote(t.Context(), chain.SVC)
@@ -136,8 +138,10 @@ func TestFixedPricesAreForDevelopment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Rate != 500_000_000 || got.Source != "fixed" {
-		t.Errorf("got %+v, want half a dollar, fixed", got)
+	if got.Rate != 500_000_000 {
+		t.Errorf("got %+v, want half a dollar", got)
+	} else if got.Source != "fixed" {
+		t.Errorf("got the source %q, want fixed", got.Source)
 	}
 	if _, err := keeper.Quote(t.Context(), chain.Base); !errors.Is(err, quote.ErrNone) {
 		t.Errorf("another coin: got the error %v, want %v", err, quote.ErrNone)

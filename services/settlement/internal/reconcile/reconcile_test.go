@@ -78,7 +78,9 @@ func TestFilledLinesAreCountedApart(t *testing.T) {
 	if want := (Sum{25, 3}); report.Filled != want {
 		t.Errorf("got %+v filled, want %+v", report.Filled, want)
 	}
-	if len(report.Differences) != 1 || report.Differences[0].Filled != 1 {
-		t.Errorf("got differences %+v, want one with a filled line", report.Differences)
+	if len(report.Differences) != 1 {
+		t.Errorf("got differences %+v, want one", report.Differences)
+	} else if report.Differences[0].Filled != 1 {
+		t.Errorf("got the difference %+v, want a filled line", report.Differences[0])
 	}
 }

@@ -107,7 +107,9 @@ func TestADayIsNotCommittedWithATotalThatIsNotItsShares(t *testing.T) {
 		_, err := tx.Exec(t.Context(), `UPDATE batch_day SET committed_at = now(), filled = 0 WHERE day = '2026-03-02'`)
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "sum of its shares") {
+	if err == nil {
+		t.Errorf("got the error %v, want that a batch is the sum of its shares", err)
+	} else if !strings.Contains(err.Error(), "sum of its shares") {
 		t.Errorf("got the error %v, want that a batch is the sum of its shares", err)
 	}
 }

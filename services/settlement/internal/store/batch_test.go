@@ -145,11 +145,19 @@ func TestADayIsBatchedWithWhatWasEarnedAndIsFree(t *testing.T) {
 	}
 	c.books.midnight()
 	c.pass(t)
-	if got := c.share(t, firstDay, p); got.Amount != 120 || got.Posted == nil || *got.Posted != 120 || got.Chain != 8453 {
-		t.Errorf("first day: got %+v, want 120 on chain 8453, posted", got)
+	if got := c.share(t, firstDay, p); got.Amount != 120 {
+		t.Errorf("first day: got %+v, want the amount 120", got)
+	} else if got.Posted == nil {
+		t.Errorf("first day: got %+v, want it posted", got)
+	} else if *got.Posted != 120 {
+		t.Errorf("first day: got %d posted, want 120", *got.Posted)
+	} else if got.Chain != 8453 {
+		t.Errorf("first day: got chain %d, want 8453", got.Chain)
 	}
-	if got := c.share(t, firstDay, other); got.Amount != 5 || got.Chain != 254 {
-		t.Errorf("other provider: got %+v, want 5 on chain 254", got)
+	if got := c.share(t, firstDay, other); got.Amount != 5 {
+		t.Errorf("other provider: got %+v, want the amount 5", got)
+	} else if got.Chain != 254 {
+		t.Errorf("other provider: got chain %d, want 254", got.Chain)
 	}
 	c.books.end(held, batch.Released)
 	c.books.midnight()
@@ -179,8 +187,12 @@ func TestWhatTheBooksHaveNoMoreIsCarried(t *testing.T) {
 	c.books.midnight()
 	c.books.refund(p, r, 30)
 	c.pass(t)
-	if got := c.share(t, firstDay, p); got.Amount != 100 || got.Posted == nil || *got.Posted != 70 {
-		t.Errorf("after a refund at night: got %+v, want 70 of 100 posted", got)
+	if got := c.share(t, firstDay, p); got.Amount != 100 {
+		t.Errorf("after a refund at night: got %+v, want the amount 100", got)
+	} else if got.Posted == nil {
+		t.Errorf("after a refund at night: got %+v, want it posted", got)
+	} else if *got.Posted != 70 {
+		t.Errorf("after a refund at night: got %d posted, want 70", *got.Posted)
 	}
 	c.earn(t, batch.Payg, p, 11, false)
 	c.books.midnight()
@@ -205,7 +217,11 @@ func TestAProviderWhoseLinesDifferIsBlockedUntilTheyAreMended(t *testing.T) {
 	}
 	c.closer.Patience = 0
 	c.pass(t)
-	if got := c.share(t, firstDay, p); !got.Blocked || got.Amount != 0 || got.Earned != 100 {
+	if got := c.share(t, firstDay, p); !got.Blocked {
+		t.Errorf("a line that never came: got %+v, want no amount", got)
+	} else if got.Amount != 0 {
+		t.Errorf("a line that never came: got %+v, want 100 earned", got)
+	} else if got.Earned != 100 {
 		t.Errorf("a line that never came: got %+v, want blocked", got)
 	}
 	if got := c.share(t, firstDay, honest); got.Amount != 3 {
@@ -214,13 +230,17 @@ func TestAProviderWhoseLinesDifferIsBlockedUntilTheyAreMended(t *testing.T) {
 	c.earn(t, batch.Payg, p, 10, false)
 	c.books.midnight()
 	c.pass(t)
-	if got := c.share(t, firstDay.AddDate(0, 0, 1), p); !got.Blocked || got.Earned != 110 {
+	if got := c.share(t, firstDay.AddDate(0, 0, 1), p); !got.Blocked {
 		t.Errorf("still missing: got %+v, want blocked", got)
+	} else if got.Earned != 110 {
+		t.Errorf("still missing: got %+v, want 110 earned", got)
 	}
 	ownLine(t, c.pool, missing, p, 100, "hub")
 	c.books.midnight()
 	c.pass(t)
-	if got := c.share(t, firstDay.AddDate(0, 0, 2), p); got.Blocked || got.Amount != 110 {
+	if got := c.share(t, firstDay.AddDate(0, 0, 2), p); got.Blocked {
+		t.Errorf("mended: got %+v, want it not blocked", got)
+	} else if got.Amount != 110 {
 		t.Errorf("mended: got %+v, want 110", got)
 	}
 	c.audit(t)
@@ -320,7 +340,9 @@ func checkStatement(t *testing.T, text, csv []byte, root merkle.Hash) {
 		}
 		proof[i] = merkle.Hash(h)
 	}
-	if s.Root != root.String() || !merkle.Verify(root, leaf, proof) {
+	if s.Root != root.String() {
+		t.Errorf("statement %s: got the root %s, want %s", text, s.Root, root)
+	} else if !merkle.Verify(root, leaf, proof) {
 		t.Errorf("statement %s: its leaf is not in the root %s", text, root)
 	}
 	if s.CSV != hex.EncodeToString(csv) {

@@ -60,8 +60,11 @@ func (b both) ask(t *testing.T, id ids.ProviderID, gross money.NanoUSD) payout.P
 	t.Helper()
 	p, fresh, err := b.Insert(t.Context(), payout.Draft{ID: payout.ID(newID(t)), ProviderID: id, Gross: gross,
 		Fee: payout.Fee, Address: chain.Address{7}}, operationOf(id, "k"+newID(t).String()), anyChain)
-	if err != nil || !fresh {
-		t.Fatalf("insert: got fresh %t and the error %v, want a payout", fresh, err)
+	if err != nil {
+		t.Fatalf("insert: got the error %v, want none", err)
+	}
+	if !fresh {
+		t.Fatalf("insert: got fresh %t, want a payout", fresh)
 	}
 	return p
 }
@@ -126,8 +129,11 @@ func (b both) ended(t *testing.T, outcome sending.Outcome) payout.Payout {
 	t.Helper()
 	p := b.signing(t)
 	s, ok, err := b.Call(t.Context(), p.ID)
-	if err != nil || !ok {
-		t.Fatalf("got the call %t and the error %v, want it", ok, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if !ok {
+		t.Fatalf("got the call %t, want it", ok)
 	}
 	tx := sending.Signed{Hash: chain.Hash{byte(s.Call.Nonce), 5}, Raw: []byte{1}, Cancels: outcome == sending.Cancelled,
 		Fees: chain.Fees{Max: chain.NewAmount(2)}}

@@ -107,21 +107,30 @@ func TestAMonthOfPlansClosesOnceWithWhatCameLater(t *testing.T) {
 	for c.books.today.Before(time.Date(2026, 4, 2, 0, 0, 0, 0, time.UTC)) {
 		c.books.midnight()
 	}
-	if _, err := month(); err != nil || len(ledger.closed) != 0 {
-		t.Fatalf("before the second day is batched: got %d months closed and the error %v, want none", len(ledger.closed),
-			err)
+	if _, err := month(); err != nil {
+		t.Fatalf("before the second day is batched: got the error %v, want none", err)
+	} else if len(ledger.closed) != 0 {
+		t.Fatalf("before the second day is batched: got %d months closed, want none", len(ledger.closed))
 	}
 	c.books.midnight()
 	ledger.deaf = true
 	if _, err := month(); err == nil {
 		t.Fatal("an answer that was lost: got no error, want one")
 	}
-	if waiting, err := month(); err != nil || waiting != 0 {
-		t.Fatalf("the second day batched: got %d months waiting and the error %v, want none", waiting, err)
+	if waiting, err := month(); err != nil {
+		t.Fatalf("the second day batched: got the error %v, want none", err)
+	} else if waiting != 0 {
+		t.Fatalf("the second day batched: got %d months waiting, want none", waiting)
 	}
 	kept, found, err := c.store.PlanMonth(t.Context(), "2026-03")
-	if err != nil || !found || kept.Earned != 143 || kept.Providers != 2 {
-		t.Errorf("closed: got %+v and %t, want 143 by 2 providers", kept, found)
+	if err != nil {
+		t.Errorf("closed: got the error %v, want none", err)
+	} else if !found {
+		t.Error("closed: got no month, want it")
+	} else if kept.Earned != 143 {
+		t.Errorf("closed: got %+v, want 143 earned", kept)
+	} else if kept.Providers != 2 {
+		t.Errorf("closed: got %+v, want 2 providers", kept)
 	}
 	var shares int
 	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) FROM plan_share WHERE month = '2026-03'`).
@@ -181,13 +190,19 @@ func TestAMonthWaitsForWhoIsBlocked(t *testing.T) {
 		c.books.midnight()
 	}
 	c.pass(t)
-	if waiting, err := months.Pass(t.Context()); err != nil || waiting != 1 {
-		t.Errorf("a blocked provider: got %d months waiting and the error %v, want 1", waiting, err)
+	if waiting, err := months.Pass(t.Context()); err != nil {
+		t.Errorf("a blocked provider: got the error %v, want none", err)
+	} else if waiting != 1 {
+		t.Errorf("a blocked provider: got %d months waiting, want 1", waiting)
 	}
-	if n, err := c.store.Unblock(t.Context(), p, "looked at"); err != nil || n != 1 {
-		t.Errorf("lifted: got %d and the error %v, want 1", n, err)
+	if n, err := c.store.Unblock(t.Context(), p, "looked at"); err != nil {
+		t.Errorf("lifted: got the error %v, want none", err)
+	} else if n != 1 {
+		t.Errorf("lifted: got %d, want 1", n)
 	}
-	if waiting, err := months.Pass(t.Context()); err != nil || waiting != 0 {
-		t.Errorf("lifted: got %d months waiting and the error %v, want none", waiting, err)
+	if waiting, err := months.Pass(t.Context()); err != nil {
+		t.Errorf("lifted: got the error %v, want none", err)
+	} else if waiting != 0 {
+		t.Errorf("lifted: got %d months waiting, want none", waiting)
 	}
 }

@@ -98,8 +98,10 @@ func TestCallsTakeTheNoncesOfASenderOneByOne(t *testing.T) {
 	if want := "0 1 2 3 4 5 6 7"; nonces != want {
 		t.Errorf("nonces: got %q, want %q", nonces, want)
 	}
-	if next, err := s.store.Next(t.Context(), chain.Base, sender, sending.Operator); err != nil || next != 8 {
-		t.Errorf("next: got %d and the error %v, want 8", next, err)
+	if next, err := s.store.Next(t.Context(), chain.Base, sender, sending.Operator); err != nil {
+		t.Errorf("next: got the error %v, want none", err)
+	} else if next != 8 {
+		t.Errorf("next: got %d, want 8", next)
 	}
 }
 
@@ -108,8 +110,10 @@ func TestOfAPurposeAndRefThereIsOneCall(t *testing.T) {
 	s := newSent(t)
 	first := s.must(t, "a")
 	s.must(t, "b")
-	if again := s.must(t, "a"); again.Nonce != first.Nonce || again.Hash != first.Hash {
+	if again := s.must(t, "a"); again.Nonce != first.Nonce {
 		t.Errorf("again: got nonce %d, want %d", again.Nonce, first.Nonce)
+	} else if again.Hash != first.Hash {
+		t.Errorf("again: got the hash %s, want %s", again.Hash, first.Hash)
 	}
 	other := prepared("a", 0)
 	other.Data = []byte("other")
@@ -168,26 +172,44 @@ func TestACallIsReadWithAllThatCameOfIt(t *testing.T) {
 	}
 	cancel := s.sign(t, c, 1, true)
 	waiting, err := s.store.Waiting(t.Context(), chain.Base, 10)
-	if err != nil || len(waiting) != 1 {
-		t.Fatalf("waiting: got %d and the error %v, want 1", len(waiting), err)
+	if err != nil {
+		t.Fatalf("waiting: got the error %v, want none", err)
+	}
+	if len(waiting) != 1 {
+		t.Fatalf("waiting: got %d, want 1", len(waiting))
 	}
 	s.end(t, c, cancel, sending.Cancelled)
 	got, ok, err := s.store.Call(t.Context(), "test", "a")
-	if err != nil || !ok {
-		t.Fatalf("got %t and the error %v, want the call", ok, err)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
 	}
-	if len(got.Signed) != 2 || !got.Signed[1].Cancels || got.Signed[0].Cancels || !got.CancelAsked {
-		t.Errorf("got %+v, want a transaction, its cancel, and that it was asked for", got.Signed)
+	if !ok {
+		t.Fatalf("got %t, want the call", ok)
 	}
-	if got.End == nil || got.End.Outcome != sending.Cancelled || got.End.Transaction != cancel.Hash {
-		t.Errorf("end: got %+v, want cancelled by %s", got.End, cancel.Hash)
+	if len(got.Signed) != 2 {
+		t.Errorf("got %d transactions, want the first and its cancel", len(got.Signed))
+	} else if !got.Signed[1].Cancels {
+		t.Errorf("got %+v, want a cancel at the end", got.Signed)
+	} else if got.Signed[0].Cancels {
+		t.Errorf("got %+v, want no cancel at the beginning", got.Signed)
+	} else if !got.CancelAsked {
+		t.Error("got a call whose cancel nobody asked for, want one asked for")
+	}
+	if got.End == nil {
+		t.Errorf("end: got none, want cancelled by %s", cancel.Hash)
+	} else if got.End.Outcome != sending.Cancelled {
+		t.Errorf("end: got %s, want %s", got.End.Outcome, sending.Cancelled)
+	} else if got.End.Transaction != cancel.Hash {
+		t.Errorf("end: got the transaction %s, want %s", got.End.Transaction, cancel.Hash)
 	}
 	if err := s.store.AddSigned(t.Context(), c, sending.Signed{Hash: chain.Hash{1}, Try: 2, Raw: []byte{1},
 		Fees: chain.Fees{Max: chain.NewAmount(1)}}); !errors.Is(err, sending.ErrOther) {
 		t.Errorf("a transaction of an ended call: got the error %v, want %v", err, sending.ErrOther)
 	}
-	if late, err := s.store.Late(t.Context(), chain.Base, sending.Place{}, 10); err != nil || len(late) != 1 {
-		t.Errorf("ended lately: got %d and the error %v, want 1", len(late), err)
+	if late, err := s.store.Late(t.Context(), chain.Base, sending.Place{}, 10); err != nil {
+		t.Errorf("ended lately: got the error %v, want none", err)
+	} else if len(late) != 1 {
+		t.Errorf("ended lately: got %d, want 1", len(late))
 	}
 }
 

@@ -183,11 +183,16 @@ func TestOfTwoWatchersTheOneWithTheOlderFenceWritesNothing(t *testing.T) {
 	w.catchUp(second)
 	w.hasTransfers("the newer one", "0 final 2000000")
 	held, release, ok, err := w.store.Lock(t.Context(), chain.Base)
-	if err != nil || !ok {
-		t.Fatalf("the first lock: got %t and the error %v, want it", ok, err)
+	if err != nil {
+		t.Fatalf("the first lock: got the error %v, want none", err)
 	}
-	if _, _, again, err := w.store.Lock(t.Context(), chain.Base); again || err != nil {
-		t.Errorf("the second lock: got %t and the error %v, want false and none", again, err)
+	if !ok {
+		t.Fatalf("the first lock: got %t, want it", ok)
+	}
+	if _, _, again, err := w.store.Lock(t.Context(), chain.Base); again {
+		t.Errorf("the second lock: got %t, want false", again)
+	} else if err != nil {
+		t.Errorf("the second lock: got the error %v, want none", err)
 	}
 	if err := held(t.Context()); err != nil {
 		t.Errorf("the lock: got the error %v, want none", err)
@@ -246,12 +251,16 @@ func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.
 	w.chain.Mine(evmtest.Transfer(2, w.token, at, usd(3_000_000)))
 	w.chain.MineEmpty(4)
 	for range 3 {
-		if r, err := by.Pass(t.Context()); err != nil || !r.Halted {
-			t.Fatalf("changed: got halted %t and the error %v, want a halt", r.Halted, err)
+		if r, err := by.Pass(t.Context()); err != nil {
+			t.Fatalf("changed: got the error %v, want none", err)
+		} else if !r.Halted {
+			t.Fatalf("changed: got halted %t, want a halt", r.Halted)
 		}
 	}
-	if halted, err := w.store.Halted(t.Context(), chain.Base); err != nil || !halted {
-		t.Errorf("others: got halted %t and the error %v, want true", halted, err)
+	if halted, err := w.store.Halted(t.Context(), chain.Base); err != nil {
+		t.Errorf("others: got the error %v, want none", err)
+	} else if !halted {
+		t.Errorf("others: got halted %t, want true", halted)
 	}
 	lifter := &watch.Lifter{Store: w.store, Chains: map[chain.ID]watch.Reader{chain.Base: w.reads}}
 	halt, _, err := w.store.OpenHalt(t.Context(), chain.Base)
@@ -266,8 +275,10 @@ func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lift.Back.Number != 1 || lift.Back.Hash != common {
+	if lift.Back.Number != 1 {
 		t.Errorf("back: got block %d, want 1", lift.Back.Number)
+	} else if lift.Back.Hash != common {
+		t.Errorf("back: got the block %s, want %s", lift.Back.Hash, common)
 	}
 	w.catchUp(by)
 	w.hasTransfers("lifted", "0 dropped 2000000, 0 final 3000000")
