@@ -94,7 +94,8 @@ func (c Config) Validate() error {
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
-	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate(), c.Payouts.validate())
+	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate(),
+		c.Payouts.validate())
 	return errors.Join(faults...)
 }
 

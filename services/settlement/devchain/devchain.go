@@ -118,7 +118,9 @@ func (c *Chain) Deploy(ctx context.Context, roles Roles) (isNew bool, err error)
 }
 
 // deployAt deploys a contract that is not there, whose address must become the one that it is known by.
-func (c *Chain) deployAt(ctx context.Context, at string, a contracts.Artifact, arguments []byte) (deployed bool, err error) {
+func (c *Chain) deployAt(ctx context.Context, at string, a contracts.Artifact, arguments []byte) (
+	deployed bool, err error,
+) {
 	there := func() (bool, error) {
 		var code contracts.Code
 		err := c.ask(ctx, &code, "eth_getCode", at, "latest")

@@ -117,7 +117,8 @@ func TestWhatIsFinalIsNotForgotten(t *testing.T) {
 	dir := t.TempDir()
 	c := start(t, 8453, dir)
 	if err := c.Send(t.Context(), devchain.Transaction{From: devchain.Treasury, To: devchain.USD,
-		Data: append([]byte{0x09, 0x5e, 0xa7, 0xb3}, make([]byte, 64)...)}); err != nil && !errors.Is(err, devchain.ErrReverted) {
+		Data: append([]byte{0x09, 0x5e, 0xa7, 0xb3}, make([]byte, 64)...),
+	}); err != nil && !errors.Is(err, devchain.ErrReverted) {
 		t.Fatal(err)
 	}
 	used := ask[string](t, c, "eth_blockNumber")

@@ -129,14 +129,16 @@ func TestAConfigurationNamesEachFault(t *testing.T) {
 		t.Fatalf("a whole one: got the error %v, want none", err)
 	}
 	for want, change := range map[string]func(*chain.Config){
-		"the chains are":                   func(c *chain.Config) { c.ID = 5 },
-		"name must have":                   func(c *chain.Config) { c.Name = "" },
-		"1 to 5 rpcs":                      func(c *chain.Config) { c.RPCs = nil },
-		"rpc 1 must be an http":            func(c *chain.Config) { c.RPCs = []config.Secret{config.NewSecret("ftp://secret")} },
-		"depth must be":                    func(c *chain.Config) { c.Depth = chain.MaxDepth + 1 },
-		"block_time must be":               func(c *chain.Config) { c.BlockTime = 0 },
-		"max_gas_price must be":            func(c *chain.Config) { c.MaxGasPrice = chain.Amount{} },
-		"the capitals of the address":      func(c *chain.Config) { c.Treasury = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
+		"the chains are":        func(c *chain.Config) { c.ID = 5 },
+		"name must have":        func(c *chain.Config) { c.Name = "" },
+		"1 to 5 rpcs":           func(c *chain.Config) { c.RPCs = nil },
+		"rpc 1 must be an http": func(c *chain.Config) { c.RPCs[0] = config.NewSecret("ftp://secret") },
+		"depth must be":         func(c *chain.Config) { c.Depth = chain.MaxDepth + 1 },
+		"block_time must be":    func(c *chain.Config) { c.BlockTime = 0 },
+		"max_gas_price must be": func(c *chain.Config) { c.MaxGasPrice = chain.Amount{} },
+		"the capitals of the address": func(c *chain.Config) {
+			c.Treasury = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+		},
 		"payouts need":                     func(c *chain.Config) { c.Tokens, c.Collateral = nil, nil },
 		"usdc has 6 decimals":              func(c *chain.Config) { c.Tokens[0].Decimals = 18 },
 		"zero address":                     func(c *chain.Config) { c.Tokens[0].Address = "0x" + strings.Repeat("0", 40) },
@@ -166,7 +168,8 @@ func TestAConfigurationNamesEachFault(t *testing.T) {
 func TestTheEnvironmentHoldsChainsAsJSON(t *testing.T) {
 	t.Parallel()
 	var c chain.Configs
-	if err := c.UnmarshalText([]byte(`[{"id":254,"name":"SVC","rpcs":["http://127.0.0.1:1"],"max_gas_price":"7"}]`)); err != nil {
+	text := `[{"id":254,"name":"SVC","rpcs":["http://127.0.0.1:1"],"max_gas_price":"7"}]`
+	if err := c.UnmarshalText([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := c.Of(chain.SVC); !ok {

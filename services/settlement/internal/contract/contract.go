@@ -1,8 +1,8 @@
 // Package contract speaks with the collateral contract (services/settlement/contracts): it writes calls, and reads
 // logs. It sends and reads nothing by itself.
 //
-// A provider is known to the contract by 32 bytes: the 16 of its id, and zeros. A penalty's id on a chain is that of one
-// position, because the contract uses each id once.
+// A provider is known to the contract by 32 bytes: the 16 of its id, and zeros. A penalty's id on a chain is that
+// of one position, because the contract uses each id once.
 package contract
 
 import (

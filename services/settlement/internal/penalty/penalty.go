@@ -1,12 +1,11 @@
 // Package penalty decides the life of penalties: what the verifier proposes to take from
 // a provider's collateral.
 //
-// A penalty names a share of the collateral in basis points (parts of 10,000). Its parts
-// (package slash) have the amounts, which are fixed when it is opened. It is open to appeal for Window, measured by the database's
-// clock from the moment at which it is recorded. Its end is exclusive: an appeal at that
-// very moment is too late, and the penalty may be executed. An appeal stops the clock, and
-// an operator decides. An operator may also reverse a penalty that nobody appealed, and a
-// penalty that is upheld and not executed yet.
+// A penalty names a share of the collateral in basis points (parts of 10,000). Its parts (package slash) have the
+// amounts, which are fixed when it is opened. It is open to appeal for Window, measured by the database's clock
+// from the moment at which it is recorded. Its end is exclusive: an appeal at that very moment is too late, and the
+// penalty may be executed. An appeal stops the clock, and an operator decides. An operator may also reverse a
+// penalty that nobody appealed, and a penalty that is upheld and not executed yet.
 //
 // Executed means that the share is due: its parts are taken then. While the time to appeal
 // is not surely over on some chain, the penalty is not executed, and an appeal of a depositor

@@ -75,8 +75,8 @@ type Follower struct {
 	Ledger Ledger
 }
 
-// Follow has what is new on a chain count, and returns what it did. Of two that follow at once, the second finds nothing
-// new.
+// Follow has what is new on a chain count, and returns what it did. Of two that follow at once, the second finds
+// nothing new.
 func (f *Follower) Follow(ctx context.Context, on chain.ID) (Applied, error) {
 	var all Applied
 	for range MaxBatches {

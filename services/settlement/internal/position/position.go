@@ -5,9 +5,9 @@
 // A position is what one depositor has put behind one provider on one chain. It follows the final events of the
 // contract, each of which counts once, in their order.
 //
-// Anybody may put anything behind any provider. So a position below the chain's dust is recorded and ignored, and of
-// the others the MaxCounted largest of a provider and chain count. The books have what is not dust, whether it counts or
-// not, in whole units of theirs.
+// Anybody may put anything behind any provider. So a position below the chain's dust is recorded and ignored, and
+// of the others the MaxCounted largest of a provider and chain count. The books have what is not dust, whether it
+// counts or not, in whole units of theirs.
 package position
 
 import (

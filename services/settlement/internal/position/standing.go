@@ -109,8 +109,8 @@ func sums(all []Position, on chain.ID) (free, staying chain.Amount) {
 	return free, staying
 }
 
-// larger reports whether a of a minimum is more than b of another, as multiples of the minimums: so amounts of different
-// tokens are compared without prices.
+// larger reports whether a of a minimum is more than b of another, as multiples of the minimums: so amounts of
+// different tokens are compared without prices.
 func larger(a, minimum, b, other chain.Amount) bool {
 	return product(a, other).Cmp(product(b, minimum)) > 0
 }

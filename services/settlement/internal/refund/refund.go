@@ -2,9 +2,9 @@
 // asked (settlement design, section 7; specification, "Transitions"; decisions, "Ladder").
 //
 // A refund is asked for while no payout, no penalty and no appeal of the provider is open, under the lock of the
-// provider's row, and suspends the provider. The contracts are told at once. After 7 days it is looked again: a penalty
-// that was opened meanwhile, and each part of a penalty that has not ended, holds the refund. Then it is paid, and until
-// then it can be cancelled.
+// provider's row, and suspends the provider. The contracts are told at once. After 7 days it is looked again: a
+// penalty that was opened meanwhile, and each part of a penalty that has not ended, holds the refund. Then it is
+// paid, and until then it can be cancelled.
 //
 // What was paid by card stays collateral until the refund is paid: penalties take it until then, and a cancelled refund
 // leaves no trace in the books.

@@ -1,13 +1,14 @@
 // Package slash carries out penalties: it fixes what a penalty takes of each position and of what was paid by card, and
 // moves each part through escrow to its end (settlement design, section 7; decisions, "Ladder" and "Penalty").
 //
-// Amounts are fixed at the verdict and do not follow prices. A part on a chain is a penalty of the contract under an id
-// of its own, and its state is what final events say. A part by card is two postings of the ledger: into escrow at once,
-// and out of it at the end.
+// Amounts are fixed at the verdict and do not follow prices. A part on a chain is a penalty of the contract under
+// an id of its own, and its state is what final events say. A part by card is two postings of the ledger: into
+// escrow at once, and out of it at the end.
 //
-// The penalty decides how its parts end. The later of both clocks counts: a penalty that nobody appeals is not executed
-// before each part's time to appeal is over on its chain, and an appeal of a depositor on the chain is an appeal of the
-// penalty. An appeal, or a reversal by an operator, is passed on to the contract at once, so that nobody's clock runs on.
+// The penalty decides how its parts end. The later of both clocks counts: a penalty that nobody appeals is not
+// executed before each part's time to appeal is over on its chain, and an appeal of a depositor on the chain is an
+// appeal of the penalty. An appeal, or a reversal by an operator, is passed on to the contract at once, so that
+// nobody's clock runs on.
 package slash
 
 import (

@@ -70,7 +70,8 @@ const (
 	PostWon       Action = "post_won"
 )
 
-// MaxProposals bounds how often a proposal is tried that the contract refuses: the position has less than the part then.
+// MaxProposals bounds how often a proposal is tried that the contract refuses: the position has less than the part
+// then.
 const MaxProposals = 3
 
 // Due returns what is to be done for a part of a penalty in a state. now is the time of the last final block of the
@@ -102,8 +103,8 @@ func (p Part) Due(of penalty.State, now time.Time) Action {
 	return None
 }
 
-// dueInEscrow decides for a part whose clock runs on the chain. over reports whether its time to appeal is over: then the
-// contract takes no appeal any more, and a part that must not be executed waits until it lapses.
+// dueInEscrow decides for a part whose clock runs on the chain. over reports whether its time to appeal is over:
+// then the contract takes no appeal any more, and a part that must not be executed waits until it lapses.
 func (p Part) dueInEscrow(of penalty.State, over bool) Action {
 	switch of {
 	case penalty.Appealed, penalty.Upheld, penalty.Reversed:

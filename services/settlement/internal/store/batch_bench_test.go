@@ -181,7 +181,8 @@ func BenchmarkExport(b *testing.B) {
 	for _, sql := range []string{
 		`SELECT settlement.ensure_batch_partition('2026-03-01')`,
 		`SET statement_timeout = 0; INSERT INTO settlement.batch_line
-			SELECT '2026-03-01', '` + w.provider(0).String() + `', n, 'payg', '2026-03-01'::timestamptz + n * interval '1 millisecond', '2026-03-01', gen_random_uuid(), NULL,
+			SELECT '2026-03-01', '` + w.provider(0).String() + `', n, 'payg',
+			'2026-03-01'::timestamptz + n * interval '1 millisecond', '2026-03-01', gen_random_uuid(), NULL,
 			'l:provider:accrued', '', 1000, '', '' FROM generate_series(1, ` + strconv.FormatInt(rows, 10) + `) n`,
 		`SET session_replication_role = replica; INSERT INTO settlement.batch_share (day, chain_id, index, provider_id,
 			beneficiary, earned, given, blocked, amount, lines, csv, statement, summary) VALUES ('2026-03-01', 8453, 0, '` +

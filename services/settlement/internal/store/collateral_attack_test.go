@@ -47,17 +47,19 @@ func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 		"a position without an event": {false, `UPDATE position SET free = free + 1, number = number + 1000`, nil,
 			"what its events told them|position_follows"},
 		"another amount under its event": {true, `UPDATE position SET free = free - 1`, nil, "its next event"},
-		"an event twice": {false, `INSERT INTO position_event (chain_id, number, tx, place, kind, subject, depositor, amount, at,
-			free_after, escrow_after, units) SELECT chain_id, number + 1000, tx, place, kind, subject, depositor, amount, at,
+		"an event twice": {false, `INSERT INTO position_event (chain_id, number, tx, place, kind, subject, depositor, amount,
+			at, free_after, escrow_after, units) SELECT chain_id, number + 1000, tx, place, kind, subject, depositor, amount, at,
 			free_after, escrow_after, 0 FROM position_event LIMIT 1`, nil, "position_event_once"},
-		"an event that is changed":      {true, `UPDATE position_event SET amount = 1`, nil, "changes once"},
-		"an event that is posted twice": {false, `UPDATE position_event SET entry_id = gen_random_uuid()`, nil, "changes once"},
-		"an event that is deleted":      {true, `DELETE FROM position_event`, nil, "kept"},
-		"a cursor that goes back":       {false, `UPDATE position_cursor SET number = 0`, nil, "never goes back"},
-		"a balance without a version":   {false, `UPDATE card_collateral SET free_nano_usd = 1`, nil, "with its version"},
+		"an event that is changed": {true, `UPDATE position_event SET amount = 1`, nil, "changes once"},
+		"an event that is posted twice": {false, `UPDATE position_event SET entry_id = gen_random_uuid()`, nil,
+			"changes once"},
+		"an event that is deleted":    {true, `DELETE FROM position_event`, nil, "kept"},
+		"a cursor that goes back":     {false, `UPDATE position_cursor SET number = 0`, nil, "never goes back"},
+		"a balance without a version": {false, `UPDATE card_collateral SET free_nano_usd = 1`, nil, "with its version"},
 		"a balance below zero": {false, `UPDATE card_collateral SET free_nano_usd = -1, version = version + 1`, nil,
 			"free_nano_usd_check"},
-		"a part that takes more":  {true, `UPDATE penalty_part SET amount = amount + 1 WHERE chain_id IS NOT NULL`, nil, "stays"},
+		"a part that takes more": {true, `UPDATE penalty_part SET amount = amount + 1 WHERE chain_id IS NOT NULL`, nil,
+			"stays"},
 		"a part of another state": {false, `UPDATE penalty_part SET state = 'executed'`, nil, "does not go from"},
 		"a part of a later moment": {false, `INSERT INTO penalty_part (part_id, penalty_id, provider_id, nano_usd)
 			SELECT sha256('x'), penalty_id, provider_id, 10000000 FROM penalty LIMIT 1`, nil, "fixed with it"},
@@ -71,13 +73,15 @@ func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 			"collateral_refund_in_time"},
 		"a refund that skips a state": {false, `UPDATE collateral_refund SET state = 'paid', paying_at = due_at,
 			ended_at = due_at`, nil, "does not go from"},
-		"a refund that is due earlier": {true, `UPDATE collateral_refund SET due_at = due_at - interval '1 day'`, nil, "stays"},
+		"a refund that is due earlier": {true, `UPDATE collateral_refund SET due_at = due_at - interval '1 day'`, nil,
+			"stays"},
 		"a position that is not empty": {false, `UPDATE collateral_refund_part SET state = 'done'`, nil, "when it is empty"},
 		"a payment before the refund is paid": {false, `INSERT INTO collateral_refund_part (part_id, refund_id, checkout_id,
 			cents, state) SELECT gen_random_uuid(), refund_id, gen_random_uuid(), 1, 'opened' FROM collateral_refund`, nil,
 			"begins with it"},
-		"a payout beside a refund": {false, `INSERT INTO payout (payout_id, provider_id, chain_id, gross_nano_usd, fee_nano_usd,
-			address) VALUES (gen_random_uuid(), $1, 8453, 10000000000, 1000000000, decode(repeat('01', 20), 'hex'))`,
+		"a payout beside a refund": {false, `INSERT INTO payout (payout_id, provider_id, chain_id, gross_nano_usd,
+			fee_nano_usd, address)
+			VALUES (gen_random_uuid(), $1, 8453, 10000000000, 1000000000, decode(repeat('01', 20), 'hex'))`,
 			[]any{m.providers[1]}, "payout_beside_refund|beside a refund"},
 		"a suspension told anew": {false, `UPDATE provider_suspension SET holds = false`, nil, "with its revision"},
 	} {
@@ -151,5 +155,6 @@ func TestAStrangerWhoLeavesSuspendsNobody(t *testing.T) {
 }
 
 func (m *market) suspended(id ids.ProviderID, cause string) bool {
-	return m.count(`SELECT count(*) FROM provider_suspension WHERE provider_id = $1 AND cause = $2 AND holds`, id, cause) == 1
+	return m.count(`SELECT count(*) FROM provider_suspension WHERE provider_id = $1 AND cause = $2 AND holds`,
+		id, cause) == 1
 }

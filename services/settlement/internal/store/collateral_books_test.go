@@ -35,8 +35,9 @@ type cardBooks struct {
 }
 
 func newCardBooks(random *rand.Rand) *cardBooks {
-	return &cardBooks{random: random, entries: map[string]ids.EntryID{}, custody: map[string]int64{}, treasury: map[string]int64{},
-		accounts: map[ids.ProviderID]*cardAccount{}, payments: map[string]*payment{}, refunds: map[string]refund.PartState{}}
+	return &cardBooks{random: random, entries: map[string]ids.EntryID{}, custody: map[string]int64{},
+		treasury: map[string]int64{}, accounts: map[ids.ProviderID]*cardAccount{},
+		payments: map[string]*payment{}, refunds: map[string]refund.PartState{}}
 }
 
 func (b *cardBooks) of(id ids.ProviderID) *cardAccount {

@@ -50,8 +50,8 @@ type modelled struct {
 }
 
 func newModelled(id chain.ID, scale *big.Int, now func() time.Time) *modelled {
-	return &modelled{id: id, scale: scale, now: now, positions: map[holder]*held{}, penalties: map[contract.Word]*slashed{},
-		calls: map[string]chain.SendOutcome{}}
+	return &modelled{id: id, scale: scale, now: now, positions: map[holder]*held{},
+		penalties: map[contract.Word]*slashed{}, calls: map[string]chain.SendOutcome{}}
 }
 
 func (m *modelled) amount(n int64) chain.Amount {

@@ -265,8 +265,8 @@ func (m *market) check(t *testing.T) {
 	for id, c := range m.chains {
 		want := c.amount(c.all()).String()
 		var got string
-		if err := m.owner.QueryRow(t.Context(), `SELECT coalesce(sum(free + escrow), 0)::text FROM position WHERE chain_id = $1`,
-			id).Scan(&got); err != nil {
+		if err := m.owner.QueryRow(t.Context(), `SELECT coalesce(sum(free + escrow), 0)::text FROM position
+			WHERE chain_id = $1`, id).Scan(&got); err != nil {
 			t.Fatal(err)
 		}
 		if got != want {
@@ -319,10 +319,12 @@ func (m *market) audited(t *testing.T) {
 func (m *market) tell(t *testing.T) {
 	t.Helper()
 	for _, sql := range []string{
-		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT (CASE WHEN chain_id IS NULL THEN 'card ' ELSE '' END) || state
-			AS state, count(*) AS n FROM penalty_part GROUP BY 1) AS x`,
-		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT state, count(*) AS n FROM collateral_refund GROUP BY 1) AS x`,
-		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT state, count(*) AS n FROM collateral_refund_part GROUP BY 1) AS x`,
+		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT (CASE WHEN chain_id IS NULL THEN 'card ' ELSE '' END)
+			|| state AS state, count(*) AS n FROM penalty_part GROUP BY 1) AS x`,
+		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT state, count(*) AS n FROM collateral_refund
+			GROUP BY 1) AS x`,
+		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT state, count(*) AS n FROM collateral_refund_part
+			GROUP BY 1) AS x`,
 		`SELECT string_agg(kind || ' ' || n, ', ') FROM (SELECT kind, count(*) AS n FROM position_event GROUP BY 1) AS x`,
 		`SELECT string_agg(cause || ' ' || revision, ', ') FROM provider_suspension`,
 	} {

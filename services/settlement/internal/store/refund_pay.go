@@ -108,7 +108,8 @@ func (s Refunds) DueParts(ctx context.Context, pause time.Duration, limit int) (
 		)
 		SELECT `+refundPartColumns+`, r.state, c.final_at, coalesce(o.free, 0), coalesce(o.escrow, 0), o.refund_at
 		FROM p JOIN collateral_refund r USING (refund_id) LEFT JOIN position_cursor c ON c.chain_id = p.chain_id
-			LEFT JOIN position o ON o.chain_id = p.chain_id AND o.subject = uuid_send(r.provider_id) || decode(repeat('00', 16), 'hex')
+			LEFT JOIN position o ON o.chain_id = p.chain_id
+				AND o.subject = uuid_send(r.provider_id) || decode(repeat('00', 16), 'hex')
 				AND o.depositor = p.depositor`, pause, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of refunds that are due: %w", err)
@@ -155,8 +156,8 @@ func (s Refunds) Move(ctx context.Context, p refund.Part, to refund.PartState, e
 		} else {
 			paid = entryOrNull(entry)
 		}
-		tag, err := tx.Exec(ctx, `UPDATE collateral_refund_part SET state = $3, action = '', asked_entry = coalesce(asked_entry, $4),
-				paid_entry = $5, due_at = clock_timestamp()
+		tag, err := tx.Exec(ctx, `UPDATE collateral_refund_part SET state = $3, action = '',
+				asked_entry = coalesce(asked_entry, $4), paid_entry = $5, due_at = clock_timestamp()
 			WHERE part_id = $1 AND state = $2`, p.ID, p.State, to, asked, paid)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err

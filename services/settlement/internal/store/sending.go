@@ -212,8 +212,8 @@ func (s Sending) Next(ctx context.Context, id chain.ID, sender chain.Address, ke
 
 // Waiting implements sending.Store.
 func (s Sending) Waiting(ctx context.Context, id chain.ID, limit int) ([]sending.Status, error) {
-	return statuses(ctx, s.pool, `c.chain_id = $1 AND e.nonce IS NULL`, `ORDER BY c.created_at, c.sender, c.nonce LIMIT $2`,
-		id, limit)
+	return statuses(ctx, s.pool, `c.chain_id = $1 AND e.nonce IS NULL`,
+		`ORDER BY c.created_at, c.sender, c.nonce LIMIT $2`, id, limit)
 }
 
 // Late implements sending.Store.

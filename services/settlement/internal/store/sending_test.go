@@ -219,7 +219,8 @@ func TestTheDatabaseKeepsNoncesAndContents(t *testing.T) {
 	c := s.must(t, "a")
 	tx := s.sign(t, c, 0, false)
 	owner := pgtest.Owner(t, s.pool)
-	const call = `INSERT INTO chain_call (chain_id, sender, nonce, purpose, ref, recipient, value, data, gas_limit, call_hash)
+	const call = `INSERT INTO chain_call (chain_id, sender, nonce, purpose, ref, recipient, value, data, gas_limit,
+		call_hash)
 		VALUES (8453, '\x0000000000000000000000000000000000000007', %nonce, 'test', %ref,
 		'\x0100000000000000000000000000000000000000', 0, '', 21000, decode(repeat('00', 32), 'hex'))`
 	const signed = `INSERT INTO signed_tx (hash, chain_id, sender, nonce, try, call_hash, raw, max_fee, tip) VALUES
@@ -274,13 +275,14 @@ func TestAHaltedChainTakesNoCallInTheDatabaseToo(t *testing.T) {
 	if err := s.store.Halt(t.Context(), chain.Base, sending.FinalReorged, "test"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.pool.Exec(t.Context(), `INSERT INTO chain_call (chain_id, sender, nonce, purpose, ref, recipient, value, data,
-		gas_limit, call_hash) VALUES (8453, '\x0000000000000000000000000000000000000007', 0, 'test', 'a',
+	_, err := s.pool.Exec(t.Context(), `INSERT INTO chain_call (chain_id, sender, nonce, purpose, ref, recipient, value,
+		data, gas_limit, call_hash) VALUES (8453, '\x0000000000000000000000000000000000000007', 0, 'test', 'a',
 		'\x0100000000000000000000000000000000000000', 0, '', 21000, decode(repeat('00', 32), 'hex'))`)
 	if !refused(err, "chain_call_halted|halted chain") {
 		t.Errorf("got the error %v, want a refusal", err)
 	}
-	if _, err := s.pool.Exec(t.Context(), `UPDATE sending_halt SET lifted_at = now()`); !refused(err, "sending_halt_lifted") {
+	_, err = s.pool.Exec(t.Context(), `UPDATE sending_halt SET lifted_at = now()`)
+	if !refused(err, "sending_halt_lifted") {
 		t.Errorf("lifted by nobody: got the error %v, want a refusal", err)
 	}
 }
@@ -292,7 +294,8 @@ func endOf(outcome, hash string) string {
 		of = `decode(repeat('` + hash + `', 32), 'hex')`
 	}
 	return `INSERT INTO call_end (chain_id, sender, nonce, outcome, hash, block, block_hash, cost) VALUES (8453,
-		'\x0000000000000000000000000000000000000007', 0, '` + outcome + `', ` + of + `, 1, decode(repeat('00', 32), 'hex'), 0)`
+		'\x0000000000000000000000000000000000000007', 0, '` + outcome + `', ` + of + `, 1,
+		decode(repeat('00', 32), 'hex'), 0)`
 }
 
 func put(sql string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(sql) }

@@ -19,7 +19,8 @@ func LockProvider(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (chain.ID, 
 		return 0, fmt.Errorf("insert the row of a provider: %w", err)
 	}
 	var settles chain.ID
-	err := tx.QueryRow(ctx, `SELECT settlement_chain_id FROM provider WHERE provider_id = $1 FOR UPDATE`, id).Scan(&settles)
+	err := tx.QueryRow(ctx, `SELECT settlement_chain_id FROM provider WHERE provider_id = $1 FOR UPDATE`, id).
+		Scan(&settles)
 	if err != nil {
 		return 0, fmt.Errorf("lock the row of a provider: %w", err)
 	}
@@ -32,7 +33,9 @@ type SettlementChains struct{ *Store }
 // SetSettlementChain sets the chain on which a provider is paid, with an entry of its history. actor is provider,
 // platform or operator:name. The same chain again changes nothing.
 func (s SettlementChains) SetSettlementChain(ctx context.Context, id ids.ProviderID, to chain.ID, actor string) error {
-	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error { return setSettlementChain(ctx, tx, id, to, actor) })
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		return setSettlementChain(ctx, tx, id, to, actor)
+	})
 	if err != nil {
 		return fmt.Errorf("set the settlement chain of %s: %w", id, err)
 	}

@@ -29,7 +29,8 @@ func TestASettlementChainChangesWithItsHistory(t *testing.T) {
 		t.Errorf("history: got %q, want %q", history, want)
 	}
 	for name, attack := range map[string]struct{ sql, says string }{
-		"a change without an entry": {`UPDATE provider SET settlement_chain_id = 8453 WHERE provider_id = $1`, "with an entry"},
+		"a change without an entry": {`UPDATE provider SET settlement_chain_id = 8453 WHERE provider_id = $1`,
+			"with an entry"},
 		"an entry without a change": {`INSERT INTO settlement_chain_change (provider_id, chain_id, actor)
 			VALUES ($1, 8453, 'platform')`, "with the change"},
 		"a chain that there is not": {`UPDATE provider SET settlement_chain_id = 5 WHERE provider_id = $1`, "violates check"},

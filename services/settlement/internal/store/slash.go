@@ -80,8 +80,8 @@ func (s Positions) openParts(ctx context.Context, tx pgx.Tx, d penalty.Draft) er
 
 // movePart has the part of a penalty follow an event. ours is false where the event is of no part, or does not fit it.
 func movePart(ctx context.Context, tx pgx.Tx, e position.Event) (ours bool, err error) {
-	rows, err := tx.Query(ctx, `SELECT `+partColumns+` FROM penalty_part p WHERE part_id = $1 AND chain_id = $2 FOR UPDATE`,
-		e.Penalty[:], e.Chain)
+	rows, err := tx.Query(ctx, `SELECT `+partColumns+` FROM penalty_part p WHERE part_id = $1 AND chain_id = $2
+		FOR UPDATE`, e.Penalty[:], e.Chain)
 	if err != nil {
 		return false, err
 	}
@@ -120,7 +120,8 @@ func (s Parts) Due(ctx context.Context, pause time.Duration, limit int) ([]slash
 			UPDATE penalty_part SET due_at = clock_timestamp() + $1::interval FROM due
 			WHERE penalty_part.part_id = due.part_id RETURNING penalty_part.*
 		)
-		SELECT `+partColumns+`, penalty.state, c.final_at, coalesce(p.rate_nano_usd, 0), coalesce(p.rate_source, ''), p.rate_at
+		SELECT `+partColumns+`, penalty.state, c.final_at, coalesce(p.rate_nano_usd, 0),
+			coalesce(p.rate_source, ''), p.rate_at
 		FROM p JOIN penalty USING (penalty_id) LEFT JOIN position_cursor c ON c.chain_id = p.chain_id`, pause, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of penalties that are due: %w", err)
@@ -142,7 +143,8 @@ func (s Parts) Due(ctx context.Context, pause time.Duration, limit int) ([]slash
 // Begin implements slash.Store.
 func (s Parts) Begin(ctx context.Context, p slash.Part, a slash.Action, attempt int) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `UPDATE penalty_part SET action = $4, attempt = $5
-		WHERE part_id = $1 AND state = $2 AND action = $3 AND attempt = $6`, p.ID[:], p.State, p.Action, a, attempt, p.Attempt)
+		WHERE part_id = $1 AND state = $2 AND action = $3 AND attempt = $6`,
+		p.ID[:], p.State, p.Action, a, attempt, p.Attempt)
 	if err != nil {
 		return false, fmt.Errorf("begin to %s a part of a penalty: %w", a, err)
 	}

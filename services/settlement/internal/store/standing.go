@@ -21,7 +21,8 @@ type Positions struct {
 	Terms position.Terms
 }
 
-const positionColumns = `p.chain_id, p.subject, p.depositor, p.free, p.escrow, p.refund_at, p.exit_at, p.booked, p.counted`
+const positionColumns = `p.chain_id, p.subject, p.depositor, p.free, p.escrow, p.refund_at, p.exit_at,
+	p.booked, p.counted`
 
 func scanPosition(row pgx.CollectableRow) (position.Position, error) {
 	var p position.Position
@@ -91,8 +92,8 @@ func (s Positions) assess(ctx context.Context, tx pgx.Tx, id ids.ProviderID) err
 	return setSettlementChain(ctx, tx, id, now.Settlement, actor)
 }
 
-// writeFact writes what the hub is told of a provider's collateral, where that changes. A fact of the source development
-// stays until something real is there.
+// writeFact writes what the hub is told of a provider's collateral, where that changes. A fact of the source
+// development stays until something real is there.
 func writeFact(ctx context.Context, tx pgx.Tx, id ids.ProviderID, now position.Standing) error {
 	if now.Confirmed {
 		_, err := tx.Exec(ctx, `
