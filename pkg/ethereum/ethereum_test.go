@@ -56,12 +56,17 @@ func TestAnAddressIsReadWithItsChecksum(t *testing.T) {
 	const text = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	for _, form := range []string{text, strings.ToLower(text), "0x" + strings.ToUpper(text[2:])} {
 		a, err := ParseAddress(form)
-		if err != nil || a.String() != text {
-			t.Errorf("%s: got %s and the error %v, want %s", form, a, err, text)
+		if err != nil {
+			t.Errorf("%s: got the error %v, want none", form, err)
+		}
+		if got := a.String(); got != text {
+			t.Errorf("%s: got %s, want %s", form, got, text)
 		}
 	}
-	for _, form := range []string{"", "0x", text[2:], text + "0", text[:41], "0X" + text[2:], "0x" + strings.Repeat("g", 40),
-		"0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"} {
+	for _, form := range []string{
+		"", "0x", text[2:], text + "0", text[:41], "0X" + text[2:], "0x" + strings.Repeat("g", 40),
+		"0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+	} {
 		if a, err := ParseAddress(form); err == nil {
 			t.Errorf("%s: got %s, want an error", form, a)
 		}

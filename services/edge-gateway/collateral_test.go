@@ -57,7 +57,9 @@ func (k *keptCollateral) PrepareDeposit(
 			Page: &settlementv1.DepositPage{CheckoutId: "c", Url: "https://pay.example", AmountCents: 2_050}}}, nil
 	}
 	return &settlementv1.PrepareDepositResponse{How: &settlementv1.PrepareDepositResponse_Call{
-		Call: &settlementv1.DepositCall{ContractAddress: "0x1", Provider: []byte{1, 2}, Calldata: []byte{3}, Value: "5"}}}, nil
+		Call: &settlementv1.DepositCall{
+			ContractAddress: "0x1", Provider: []byte{1, 2}, Calldata: []byte{3}, Value: "5",
+		}}}, nil
 }
 
 func (k *keptCollateral) RequestRefund(
@@ -77,8 +79,8 @@ const contractPath = "/api/v1/provider/collateral/contract"
 
 func TestWhereCollateralIsTakenIsAskedOfSettlementOnceAMinute(t *testing.T) {
 	f := start(t)
-	const want = `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"0x1",` +
-		`"token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,` +
+	const want = `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two",` +
+		`"contract_address":"0x1","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,` +
 		`"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
 		`"card":{"available":true,"currency":"USD","min_collateral":20,"settlement_chain_id":8453}}}`
 	for range 3 {
@@ -107,7 +109,8 @@ func TestAProviderReadsWhatStandsBehindIt(t *testing.T) {
 		`"free_usd_str":"1.00","escrow_usd_str":"0.00","minimum_usd_str":"20.00","confirmed":false,"reversed":false},` +
 		`"refund":{"refund_id":"r","state":"asked","asked_at":null,"due_at":null,"ended_at":null,"parts":[]},` +
 		`"suspensions":["refund"]}`
-	if got := wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/collateral", "", f.asProvider()...), 200, nil); got != want {
+	resp := f.do(http.MethodGet, "/api/v1/provider/collateral", "", f.asProvider()...)
+	if got := wantJSON(t, resp, 200, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -126,8 +129,11 @@ func TestADepositIsPreparedForItsOwner(t *testing.T) {
 		t.Errorf("amount: got %s, want 1.5 tokens in their smallest unit", got)
 	}
 	wantJSON(t, f.do(http.MethodPost, path, `{"card":true,"amount_usd":"20.50"}`, auth...), 200, nil)
-	if got := f.collateral.prepared; got.GetCard().GetAmountCents() != 2_050 || got.GetIdempotencyKey() != "k1" {
-		t.Errorf("got %v, want 2,050 cents by the key k1", got)
+	if got := f.collateral.prepared.GetCard().GetAmountCents(); got != 2_050 {
+		t.Errorf("by card: got %d cents, want 2050", got)
+	}
+	if got := f.collateral.prepared.GetIdempotencyKey(); got != "k1" {
+		t.Errorf("by card: got the key %q, want k1", got)
 	}
 	for body, why := range map[string]string{
 		`{"chain_id":1}`:                                    "a chain that takes none",

@@ -94,9 +94,9 @@ func (e *earned) ExportEarnings(
 func TestAProviderReadsWhereItsEarningsStand(t *testing.T) {
 	f := start(t)
 	const want = `{"settled_usd_str":"1.50","held_usd_str":"0.000000001","settlement_pending_usd_str":"0.000000007",` +
-		`"months":[{"month":"2026-03","state":"settlement_pending","earned_usd_str":"0.000000007","held_usd_str":"0.00",` +
-		`"paid_usd_str":"0.00"}],"payable_usd_str":"0.00","in_flight_usd_str":"0.00","paid_usd_str":"0.00",` +
-		`"converted_usd_str":"0.00","owed_usd_str":"0.00","batched_through":"2026-03-01","blocked":false}`
+		`"months":[{"month":"2026-03","state":"settlement_pending","earned_usd_str":"0.000000007",` +
+		`"held_usd_str":"0.00","paid_usd_str":"0.00"}],"payable_usd_str":"0.00","in_flight_usd_str":"0.00",` +
+		`"paid_usd_str":"0.00","converted_usd_str":"0.00","owed_usd_str":"0.00","batched_through":"2026-03-01","blocked":false}`
 	if got := wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/earnings", "", f.asProvider()...), 200, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -163,8 +163,11 @@ func TestAnExportEndsWithTheNumberOfItsRows(t *testing.T) {
 	if got := resp.Header.Get("Content-Type"); got != "text/csv; charset=utf-8" {
 		t.Errorf("type: got %q, want a CSV", got)
 	}
-	if got := f.earned.exported; got.GetProviderId() != providerA || got.GetFrom() != "2026-03-01" {
-		t.Errorf("asked: got %v, want the period of %s", got, providerA)
+	if got := f.earned.exported.GetProviderId(); got != providerA {
+		t.Errorf("asked: got the provider %s, want %s", got, providerA)
+	}
+	if got := f.earned.exported.GetFrom(); got != "2026-03-01" {
+		t.Errorf("asked: got from %q, want 2026-03-01", got)
 	}
 	wantError(t, f.do(http.MethodGet, "/api/v1/provider/earnings.csv?from=2026-03-01", "", f.asProvider()...), 400,
 		"invalid_value")

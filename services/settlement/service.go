@@ -37,6 +37,7 @@ import (
 	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/screen"
 	"svc.internal/services/settlement/internal/store"
+	"svc.internal/services/settlement/tables"
 )
 
 // Schema and Role are the service's own in a shared database.
@@ -164,7 +165,7 @@ func Migrate(ctx context.Context, url string) error {
 
 // Tables are what the service keeps in PostgreSQL.
 func Tables() pg.Tables {
-	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations}
+	return tables.Tables()
 }
 
 // New makes the service; Run starts it.

@@ -61,7 +61,8 @@ func (p *process) startChains(ctx context.Context) error {
 	var names []string
 	for _, id := range p.cfg.DevelopmentChains {
 		// Services still send when they are told to stop, so a chain ends after them.
-		chain, err := devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: p.cfg.Anvil, ID: id, Dir: p.dir.Path("chains")})
+		chain, err := devchain.Start(context.WithoutCancel(ctx),
+			devchain.Config{Binary: p.cfg.Anvil, ID: id, Dir: p.dir.Path("chains")})
 		if err != nil {
 			return fmt.Errorf("start development chain %d: %w", id, err)
 		}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"svc.internal/pkg/pg/devclock"
 	"svc.internal/services/settlement/devchain"
 	"svc.internal/services/standalone/demo"
@@ -57,15 +55,9 @@ func NextDay(ctx context.Context, dataDir string, out io.Writer) error {
 
 // ownTime returns what time it is in the database of a data directory. Another database is refused.
 func ownTime(ctx context.Context, url, dataDir string) (time.Time, error) {
-	conn, err := pgx.Connect(ctx, url)
+	where, now, err := devclock.Where(ctx, url)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reach the demo's database: is the demo running? %w", err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is used no more
-	var where string
-	var now time.Time
-	if err := conn.QueryRow(ctx, `SELECT current_setting('data_directory'), clock_timestamp()`).Scan(&where, &now); err != nil {
-		return time.Time{}, fmt.Errorf("reach the demo's database: %w", err)
 	}
 	own, err := filepath.EvalSymlinks(filepath.Join(dataDir, "postgres"))
 	if err == nil {

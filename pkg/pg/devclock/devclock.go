@@ -3,9 +3,9 @@
 // calls now moves.
 //
 // PostgreSQL's functions of time are renamed in one database, and functions that add a shift take their names.
-// Columns' defaults, triggers' conditions and views follow. Sessions that planned with the old functions are ended, because a plan holds on to the
-// function that it was made with. The shift is a setting of the server, so a session has it from its next statement
-// on. It is for servers whose superuser one is: never for one with real money.
+// Columns' defaults, triggers' conditions and views follow. Sessions that planned with the old functions are ended,
+// because a plan holds on to the function that it was made with. The shift is a setting of the server, so a session has
+// it from its next statement on. It is for servers whose superuser one is: never for one with real money.
 package devclock
 
 import (
@@ -161,6 +161,20 @@ func Ahead(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
 		return 0, fmt.Errorf("read a development clock: %w", err)
 	}
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond), nil
+}
+
+// Where returns the directory that the server at url keeps its data in, and what time it is in the database.
+func Where(ctx context.Context, url string) (directory string, now time.Time, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("ask a database where and when it is: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is used no more
+	err = conn.QueryRow(ctx, `SELECT current_setting('data_directory'), clock_timestamp()`).Scan(&directory, &now)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("ask a database where and when it is: %w", err)
+	}
+	return directory, now, nil
 }
 
 // NextDay is how long it is from the database's now until a quarter past the next midnight in UTC, and a minute: what

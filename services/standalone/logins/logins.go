@@ -17,8 +17,8 @@ import (
 	billingledger "svc.internal/services/billing-ledger"
 	catalog "svc.internal/services/catalog"
 	providerhub "svc.internal/services/provider-hub"
-	settlement "svc.internal/services/settlement"
 	signertables "svc.internal/services/settlement/signer/tables"
+	settlementtables "svc.internal/services/settlement/tables"
 	"svc.internal/services/standalone/localdata"
 	verifier "svc.internal/services/verifier"
 )
@@ -41,7 +41,7 @@ func tables(service string) pg.Tables {
 	case node.ChainSigner:
 		return signertables.Tables()
 	case node.Settlement:
-		return settlement.Tables()
+		return settlementtables.Tables()
 	case node.ProviderHub:
 		return providerhub.Tables()
 	case node.Verifier:

@@ -129,7 +129,8 @@ func (s *Cards) ListCollateralChanges(
 	for i, c := range changes {
 		m.Changes[i] = &billingv1.CollateralChange{
 			Number: c.Number, Kind: collateralChangeKinds[c.Kind], CheckoutId: c.Checkout.String(),
-			ProviderId: c.Provider.String(), Reference: c.Reference, AmountCents: int64(c.Amount), Livemode: c.Livemode, At: timestamppb.New(c.At),
+			ProviderId: c.Provider.String(), Reference: c.Reference, AmountCents: int64(c.Amount),
+			Livemode: c.Livemode, At: timestamppb.New(c.At),
 		}
 		if !c.Entry.IsZero() {
 			m.Changes[i].EntryId = c.Entry.String()

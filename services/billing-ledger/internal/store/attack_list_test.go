@@ -74,8 +74,8 @@ closed_share closed_share_pkey | =
 closed_share closed_share_waits | provider_id = gen_random_uuid(), withheld_paid = 3
 checkout checkout_account_id_fkey | id = gen_random_uuid(), account_id = gen_random_uuid()
 checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode,
-	return_url, expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode, return_url,
-	expires_at, 'expired' FROM checkout LIMIT 1 => may not change any more
+	return_url, expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode,
+	return_url, expires_at, 'expired' FROM checkout LIMIT 1 => may not change any more
 checkout checkout_cents_check | id = gen_random_uuid(), cents = 499
 checkout checkout_fee_cents_check | id = gen_random_uuid(), fee_cents = 1
 checkout checkout_has_its_page | ! UPDATE checkout SET url = NULL, session_id = 'x' WHERE state = 'created'
@@ -117,7 +117,8 @@ card_refund card_refund_ends_once | ! UPDATE card_refund SET state = 'from_bank'
 	UPDATE card_refund SET state = 'reversed' => may not change any more
 card_refund card_refund_object_id_check | ! UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = ''
 card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card)
-	SELECT gen_random_uuid(), payment_id, 1, true FROM card_refund; UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
+	SELECT gen_random_uuid(), payment_id, 1, true FROM card_refund;
+	UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
 card_refund card_refund_payment_id_fkey | id = gen_random_uuid(), payment_id = 'x'
 card_refund card_refund_pkey | =
 card_refund card_refund_state_check | ! UPDATE card_refund SET state = 'odd', ended_at = now()

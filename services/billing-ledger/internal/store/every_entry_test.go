@@ -169,7 +169,9 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 	t.Helper()
 	var payment string
 	for _, entry := range entries {
-		clearing := slices.IndexFunc(entry.Postings, func(p ledger.Posting) bool { return p.Account.Kind == ledger.CardClearing })
+		clearing := slices.IndexFunc(entry.Postings, func(p ledger.Posting) bool {
+			return p.Account.Kind == ledger.CardClearing
+		})
 		switch entry.Kind {
 		case ledger.CardCollateralPaid:
 			cents := -entry.Postings[clearing].Amount / cent

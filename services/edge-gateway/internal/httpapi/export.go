@@ -8,8 +8,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
-// exportEarnings streams a CSV. Its last piece is followed by the trailer with the number of rows. What breaks off has no
-// trailer, and its connection is cut, so that no client takes a part for the whole.
+// exportEarnings streams a CSV. Its last piece is followed by the trailer with the number of rows. What breaks off has
+// no trailer, and its connection is cut, so that no client takes a part for the whole.
 func (h *Handler) exportEarnings(x *exchange) error {
 	export, err := h.Provider.ExportEarnings(x.request.Context(), providerapi.Call{
 		Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(),

@@ -104,7 +104,6 @@ func (a *API) Contract(ctx context.Context, _ Call) (Answer, error) {
 	return out, nil
 }
 
-
 // wholeTokens writes an amount of a token's smallest unit in whole tokens.
 func wholeTokens(units string, decimals int32) string {
 	if pad := int(decimals) + 1 - len(units); pad > 0 {
@@ -293,7 +292,8 @@ func (a *API) CollateralRefund(ctx context.Context, c Call) (Answer, error) {
 	defer cancel()
 	var refund *settlementv1.CollateralRefund
 	if c.Method == http.MethodDelete {
-		resp, cancelled := a.peers.Collateral.CancelRefund(called, &settlementv1.CancelRefundRequest{ProviderId: o.ProviderID})
+		resp, cancelled := a.peers.Collateral.CancelRefund(called,
+			&settlementv1.CancelRefundRequest{ProviderId: o.ProviderID})
 		refund, err = resp.GetRefund(), cancelled
 	} else {
 		resp, asked := a.peers.Collateral.RequestRefund(called, &settlementv1.RequestRefundRequest{ProviderId: o.ProviderID})

@@ -63,7 +63,8 @@ func (a *API) CollateralDeposit(ctx context.Context, c Call) (Answer, error) {
 		units, ok := smallestUnits(usd, 2)
 		cents, err := strconv.ParseInt(units, 10, 64)
 		if !ok || err != nil || cents > maxCardCents {
-			return Answer{}, invalidAmount("amount_usd", "must be whole cents, at most %d, where chain_id is not given", maxCardCents)
+			return Answer{}, invalidAmount("amount_usd",
+				"must be whole cents, at most %d, where chain_id is not given", maxCardCents)
 		}
 		req.How = &settlementv1.PrepareDepositRequest_Card{
 			Card: &settlementv1.CardDeposit{AmountCents: cents, AccountId: o.AccountID, ReturnUrl: returnURL}}

@@ -95,7 +95,8 @@ func (a *API) requestPayout(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	req.ProviderId, req.IdempotencyKey, req.Actor, req.ChainId = who.ProviderID, who.IdempotencyKey, who.Actor, int32(chain)
+	req.ProviderId, req.IdempotencyKey, req.Actor = who.ProviderID, who.IdempotencyKey, who.Actor
+	req.ChainId = int32(chain)
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	resp, err := a.peers.Payouts.RequestPayout(called, req)
