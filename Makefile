@@ -184,6 +184,10 @@ bench-against: postgres ## Compare CPU and allocations with another commit, in n
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store
 
+.PHONY: payout-sim
+payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORIES=n, 10,000 by default)
+	@go test -count=1 -vet=off -timeout 10h -run TestEachPayout -v ./services/settlement/internal/payoutsim $(if $(HISTORIES),-histories $(HISTORIES)) | grep -v '^=== '
+
 .PHONY: bench-batch
 bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 rows: lines a second, heap, first byte
 	@. deploy/dev/postgres.env.sh && cd services/settlement && go test -run '^$$' -bench '^Benchmark(Batch|Export)$$' -benchtime 1x -timeout 60m ./internal/store

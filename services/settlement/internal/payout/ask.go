@@ -62,7 +62,11 @@ func (k *Keeper) payable(ctx context.Context, id ids.ProviderID, gross money.Nan
 		return Payee{}, fault.New(fault.Precondition, fault.BeneficiaryMissing, "the provider has no beneficiary address").On(
 			"beneficiary_address")
 	}
-	if wait := payee.CoolingUntil.Sub(k.deps.Clock.Now()); wait > 0 {
+	now, err := k.deps.Store.Now(ctx)
+	if err != nil {
+		return Payee{}, err
+	}
+	if wait := payee.CoolingUntil.Sub(now); wait > 0 {
 		return Payee{}, fault.New(fault.Conflict, fault.BeneficiaryCooling,
 			"the beneficiary address is new: nothing is paid before %s",
 			payee.CoolingUntil.UTC().Format(time.RFC3339)).After(wait)

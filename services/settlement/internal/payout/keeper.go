@@ -19,6 +19,8 @@ type Store interface {
 	// returns its first payout, and with another digest fails with idempotency_key_reused. It fails with payout_pending,
 	// payout_too_frequent and refund_open. may sees the chain, and its error is returned.
 	Insert(ctx context.Context, d Draft, op Operation, may func(chain.ID) error) (p Payout, fresh bool, err error)
+	// Now is the time by which waits end.
+	Now(ctx context.Context) (time.Time, error)
 	// Known returns the payout of an operation; ok is false where there is none.
 	Known(ctx context.Context, op Operation) (p Payout, ok bool, err error)
 	// Get reads a payout. It fails with payout_not_found.

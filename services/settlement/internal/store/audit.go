@@ -18,7 +18,9 @@ type check struct {
 }
 
 // checks are all invariants that verify recomputes, in the order of its report. A domain adds its own list.
-func checks() []check { return slices.Concat(batchChecks(), depositChecks(), collateralChecks(), payoutChecks()) }
+func checks() []check {
+	return slices.Concat(batchChecks(), depositChecks(), collateralChecks(), payoutChecks())
+}
 
 // Audit recomputes every invariant on one view of the data.
 func (s *Store) Audit(ctx context.Context) (report audit.Report, err error) {

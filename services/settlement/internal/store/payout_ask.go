@@ -47,6 +47,14 @@ func insertOperation(ctx context.Context, tx pgx.Tx, kind string, op payout.Oper
 	return err
 }
 
+// Now implements payout.Store: the database's clock.
+func (s Payouts) Now(ctx context.Context) (now time.Time, err error) {
+	if err := s.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
 // Known implements payout.Store.
 func (s Payouts) Known(ctx context.Context, op payout.Operation) (payout.Payout, bool, error) {
 	id, ok, err := operationOf(ctx, s.pool, operationPayout, op)

@@ -35,6 +35,9 @@ func (d *DB) remember(kind string, op payout.Operation, id payout.ID) {
 	d.operations[kind+op.ProviderID.String()+op.Key] = operation{op.Digest, id}
 }
 
+// Now implements payout.Store.
+func (d Payouts) Now(context.Context) (time.Time, error) { return d.DB.Now(), nil }
+
 // Known implements payout.Store.
 func (d Payouts) Known(ctx context.Context, op payout.Operation) (payout.Payout, bool, error) {
 	id, ok, err := d.known("payout", op)
@@ -58,7 +61,7 @@ func (d Payouts) Insert(
 	}
 	for _, id := range d.asked {
 		p := d.payouts[id]
-		wait := p.RequestedAt.Add(payout.Every).Sub(d.Now())
+		wait := p.RequestedAt.Add(payout.Every).Sub(d.DB.Now())
 		switch {
 		case p.ProviderID != draft.ProviderID:
 		case !p.State.Final():
@@ -67,7 +70,7 @@ func (d Payouts) Insert(
 			return payout.Payout{}, false, fault.New(fault.Conflict, fault.PayoutTooFrequent, "one an hour").After(wait)
 		}
 	}
-	p := payout.Payout{Draft: draft, State: payout.Requested, Revision: 1, RequestedAt: d.Now(), ChangedAt: d.Now()}
+	p := payout.Payout{Draft: draft, State: payout.Requested, Revision: 1, RequestedAt: d.DB.Now(), ChangedAt: d.DB.Now()}
 	d.payouts[p.ID] = p
 	d.asked = append(d.asked, p.ID)
 	d.remember("payout", op, p.ID)
@@ -111,7 +114,7 @@ func (d Payouts) Change(
 	if err := d.fits(was, p); err != nil {
 		return payout.Payout{}, err
 	}
-	day := d.Now().UTC().Format(time.DateOnly)
+	day := d.DB.Now().UTC().Format(time.DateOnly)
 	if step.DayCap > 0 && d.days[day]+p.Gross > step.DayCap {
 		return payout.Payout{}, payout.ErrDayFull
 	}
@@ -123,7 +126,7 @@ func (d Payouts) Change(
 	if step.DayCap > 0 {
 		d.days[day] += p.Gross
 	}
-	p.ChangedAt = d.Now()
+	p.ChangedAt = d.DB.Now()
 	d.payouts[id] = p
 	return d.Get(ctx, id)
 }
@@ -166,7 +169,7 @@ func (d Payouts) Note(_ context.Context, id payout.ID, waiting, screened string)
 		p.Waiting, p.Screened = waiting, screened
 		d.payouts[id] = p
 	}
-	d.looked[id] = d.Now()
+	d.looked[id] = d.DB.Now()
 	return nil
 }
 
@@ -249,7 +252,7 @@ func (d Payouts) InsertConversion(
 		return payout.Conversion{}, err
 	}
 	if !ok {
-		id, c.RequestedAt = c.ID, d.Now()
+		id, c.RequestedAt = c.ID, d.DB.Now()
 		d.conversions[id] = c
 		d.converted = append(d.converted, id)
 		d.remember("convert", op, id)
