@@ -72,7 +72,7 @@ func (a Amount) MulDiv(numerator, denominator uint64) (Amount, bool) {
 // Units returns what the books count of an amount of a token with so many decimals, and the dust that they leave out.
 // ok is false for more than the books can count, 2^63 − 1.
 func (a Amount) Units(decimals int) (units int64, dust Amount, ok bool) {
-	scale := bookScale(decimals)
+	scale := unitScale(decimals)
 	var whole uint256.Int
 	whole.DivMod(&a.units, &scale, &dust.units)
 	if !whole.IsUint64() || int64(whole.Uint64()) < 0 {
@@ -87,15 +87,15 @@ func AmountOfUnits(units int64, decimals int) (amount Amount, ok bool) {
 	if units < 0 {
 		return Amount{}, false
 	}
-	scale := bookScale(decimals)
+	scale := unitScale(decimals)
 	amount.units.Mul(uint256.NewInt(uint64(units)), &scale)
 	return amount, true
 }
 
-// bookScale is how many smallest units of a token one unit of the books has.
-func bookScale(decimals int) uint256.Int {
+// unitScale is how many smallest units of a token one unit of the books has.
+func unitScale(decimals int) uint256.Int {
 	var scale uint256.Int
-	scale.Exp(uint256.NewInt(10), uint256.NewInt(uint64(max(0, decimals-bookDecimals))))
+	scale.Exp(uint256.NewInt(10), uint256.NewInt(uint64(max(0, decimals-ledgerDecimals))))
 	return scale
 }
 

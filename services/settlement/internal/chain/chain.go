@@ -80,8 +80,8 @@ const (
 // CoinDecimals are those of the coin of every Ethereum-like chain.
 const CoinDecimals = 18
 
-// bookDecimals is the most decimals that the books keep.
-const bookDecimals = 9
+// ledgerDecimals is the most decimals that the books keep.
+const ledgerDecimals = 9
 
 // Token returns the name that the ledger's books have for an asset of a chain: "8453:usdc", "254:native", "1:eth".
 func (id ID) Token(kind Kind) string {

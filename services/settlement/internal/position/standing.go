@@ -32,8 +32,8 @@ type Holdings struct {
 	Refunding bool
 }
 
-// Standing is what follows from holdings.
-type Standing struct {
+// Assessment is what follows from holdings.
+type Assessment struct {
 	Confirmed bool
 	// Source is empty where nothing is confirmed.
 	Source collateral.Source
@@ -53,8 +53,8 @@ type Standing struct {
 // (exit) suspends the provider if without that position nothing is confirmed: otherwise a stranger could suspend a
 // provider by putting something behind it and leaving. A payment by card that went back suspends the provider until it
 // owes nothing and its collateral is confirmed without the payment.
-func (t Terms) Assess(h Holdings) Standing {
-	var s Standing
+func (t Terms) Assess(h Holdings) Assessment {
+	var s Assessment
 	byCard := t.Card.Available && h.Card.Free >= t.Card.Minimum && t.Card.Minimum > 0
 	staying := byCard
 	best := chain.ID(0)
@@ -66,8 +66,8 @@ func (t Terms) Assess(h Holdings) Standing {
 		}
 		s.Chains = append(s.Chains, r.Chain)
 		staying = staying || remains.Cmp(r.Minimum) >= 0
-		if best == 0 || larger(free, r.Minimum, most, of) {
-			best, most, of = r.Chain, free, r.Minimum
+		if best == 0 || larger(free, r.Minimum, highest, of) {
+			best, highest, of = r.Chain, free, r.Minimum
 		}
 	}
 	s.Confirmed = len(s.Chains) > 0 || byCard

@@ -9,7 +9,7 @@ import (
 // View is what a provider, or an operator, sees of what stands behind a provider.
 type View struct {
 	Holdings
-	Standing
+	Assessment
 	// CardEscrow is what penalties have set aside of what was paid by card.
 	CardEscrow money.NanoUSD
 	// Told is what the hub is told.

@@ -17,13 +17,13 @@ func firstFees(suggested chain.Fees, bound chain.Amount) chain.Fees {
 // raised returns the fees of the next transaction of a call: an eighth above the last ones, or what the chain
 // suggests where that is more. ok is false where that would be above the bound.
 func raised(last, suggested chain.Fees, bound chain.Amount) (next chain.Fees, ok bool) {
-	most, fine := eighthMore(last.Max)
+	highest, fine := eighthMore(last.Max)
 	tip, also := eighthMore(last.Tip)
-	if !fine || !also || most.Cmp(bound) > 0 {
+	if !fine || !also || highest.Cmp(bound) > 0 {
 		return chain.Fees{}, false
 	}
-	most = higher(most, lower(suggested.Max, bound))
-	return chain.Fees{Max: most, Tip: lower(higher(tip, suggested.Tip), most)}, true
+	highest = higher(highest, lower(suggested.Max, bound))
+	return chain.Fees{Max: highest, Tip: lower(higher(tip, suggested.Tip), highest)}, true
 }
 
 // eighthMore returns an amount and an eighth of it, rounded up.

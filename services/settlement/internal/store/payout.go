@@ -156,14 +156,14 @@ func (s Payouts) keepStep(ctx context.Context, tx pgx.Tx, p payout.Payout, step 
 }
 
 // countDay counts an amount among what was approved today without a person.
-func countDay(ctx context.Context, tx pgx.Tx, amount, most money.NanoUSD) error {
-	if amount > most {
+func countDay(ctx context.Context, tx pgx.Tx, amount, limit money.NanoUSD) error {
+	if amount > limit {
 		return payout.ErrDayFull
 	}
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO payout_day (day, nano_usd) VALUES ((clock_timestamp() AT TIME ZONE 'UTC')::date, $1)
 		ON CONFLICT (day) DO UPDATE SET nano_usd = payout_day.nano_usd + excluded.nano_usd
-		WHERE payout_day.nano_usd + excluded.nano_usd <= $2`, amount, most)
+		WHERE payout_day.nano_usd + excluded.nano_usd <= $2`, amount, limit)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = payout.ErrDayFull
 	}

@@ -94,7 +94,7 @@ func (s Positions) assess(ctx context.Context, tx pgx.Tx, id ids.ProviderID) err
 
 // writeFact writes what the hub is told of a provider's collateral, where that changes. A fact of the source
 // development stays until something real is there.
-func writeFact(ctx context.Context, tx pgx.Tx, id ids.ProviderID, now position.Standing) error {
+func writeFact(ctx context.Context, tx pgx.Tx, id ids.ProviderID, now position.Assessment) error {
 	if now.Confirmed {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO provider_collateral AS c (provider_id, confirmed, source) VALUES ($1, true, $2)
@@ -167,7 +167,7 @@ func (s Positions) View(ctx context.Context, id ids.ProviderID) (v position.View
 			if v.Holdings, err = s.holdings(ctx, tx, id); err != nil {
 				return err
 			}
-			v.Standing, v.Told.ProviderID = s.Terms.Assess(v.Holdings), id
+			v.Assessment, v.Told.ProviderID = s.Terms.Assess(v.Holdings), id
 			return tx.QueryRow(ctx, `
 				SELECT coalesce(c.confirmed, false), coalesce(c.source, ''), coalesce(p.settlement_chain_id, 8453),
 					(SELECT coalesce(sum(nano_usd), 0)::bigint FROM penalty_part WHERE provider_id = $1
