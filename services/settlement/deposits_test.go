@@ -48,25 +48,34 @@ func waitFor(t *testing.T, so func() bool) {
 	}
 }
 
-func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
-	t.Parallel()
-	script := evmtest.New(chain.SVC, 2)
-	script.MineEmpty(3)
-	rpc := evmtest.NewRPC(t, script)
+// onSVC has deposits on the chain SVC, whose RPC is at a URL, at two dollars a coin.
+func onSVC(url string) Config {
 	cfg := DefaultConfig()
 	cfg.Development, cfg.DepositXpub = true, config.NewSecret(xpub)
 	cfg.Quotes.Fixed = map[string]string{"254:native": "2"}
-	cfg.Chains = chain.Configs{{ID: chain.SVC, Name: "SVC", RPCs: []config.Secret{config.NewSecret(rpc.URL)}, Depth: 2,
+	cfg.Chains = chain.Configs{{ID: chain.SVC, Name: "SVC", RPCs: []config.Secret{config.NewSecret(url)}, Depth: 2,
 		BlockTime: time.Second, MaxGasPrice: chain.NewAmount(1), CoinSymbol: "SVC"}}
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
-	work, err := newChainWork(cfg, store.New(pool), Deps{Log: slog.New(slog.DiscardHandler),
-		Meters: noop.NewMeterProvider(), Clock: clock.System, Posting: posted{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	return cfg
+}
+
+// runUntilTheEnd runs the work of chains until the test ends.
+func runUntilTheEnd(t *testing.T, work *chainWork) {
+	t.Helper()
+	running, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work.run(running)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// serveChains serves the services of chains, and returns a connection to them.
+func serveChains(t *testing.T, work *chainWork) *grpc.ClientConn {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
 	work.register(server)
@@ -78,6 +87,25 @@ func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
+	t.Parallel()
+	script := evmtest.New(chain.SVC, 2)
+	script.MineEmpty(3)
+	rpc := evmtest.NewRPC(t, script)
+	cfg := onSVC(rpc.URL)
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	work, err := newChainWork(cfg, store.New(pool), Deps{Log: slog.New(slog.DiscardHandler),
+		Meters: noop.NewMeterProvider(), Clock: clock.System, Posting: posted{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := serveChains(t, work)
 	account, ctx := "018f4d1c-0000-7000-8000-000000000001", t.Context()
 	admin := settlementv1.NewChainAdminServiceClient(conn)
 	id, err := ids.ParseAccount(account)
@@ -91,16 +119,7 @@ func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
 	if want := "0x9858EfFD232B4033E47d90003D41EC34EcaEda94"; a.Address.String() != want {
 		t.Errorf("address: got %s, want %s", a.Address, want)
 	}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		work.run(running)
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-	})
+	runUntilTheEnd(t, work)
 	// The watcher begins at the final block of then, so the deposit comes later.
 	waitFor(t, func() bool {
 		got, err := admin.ListChains(ctx, &settlementv1.ListChainsRequest{})

@@ -226,15 +226,23 @@ func TestAPayoutIsReceivedOnARealChain(t *testing.T) {
 				got, err = p.reader.TokenBalance(t.Context(), usd, p.address, block)
 			}
 			must(t, err)
-			if got.String() != want || done.Amount != got {
-				t.Errorf("received: got %s of %s, want %s", got, done.Amount, want)
+			if got.String() != want {
+				t.Errorf("received: got %s, want %s", got, want)
+			} else if done.Amount != got {
+				t.Errorf("sent: got %s, want %s", done.Amount, got)
 			}
 			must(t, p.pipeline.PostGas(t.Context(), p.desk, p.desk))
-			if len(p.gas) != 1 || p.gas[0].Transaction != done.Transaction {
-				t.Errorf("the gas of %s: got %+v, want one post", done.Transaction, p.gas)
+			if len(p.gas) != 1 {
+				t.Errorf("gas: got %+v, want one post", p.gas)
+			} else if p.gas[0].Transaction != done.Transaction {
+				t.Errorf("gas: got that of %s, want that of %s", p.gas[0].Transaction, done.Transaction)
 			}
-			if got := p.said; len(got) != 2 || got[0] != "reserve" || got[1] != "confirm" {
-				t.Errorf("posts: got %q, want a reserve and a confirm", got)
+			if got := p.said; len(got) != 2 {
+				t.Errorf("posts: got %q, want two", got)
+			} else if got[0] != "reserve" {
+				t.Errorf("first post: got %q, want a reserve", got[0])
+			} else if got[1] != "confirm" {
+				t.Errorf("second post: got %q, want a confirm", got[1])
 			}
 		})
 	}
@@ -249,11 +257,17 @@ func TestARecipientThatTheTokenBlocksIsNotSentTo(t *testing.T) {
 	must(t, p.chain.Send(t.Context(), devchain.Transaction{From: owner, To: devchain.USD,
 		Data: append(append(selector, make([]byte, 12)...), p.address[:]...)}))
 	failed := p.until(t, p.ask(t).ID, payout.Failed)
-	if failed.EndsAs != payout.Failed || failed.Reason == "" || !failed.Transaction.IsZero() {
-		t.Errorf("got %+v, want it failed with a reason and without a transaction", failed)
+	if failed.EndsAs != payout.Failed {
+		t.Errorf("got %+v, want it to end as failed", failed)
+	} else if failed.Reason == "" {
+		t.Errorf("got %+v, want a reason", failed)
+	} else if !failed.Transaction.IsZero() {
+		t.Errorf("got %+v, want no transaction", failed)
 	}
-	if got := p.said; len(got) != 2 || got[1] != "give back" {
-		t.Errorf("posts: got %q, want a reserve and that it is given back", got)
+	if got := p.said; len(got) != 2 {
+		t.Errorf("posts: got %q, want two", got)
+	} else if got[1] != "give back" {
+		t.Errorf("second post: got %q, want that it is given back", got[1])
 	}
 }
 

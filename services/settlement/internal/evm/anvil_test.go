@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/settlement/anvil/anviltest"
 	"svc.internal/services/settlement/contracts"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/evm"
 )
 
 // everybody is the key of anvil's first account, which everybody knows.
@@ -111,6 +112,14 @@ func TestARealChainIsReadAndSentTo(t *testing.T) {
 	} else if latest != 2 {
 		t.Errorf("latest nonce: got %d, want 2", latest)
 	}
+	contract := chain.Address(crypto.CreateAddress(common.Address(me), 1))
+	readsState(t, c, usd, contract)
+	estimates(t, c, me, contract)
+}
+
+// readsState checks what is read of the state: balances, code and the token.
+func readsState(t *testing.T, c *evm.Chain, usd contracts.Artifact, contract chain.Address) {
+	t.Helper()
 	final, err := c.Final(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +129,6 @@ func TestARealChainIsReadAndSentTo(t *testing.T) {
 	} else if got != chain.NewAmount(5) {
 		t.Errorf("balance: got %s, want 5", got)
 	}
-	contract := chain.Address(crypto.CreateAddress(common.Address(me), 1))
 	if code, err := c.Code(t.Context(), contract); err != nil {
 		t.Errorf("code: got the error %v, want none", err)
 	} else if !usd.Matches(code) {
@@ -131,6 +139,11 @@ func TestARealChainIsReadAndSentTo(t *testing.T) {
 	} else if !got.IsZero() {
 		t.Errorf("token: got %s, want 0", got)
 	}
+}
+
+// estimates checks calls, estimates of gas, and fees.
+func estimates(t *testing.T, c *evm.Chain, me, contract chain.Address) {
+	t.Helper()
 	// transfer(alice, 1) of an account that has nothing.
 	data := append(append([]byte{0xa9, 0x05, 0x9c, 0xbb}, make([]byte, 12)...), alice[:]...)
 	call := chain.Call{From: alice, To: contract, Data: append(data, common.LeftPadBytes([]byte{1}, 32)...)}

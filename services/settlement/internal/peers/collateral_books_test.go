@@ -34,7 +34,8 @@ func TestTheBooksHaveADepositorInLowerCase(t *testing.T) {
 	}
 	var posted lastPosted
 	b := CollateralBooks{Posting: &posted, Terms: position.Terms{Chains: []position.Rules{{Chain: 8453}}}}
-	if _, err := b.ChainSlashed(t.Context(), slash.Part{Chain: 8453, Depositor: address, Units: 1}, chain.Quote{}); err != nil {
+	part := slash.Part{Chain: 8453, Depositor: address, Units: 1}
+	if _, err := b.ChainSlashed(t.Context(), part, chain.Quote{}); err != nil {
 		t.Fatal(err)
 	}
 	const want = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"

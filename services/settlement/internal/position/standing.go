@@ -58,7 +58,7 @@ func (t Terms) Assess(h Holdings) Assessment {
 	byCard := t.Card.Available && h.Card.Free >= t.Card.Minimum && t.Card.Minimum > 0
 	staying := byCard
 	best := chain.ID(0)
-	var most, of chain.Amount
+	var highest, of chain.Amount
 	for _, r := range t.Chains {
 		free, remains := sums(h.Positions, r.Chain)
 		if free.Cmp(r.Minimum) < 0 {

@@ -78,8 +78,8 @@ func (Deposits) addressOf(ctx context.Context, q rowQuerier, account ids.Account
 }
 
 const transferColumns = `t.chain_id, t.tx_hash, t.place, t.block, t.block_hash, t.at, t.token, t.sender,
-	t.deposit_index, t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''), coalesce(t.account_id, a.account_id),
-	t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''), coalesce(t.ended, ''), coalesce(t.entry_id, ''),
+	t.deposit_index, t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''),
+	coalesce(t.account_id, a.account_id), t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''), coalesce(t.ended, ''), coalesce(t.entry_id, ''),
 	coalesce(t.end_entry_id, ''), t.return_tx`
 
 const fromTransfers = ` FROM transfer t JOIN deposit_address a USING (deposit_index)`
@@ -92,7 +92,8 @@ func scanTransfer(row pgx.CollectableRow) (t deposit.Transfer, err error) {
 	var source *string
 	var at *time.Time
 	if err := row.Scan(&t.Chain, &tx, &place, &t.Block, &block, &t.At, &t.Token, &sender, &t.Index, &amount, &t.Units,
-		&dust, &t.State, &t.Decision, &t.Account, &rate, &source, &at, &t.Waits, &t.End, &t.Entry, &t.EndEntry, &back); err != nil {
+		&dust, &t.State, &t.Decision, &t.Account, &rate, &source, &at, &t.Waits, &t.End, &t.Entry, &t.EndEntry,
+		&back); err != nil {
 		return t, err
 	}
 	copy(t.Transaction[:], tx)

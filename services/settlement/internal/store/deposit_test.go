@@ -258,8 +258,10 @@ func TestCoinsThatNoTransactionBringsAreStrayAndAnOperatorEndsThem(t *testing.T)
 	if _, err := pgtest.Owner(t, w.pool).Exec(t.Context(), `DELETE FROM balance_check`); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := growth.Pass(t.Context(), chain.SVC); found != 0 || err != nil {
-		t.Errorf("the next hour: got %d and the error %v, want nothing new", found, err)
+	if found, err := growth.Pass(t.Context(), chain.SVC); found != 0 {
+		t.Errorf("the next hour: got %d, want nothing new", found)
+	} else if err != nil {
+		t.Errorf("the next hour: got the error %v, want none", err)
 	}
 }
 
@@ -311,8 +313,10 @@ func TestHostile54_ADepositThatItsChainLosesAfterCreditIsTakenBackOnce(t *testin
 	w.chain.Reorg(6)
 	w.chain.Mine(evmtest.Transfer(2, w.token, at, usd(3_000_000)))
 	w.chain.MineEmpty(9)
-	if r, err := by.Pass(t.Context()); err != nil || !r.Halted {
-		t.Fatalf("got halted %t and the error %v, want a halt", r.Halted, err)
+	if r, err := by.Pass(t.Context()); err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	} else if !r.Halted {
+		t.Fatalf("got halted %t, want a halt", r.Halted)
 	}
 	w.credit()
 	if got := w.books.has(deposit.FactGone); got != 0 {
@@ -397,13 +401,7 @@ func TestCreditedIsPostedAndNeverTwiceOverRandomHistories(t *testing.T) {
 	w.chain.MineEmpty(7)
 	w.catchUp(w.watcher())
 	w.credit()
-	var want []string
-	for _, tx := range loose {
-		if w.chain.Has(tx) {
-			want = append(want, tx.Hash().String())
-		}
-	}
-	slices.Sort(want)
+	want := w.mined(loose)
 	got := w.text(`SELECT coalesce(string_agg('0x' || encode(tx_hash, 'hex'), ',' ORDER BY tx_hash), '') FROM transfer
 		WHERE state = 'credited'`)
 	if got != strings.Join(want, ",") {
@@ -412,13 +410,31 @@ func TestCreditedIsPostedAndNeverTwiceOverRandomHistories(t *testing.T) {
 	if got := w.books.has(deposit.FactDeposited); got != len(want) {
 		t.Errorf("entries: got %d, want %d", got, len(want))
 	}
-	report, err := w.store.Audit(t.Context())
+	w.audit()
+}
+
+// mined returns the hashes of those transactions that the chain has, in order.
+func (w *depositWorld) mined(txs []evmtest.Tx) []string {
+	var hashes []string
+	for _, tx := range txs {
+		if w.chain.Has(tx) {
+			hashes = append(hashes, tx.Hash().String())
+		}
+	}
+	slices.Sort(hashes)
+	return hashes
+}
+
+// audit fails the test where an invariant does not hold.
+func (w *depositWorld) audit() {
+	w.t.Helper()
+	report, err := w.store.Audit(w.t.Context())
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	for _, i := range report.Invariants {
 		if i.Drift > 0 {
-			t.Errorf("%s: got %d drifts (%v), want none", i.Name, i.Drift, i.Examples)
+			w.t.Errorf("%s: got %d drifts (%v), want none", i.Name, i.Drift, i.Examples)
 		}
 	}
 }
@@ -445,14 +461,18 @@ func TestTheDatabaseRefusesACreditThatIsNotOne(t *testing.T) {
 		"an address that changes":     {`UPDATE deposit_address SET account_id = gen_random_uuid()`, "denied"},
 		"an event that is taken back": {`DELETE FROM chain_event`, "denied"},
 	} {
-		if _, err := w.pool.Exec(t.Context(), attack.sql); err == nil || !strings.Contains(err.Error(), attack.says) {
+		if _, err := w.pool.Exec(t.Context(), attack.sql); err == nil {
+			t.Errorf("%s: got the error %v, want one with %q", name, err, attack.says)
+		} else if !strings.Contains(err.Error(), attack.says) {
 			t.Errorf("%s: got the error %v, want one with %q", name, err, attack.says)
 		}
 	}
 	w.exec(`INSERT INTO chain_halt (chain_id, block, was_hash, is_hash)
 		VALUES (8453, 1, decode(repeat('01', 32), 'hex'), decode(repeat('02', 32), 'hex'))`)
 	_, err := w.pool.Exec(t.Context(), `UPDATE transfer SET decision = 'credit'`)
-	if err == nil || !strings.Contains(err.Error(), "halted chain") {
+	if err == nil {
+		t.Error("a decision on a halted chain: got no error, want a refusal")
+	} else if !strings.Contains(err.Error(), "halted chain") {
 		t.Errorf("a decision on a halted chain: got the error %v, want a refusal", err)
 	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -13,6 +14,51 @@ import (
 
 // Each attack is what a faulty program would do, as the application's role or, where the role's grants would hide the
 // constraint, as the owner. $1 is the payout.
+// payoutAttack is a statement about a payout that the database refuses.
+type payoutAttack struct {
+	of      payout.ID
+	asOwner bool
+	sql     string
+	says    string
+}
+
+// drafts are payouts that nobody may ask for, beside one that is open and behind one that is confirmed.
+func drafts(open, confirmed payout.ID) map[string]payoutAttack {
+	const insert = `INSERT INTO payout (payout_id, provider_id, chain_id, gross_nano_usd, fee_nano_usd, address,
+			previous_at)
+		SELECT gen_random_uuid(), provider_id, chain_id, %s FROM payout WHERE payout_id = $1`
+	const same = `gross_nano_usd, fee_nano_usd, address`
+	return map[string]payoutAttack{
+		"below the minimum": {confirmed, false, with(insert, `9999999000, fee_nano_usd, address, requested_at`),
+			"gross_nano"},
+		"parts of a micro": {confirmed, false, with(insert, `10000000001, fee_nano_usd, address, requested_at`),
+			"gross_nano"},
+		"another fee": {confirmed, false, with(insert, `gross_nano_usd, 0, address, requested_at`),
+			"fee_nano"},
+		"to nobody": {confirmed, false, with(insert,
+			`gross_nano_usd, fee_nano_usd, decode(repeat('00', 20), 'hex'), requested_at`), "address"},
+		"beside an open one": {open, false, with(insert, same+`, requested_at`), "payout_hour|payout_one_open"},
+		"within the hour":    {confirmed, false, with(insert, same+`, requested_at`), "payout_hour"},
+		"a second first":     {confirmed, false, with(insert, same+`, NULL`), "payout_follows_one"},
+		"behind none that is": {confirmed, false, with(insert, same+`, requested_at - interval '2 hours'`),
+			"payout_follows"},
+	}
+}
+
+// payoutsStand checks that the invariants of payouts hold.
+func payoutsStand(t *testing.T, st *store.Store) {
+	t.Helper()
+	report, err := st.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Drift > 0 && strings.Contains(i.Name, "payout") {
+			t.Errorf("after all, %s: got %d that break it (%v), want none", i.Name, i.Drift, i.Examples)
+		}
+	}
+}
+
 func TestTheDatabaseRefusesWhatPayoutsDoNotDo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
@@ -20,37 +66,14 @@ func TestTheDatabaseRefusesWhatPayoutsDoNotDo(t *testing.T) {
 	st := store.New(pool)
 	b := both{store.Payouts{Store: st}, store.Sending{Store: st}}
 	requested, approved := b.ask(t, provider(t), 100*money.USD), b.approved(t)
-	large := b.ask(t, provider(t), 10_001*money.USD)
+	large, medium := b.ask(t, provider(t), 10_001*money.USD), b.ask(t, provider(t), 1_001*money.USD)
 	b.must(t, large.ID, payout.Reserve, payout.Requested, reserved)
-	medium := b.ask(t, provider(t), 1_001*money.USD)
 	b.must(t, medium.ID, payout.Reserve, payout.Requested, reserved)
 	signing, submitted := b.signing(t), b.ended(t, sending.Succeeded)
 	confirmed := b.ended(t, sending.Succeeded)
 	b.must(t, confirmed.ID, payout.Confirm, payout.Confirmed, final)
 	const move = `UPDATE payout SET revision = revision + 1, %s WHERE payout_id = $1`
-	const insert = `INSERT INTO payout (payout_id, provider_id, chain_id, gross_nano_usd, fee_nano_usd, address,
-			previous_at)
-		SELECT gen_random_uuid(), provider_id, chain_id, %s FROM payout WHERE payout_id = $1`
-	const same = `gross_nano_usd, fee_nano_usd, address`
-	for name, tc := range map[string]struct {
-		of      payout.ID
-		asOwner bool
-		sql     string
-		says    string
-	}{
-		"below the minimum": {confirmed.ID, false, with(insert, `9999999000, fee_nano_usd, address, requested_at`),
-			"gross_nano"},
-		"parts of a micro": {confirmed.ID, false, with(insert, `10000000001, fee_nano_usd, address, requested_at`),
-			"gross_nano"},
-		"another fee": {confirmed.ID, false, with(insert, `gross_nano_usd, 0, address, requested_at`),
-			"fee_nano"},
-		"to nobody": {confirmed.ID, false, with(insert,
-			`gross_nano_usd, fee_nano_usd, decode(repeat('00', 20), 'hex'), requested_at`), "address"},
-		"beside an open one": {requested.ID, false, with(insert, same+`, requested_at`), "payout_hour|payout_one_open"},
-		"within the hour":    {confirmed.ID, false, with(insert, same+`, requested_at`), "payout_hour"},
-		"a second first":     {confirmed.ID, false, with(insert, same+`, NULL`), "payout_follows_one"},
-		"behind none that is": {confirmed.ID, false, with(insert, same+`, requested_at - interval '2 hours'`),
-			"payout_follows"},
+	attacks := map[string]payoutAttack{
 		"a final one that moves": {confirmed.ID, false, with(move, `state = 'failed'`), "never changes"},
 		"a final one, its note": {confirmed.ID, true, `UPDATE payout SET waiting = 'x' WHERE payout_id = $1`,
 			"never changes"},
@@ -93,7 +116,9 @@ func TestTheDatabaseRefusesWhatPayoutsDoNotDo(t *testing.T) {
 			SELECT c.chain_id, c.sender, s.next, 'payout', gen_random_uuid()::text, c.recipient, c.value, c.data, c.gas_limit,
 				c.call_hash FROM chain_call c JOIN sender s ON s.address = c.sender WHERE c.ref = $1::uuid::text RETURNING 1)
 			UPDATE sender SET next = next + 1 WHERE EXISTS (SELECT FROM c)`, "pays it"},
-	} {
+	}
+	maps.Copy(attacks, drafts(requested.ID, confirmed.ID))
+	for name, tc := range attacks {
 		db := pool
 		if tc.asOwner {
 			db = owner
@@ -102,15 +127,7 @@ func TestTheDatabaseRefusesWhatPayoutsDoNotDo(t *testing.T) {
 			t.Errorf("%s: got the error %v, want one with %q", name, err, tc.says)
 		}
 	}
-	report, err := st.Audit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range report.Invariants {
-		if i.Drift > 0 && strings.Contains(i.Name, "payout") {
-			t.Errorf("after all, %s: got %d that break it (%v), want none", i.Name, i.Drift, i.Examples)
-		}
-	}
+	payoutsStand(t, st)
 }
 
 func with(sql, what string) string { return strings.Replace(sql, "%s", what, 1) }

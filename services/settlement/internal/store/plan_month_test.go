@@ -91,6 +91,29 @@ func (p *plans) PostRelease(_ context.Context, r batch.Release) (ids.EntryID, er
 	return ids.NewEntry(time.Now(), rand.Reader)
 }
 
+// hasClosedMarch checks what is kept of the month that the test closes.
+func (c *closing) hasClosedMarch(t *testing.T) {
+	t.Helper()
+	kept, found, err := c.store.PlanMonth(t.Context(), "2026-03")
+	if err != nil {
+		t.Errorf("closed: got the error %v, want none", err)
+	} else if !found {
+		t.Error("closed: got no month, want it")
+	} else if kept.Earned != 143 {
+		t.Errorf("closed: got %+v, want 143 earned", kept)
+	} else if kept.Providers != 2 {
+		t.Errorf("closed: got %+v, want 2 providers", kept)
+	}
+	var shares int
+	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) FROM plan_share WHERE month = '2026-03'`).
+		Scan(&shares); err != nil {
+		t.Fatal(err)
+	}
+	if shares != 2 {
+		t.Errorf("shares: got %d, want 2", shares)
+	}
+}
+
 func TestAMonthOfPlansClosesOnceWithWhatCameLater(t *testing.T) {
 	t.Parallel()
 	c := newClosing(t)
@@ -122,24 +145,7 @@ func TestAMonthOfPlansClosesOnceWithWhatCameLater(t *testing.T) {
 	} else if waiting != 0 {
 		t.Fatalf("the second day batched: got %d months waiting, want none", waiting)
 	}
-	kept, found, err := c.store.PlanMonth(t.Context(), "2026-03")
-	if err != nil {
-		t.Errorf("closed: got the error %v, want none", err)
-	} else if !found {
-		t.Error("closed: got no month, want it")
-	} else if kept.Earned != 143 {
-		t.Errorf("closed: got %+v, want 143 earned", kept)
-	} else if kept.Providers != 2 {
-		t.Errorf("closed: got %+v, want 2 providers", kept)
-	}
-	var shares int
-	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) FROM plan_share WHERE month = '2026-03'`).
-		Scan(&shares); err != nil {
-		t.Fatal(err)
-	}
-	if shares != 2 {
-		t.Errorf("shares: got %d, want 2", shares)
-	}
+	c.hasClosedMarch(t)
 	// Of the closed month, 7 and 5 are recorded later, 5 of them held, and what was held at the close is released.
 	last := c.books.today
 	for amount, held := range map[money.NanoUSD]bool{7: false, 5: true} {

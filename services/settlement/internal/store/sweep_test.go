@@ -53,8 +53,11 @@ func (w *depositWorld) ends(outcome sending.Outcome, cost uint64) {
 	w.t.Helper()
 	kept := store.Sending{Store: w.store.Store}
 	waiting, err := kept.Waiting(w.t.Context(), w.reads.ID(), 10)
-	if err != nil || len(waiting) != 1 {
-		w.t.Fatalf("calls: got %d and the error %v, want 1", len(waiting), err)
+	if err != nil {
+		w.t.Fatalf("calls: got the error %v, want none", err)
+	}
+	if len(waiting) != 1 {
+		w.t.Fatalf("calls: got %d, want 1", len(waiting))
 	}
 	call := waiting[0].Call
 	signed := sending.Signed{Hash: chain.Hash{9}, Raw: []byte{1}, Fees: chain.Fees{Max: usd(1), Tip: usd(1)}}
@@ -88,13 +91,17 @@ func TestAnAddressWithAHundredDollarsIsSweptOnceByAnAuthorization(t *testing.T) 
 		t.Fatalf("above $100: got %d calls, want 1", got)
 	}
 	r := p.requests[0]
-	if r.Key != sending.Gas || r.To != w.token {
-		t.Errorf("got a call by %s to %s, want one by gas to the token", r.Key, r.To)
+	if r.Key != sending.Gas {
+		t.Errorf("got a call by %s, want one by gas", r.Key)
+	} else if r.To != w.token {
+		t.Errorf("got a call to %s, want one to the token", r.To)
 	}
 	value := usd(100_999_000).Bytes()
 	want := "e3ee160e" + hex.EncodeToString(make([]byte, 12)) + hex.EncodeToString(at[:]) +
 		hex.EncodeToString(make([]byte, 12)) + hex.EncodeToString(treasury[:]) + hex.EncodeToString(value[:])
-	if got := hex.EncodeToString(r.Data); len(got) != 2*(4+9*32) || got[:len(want)] != want {
+	if got := hex.EncodeToString(r.Data); len(got) != 2*(4+9*32) {
+		t.Errorf("data: got %d digits, want 9 words behind the selector", len(got))
+	} else if got[:len(want)] != want {
 		t.Errorf("data: got %s, want one that begins with %s", got, want)
 	}
 	w.ends(sending.Succeeded, 5)
