@@ -161,29 +161,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets}, Seals: proven.seals, Log: deps.Log,
 		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
 	}
-	reviews := events.Reviews{Bus: deps.Bus, Key: proven.seals.Own}
-	reviewer := &orphan.Reviewer{Store: st, Publish: reviews.Publish, Log: deps.Log}
 	s := &Service{
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
 		}, hold.Deps{Prices: prices, Store: st, Observe: m.admitted}),
-		expirer: &hold.Expirer{
-			Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
-			Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,
-			Steps: []hold.Step{
-				{Name: "expire", Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
-					n, err := st.ExpireHolds(ctx, asOf, limit)
-					m.expired.Add(ctx, int64(n))
-					return n, err
-				}},
-				{Name: "review", Do: hold.Whenever(reviewer.Open)},
-				{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
-					return usage.CorrectLateReports(ctx, st, deps.Log, limit)
-				})},
-				{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
-			},
-		},
+		expirer:  newExpirer(cfg, deps, st, consumer, m),
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
 		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log},
@@ -225,6 +208,28 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
 		secret: proven.webhooks, observe: m.cardAlarm})
 	return s, errors.Join(err, s.newDrift())
+}
+
+// newExpirer returns what ends holds without a report, and opens and settles their reviews.
+func newExpirer(cfg Config, deps Deps, st *store.Store, consumer *events.Consumer, m *metrics) *hold.Expirer {
+	reviews := events.Reviews{Bus: deps.Bus, Key: consumer.Seals.Own}
+	reviewer := &orphan.Reviewer{Store: st, Publish: reviews.Publish, Log: deps.Log}
+	return &hold.Expirer{
+		Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
+		Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,
+		Steps: []hold.Step{
+			{Name: "expire", Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
+				n, err := st.ExpireHolds(ctx, asOf, limit)
+				m.expired.Add(ctx, int64(n))
+				return n, err
+			}},
+			{Name: "review", Do: hold.Whenever(reviewer.Open)},
+			{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
+				return usage.CorrectLateReports(ctx, st, deps.Log, limit)
+			})},
+			{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
+		},
+	}
 }
 
 // Register adds the service's gRPC services.

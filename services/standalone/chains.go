@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 
 	"svc.internal/pkg/ethereum"
-	"svc.internal/pkg/serve"
 	"svc.internal/services/settlement/devchain"
 	"svc.internal/services/settlement/signer/development"
 )
@@ -19,26 +17,6 @@ import (
 const payoutDollars = 1_000_000_000_000
 
 var gasCoins = new(big.Int).Exp(big.NewInt(10), big.NewInt(22), nil)
-
-// developmentChains are the chains that this process runs.
-type developmentChains []*devchain.Chain
-
-// checkChains returns every fault of the settings of development chains.
-func (c *Config) checkChains() []error {
-	var faults []error
-	for _, id := range c.DevelopmentChains {
-		if !slices.Contains([]uint64{1, 254, 8453}, id) {
-			faults = append(faults, fmt.Errorf("SVC_DEVELOPMENT_CHAINS: the chains are 1, 254 and 8453, not %d", id))
-		}
-	}
-	if c.DemoCollateral != collateralOfDevelopment && c.DemoCollateral != collateralOnChain {
-		faults = append(faults, fmt.Errorf("SVC_DEMO_COLLATERAL is development or chain, not %q", c.DemoCollateral))
-	}
-	if c.DemoCollateral == collateralOnChain && c.Anvil == "" && len(c.Settlement.Chains) == 0 {
-		faults = append(faults, errors.New("SVC_DEMO_COLLATERAL: there is no chain: set SVC_ANVIL"))
-	}
-	return faults
-}
 
 // startChains starts the development chains that the configuration names, with their contracts, and gives settlement
 // and chain-signer the settings for them.
@@ -110,37 +88,4 @@ func (p *process) configureChains() error {
 	}
 	return errors.Join(p.cfg.Settlement.Chains.UnmarshalText([]byte(chains)),
 		p.cfg.Signer.Chains.UnmarshalText([]byte(allowed)))
-}
-
-// urls are the chains' addresses as the demo's environment has them.
-func (c developmentChains) urls() string {
-	list := make([]string, len(c))
-	for i, chain := range c {
-		list[i] = fmt.Sprintf("%d=%s", chain.ID(), chain.URL)
-	}
-	return strings.Join(list, ",")
-}
-
-// String says where the chains are.
-func (c developmentChains) String() string {
-	if len(c) == 0 {
-		return "none, so no payouts: install npm, and start again"
-	}
-	return strings.ReplaceAll(c.urls(), ",", " ")
-}
-
-// parts are the parts that must not end before the services.
-func (c developmentChains) parts() []serve.Part {
-	parts := make([]serve.Part, len(c))
-	for i, chain := range c {
-		parts[i] = serve.Part{Name: fmt.Sprintf("chain %d", chain.ID()), Run: func(ctx context.Context) error {
-			select {
-			case <-chain.Ended():
-				return errors.New("anvil ended by itself")
-			case <-ctx.Done():
-				return nil
-			}
-		}}
-	}
-	return parts
 }

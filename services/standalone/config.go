@@ -179,6 +179,23 @@ func (c *Config) checkCards() error {
 	return nil
 }
 
+// checkChains returns every fault of the settings of development chains.
+func (c *Config) checkChains() []error {
+	var faults []error
+	for _, id := range c.DevelopmentChains {
+		if !slices.Contains([]uint64{1, 254, 8453}, id) {
+			faults = append(faults, fmt.Errorf("SVC_DEVELOPMENT_CHAINS: the chains are 1, 254 and 8453, not %d", id))
+		}
+	}
+	if c.DemoCollateral != collateralOfDevelopment && c.DemoCollateral != collateralOnChain {
+		faults = append(faults, fmt.Errorf("SVC_DEMO_COLLATERAL is development or chain, not %q", c.DemoCollateral))
+	}
+	if c.DemoCollateral == collateralOnChain && c.Anvil == "" && len(c.Settlement.Chains) == 0 {
+		faults = append(faults, errors.New("SVC_DEMO_COLLATERAL: there is no chain: set SVC_ANVIL"))
+	}
+	return faults
+}
+
 // onLoopback reports whether only this machine reaches the process.
 func (c *Config) onLoopback() bool {
 	for _, address := range c.listeners() {

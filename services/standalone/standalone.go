@@ -80,22 +80,6 @@ func stopTelemetry(ctx context.Context, tel *telemetry.Telemetry) error {
 	return tel.Stop(ctx)
 }
 
-// process is everything that runs.
-type process struct {
-	cfg   Config
-	dir   *localdata.Dir
-	node  *node.Node
-	infra *infra
-	// chains are empty without anvil.
-	chains developmentChains
-	con    *console.Console
-	tel    *telemetry.Telemetry
-	built  func(string)
-	// httpAddr, operatorAddr and wsAddr are the addresses of the listeners; empty when
-	// gateway or hub run elsewhere.
-	httpAddr, operatorAddr, wsAddr string
-}
-
 // prepare takes the addresses before anything slow begins, so that an address in use is
 // reported at once. Then it finds or starts PostgreSQL and NATS.
 func (p *process) prepare(ctx context.Context) (*infra, error) {
@@ -165,29 +149,4 @@ func (p *process) listenForOperators() error {
 	p.operatorAddr = lis.Addr().String()
 	p.cfg.Gateway.OperatorAddr = p.operatorAddr
 	return nil
-}
-
-// waitReady returns when every service is ready. After a minute it fails with what is
-// missing.
-func (p *process) waitReady(ctx context.Context) error {
-	return poll(ctx, time.Minute, p.node.Ready)
-}
-
-// poll calls check until it succeeds, ctx ends, or the time is up.
-func poll(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-ticker.C:
-		}
-	}
 }

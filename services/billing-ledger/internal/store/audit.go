@@ -12,10 +12,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// check is an invariant that SQL can check. population counts the rows that the rule is
-// about, and drift returns one text for each row that breaks it.
-type check struct{ name, population, drift string }
-
 // auditChecks read little, or only what is open.
 var auditChecks = []check{
 	{
@@ -108,29 +104,6 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 		return err
 	})
 	return facts, err
-}
-
-// runCheck adds an invariant, and the rows that break it when there is reason to look for
-// them.
-func runCheck(
-	ctx context.Context, tx pgx.Tx, facts *audit.Facts, name string, checked int64, drift string, look bool,
-) error {
-	i := audit.Invariant{Name: name, Checked: checked}
-	if look {
-		rows, err := tx.Query(ctx, drift)
-		if err != nil {
-			return fmt.Errorf("check %q: %w", name, err)
-		}
-		var example string
-		if _, err := pgx.ForEachRow(rows, []any{&example}, func() error {
-			i.Found(example)
-			return nil
-		}); err != nil {
-			return fmt.Errorf("check %q: %w", name, err)
-		}
-	}
-	facts.Invariants = append(facts.Invariants, i)
-	return nil
 }
 
 // auditLines shows every settled request. A line without its hold is found by another

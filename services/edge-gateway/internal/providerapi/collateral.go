@@ -2,14 +2,10 @@ package providerapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
@@ -38,48 +34,12 @@ type cardTerms struct {
 	SettlementChainID int64   `json:"settlement_chain_id"`
 }
 
-// contracts keeps where collateral is taken, so that anybody may ask without asking settlement each time.
-type contracts struct {
-	client  settlementv1.CollateralServiceClient
-	clock   clock.Clock
-	timeout time.Duration
-
-	mu   sync.Mutex
-	kept *settlementv1.GetContractsResponse
-	at   time.Time
-}
-
-// contractsFor is how long an answer counts as fresh. While settlement does not answer, an older one is given.
-const contractsFor = time.Minute
-
-// read returns where collateral is taken. One call asks at a time.
-func (c *contracts) read(ctx context.Context) (*settlementv1.GetContractsResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
-	if c.kept != nil && now.Sub(c.at) < contractsFor {
-		return c.kept, nil
-	}
-	called, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	resp, err := c.client.GetContracts(called, &settlementv1.GetContractsRequest{})
-	switch {
-	case err == nil:
-		c.kept, c.at = resp, now
-	case c.kept != nil:
-		c.at = now.Add(-contractsFor * 9 / 10) // asked again soon, and not by every call
-	default:
-		return nil, ofPeer(ctx, err)
-	}
-	return c.kept, nil
-}
-
 // Contract answers GET /api/v1/provider/collateral/contract: the chains on which
 // collateral may be deposited, and cards apart. It needs no key.
 func (a *API) Contract(ctx context.Context, _ Call) (Answer, error) {
 	resp, err := a.contracts.read(ctx)
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, ofPeer(ctx, err)
 	}
 	chains := make([]collateralChain, 0, len(resp.GetContracts()))
 	for _, c := range resp.GetContracts() {
@@ -102,34 +62,6 @@ func (a *API) Contract(ctx context.Context, _ Call) (Answer, error) {
 	out := ok(body)
 	out.Header = http.Header{"Cache-Control": {publicCache}}
 	return out, nil
-}
-
-// wholeTokens writes an amount of a token's smallest unit in whole tokens.
-func wholeTokens(units string, decimals int32) string {
-	if pad := int(decimals) + 1 - len(units); pad > 0 {
-		units = strings.Repeat("0", pad) + units
-	}
-	whole, rest := units[:len(units)-int(decimals)], strings.TrimRight(units[len(units)-int(decimals):], "0")
-	if rest == "" {
-		return whole
-	}
-	return whole + "." + rest
-}
-
-func wholeNumber(units string, decimals int32) float64 {
-	n, _ := strconv.ParseFloat(wholeTokens(units, decimals), 64) // settlement writes digits
-	return n
-}
-
-// smallestUnits reads an amount in whole tokens; ok is false for one with more decimals than the token has.
-func smallestUnits(amount string, decimals int32) (units string, ok bool) {
-	whole, rest, _ := strings.Cut(amount, ".")
-	rest = strings.TrimRight(rest, "0")
-	if len(rest) > int(decimals) {
-		return "", false
-	}
-	units = strings.TrimLeft(whole+rest+strings.Repeat("0", int(decimals)-len(rest)), "0")
-	return units, units != ""
 }
 
 // collateralPosition is what one depositor has put behind the provider, in whole tokens.
@@ -308,6 +240,3 @@ func (a *API) CollateralRefund(ctx context.Context, c Call) (Answer, error) {
 func invalidAmount(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
 }
-
-// hexText writes bytes as 0x and digits.
-func hexText(b []byte) string { return fmt.Sprintf("0x%x", b) }

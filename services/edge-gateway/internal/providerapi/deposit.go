@@ -95,7 +95,7 @@ func depositCallOf(chainID int64, call *settlementv1.DepositCall) depositCall {
 func (a *API) depositUnits(ctx context.Context, chainID int64, tokens string) (string, error) {
 	where, err := a.contracts.read(ctx)
 	if err != nil {
-		return "", err
+		return "", ofPeer(ctx, err)
 	}
 	for _, c := range where.GetContracts() {
 		switch {

@@ -6,7 +6,6 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/provider-hub/internal/wallet"
 )
 
 // Applicant is a provider that signs up. Addresses may be empty. Owner is only a claim
@@ -151,13 +150,4 @@ func optionalAddress(field, text string) (string, error) {
 		return "", err
 	}
 	return address.String(), nil
-}
-
-func parseAddress(field, text string) (wallet.Address, error) {
-	address, err := wallet.ParseAddress(text)
-	if err != nil {
-		return wallet.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
-			err.Error()).On(field)
-	}
-	return address, nil
 }

@@ -193,3 +193,13 @@ func Spent() error { return unsigned("the challenge is not known, was used, or h
 func unsigned(why string) error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "%s", why)
 }
+
+// parseAddress reads the address of a wallet in a field of a call.
+func parseAddress(field, text string) (wallet.Address, error) {
+	address, err := wallet.ParseAddress(text)
+	if err != nil {
+		return wallet.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
+			err.Error()).On(field)
+	}
+	return address, nil
+}
