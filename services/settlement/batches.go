@@ -2,7 +2,6 @@ package settlement
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,39 +11,6 @@ import (
 	"svc.internal/services/settlement/internal/peers"
 	"svc.internal/services/settlement/internal/store"
 )
-
-// BatchConfig is how days are batched.
-type BatchConfig struct {
-	// Start is the first day that is batched, YYYY-MM-DD, and not after the first earnings; empty for the day of the
-	// oldest earning line.
-	Start string `yaml:"start" env:"SVC_SETTLEMENT_BATCH_START"`
-	// Interval is the pause between two looks for a sealed day, and for what is to be posted and signed.
-	Interval time.Duration `yaml:"interval" env:"SVC_SETTLEMENT_BATCH_INTERVAL"`
-	// Patience is how long a day waits for earning lines that are missing or differ, before their providers are blocked.
-	Patience time.Duration `yaml:"patience" env:"SVC_SETTLEMENT_BATCH_PATIENCE"`
-}
-
-// validate returns every fault.
-func (c BatchConfig) validate() error {
-	var faults []error
-	if _, err := c.start(); err != nil {
-		faults = append(faults, errors.New("settlement: batch.start must be empty or a day, YYYY-MM-DD"))
-	}
-	if c.Interval <= 0 {
-		faults = append(faults, errors.New("settlement: batch.interval must be above zero"))
-	}
-	if c.Patience < 0 {
-		faults = append(faults, errors.New("settlement: batch.patience must not be below zero"))
-	}
-	return errors.Join(faults...)
-}
-
-func (c BatchConfig) start() (time.Time, error) {
-	if c.Start == "" {
-		return time.Time{}, nil
-	}
-	return time.Parse(time.DateOnly, c.Start)
-}
 
 // batchWork closes days and months, and posts and signs what they bring.
 type batchWork struct {

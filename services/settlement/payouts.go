@@ -27,30 +27,6 @@ const (
 	maxPayouts = 200
 )
 
-// PayoutConfig is how payouts are approved and sent.
-type PayoutConfig struct {
-	// AloneUSD is the most of one payout, in dollars, that is approved without an operator: at most 1,000.
-	AloneUSD int64 `yaml:"alone_usd" env:"SVC_SETTLEMENT_PAYOUTS_ALONE_USD"`
-	// AloneDailyUSD is the most of all payouts of a day (UTC), in dollars, that are approved without an operator.
-	AloneDailyUSD int64 `yaml:"alone_daily_usd" env:"SVC_SETTLEMENT_PAYOUTS_ALONE_DAILY_USD"`
-}
-
-func defaultPayoutConfig() PayoutConfig { return PayoutConfig{AloneUSD: 1_000, AloneDailyUSD: 5_000} }
-
-func (c PayoutConfig) validate() error {
-	var faults []error
-	if c.AloneUSD < 0 || money.NanoUSD(c.AloneUSD) > payout.Alone/money.USD {
-		faults = append(faults, fmt.Errorf("settlement: payouts: alone_usd must be 0 to %d", payout.Alone/money.USD))
-	}
-	if c.AloneDailyUSD < 0 || c.AloneDailyUSD > maxAloneDaily {
-		faults = append(faults, fmt.Errorf("settlement: payouts: alone_daily_usd must be 0 to %d", maxAloneDaily))
-	}
-	return errors.Join(faults...)
-}
-
-// maxAloneDaily bounds AloneDailyUSD.
-const maxAloneDaily = 1_000_000
-
 // payoutWork moves payouts on, and every transaction that settlement sends.
 type payoutWork struct {
 	keeper   *payout.Keeper

@@ -23,24 +23,6 @@ import (
 // positionInterval is the pause between two looks at what stands behind providers.
 const positionInterval = 2 * time.Second
 
-// CollateralConfig is on which terms collateral is taken by card. Those of a chain stand with the chain.
-type CollateralConfig struct {
-	// Card takes collateral by card.
-	Card bool `yaml:"card" env:"SVC_SETTLEMENT_CARD_COLLATERAL"`
-	// CardMinimumCents is what must be free of it for a confirmation.
-	CardMinimumCents int64 `yaml:"card_minimum_cents" env:"SVC_SETTLEMENT_CARD_MINIMUM_CENTS"`
-}
-
-// maxCardMinimum is the most that one payment by card can be, in cents.
-const maxCardMinimum = 1_000_000
-
-func (c CollateralConfig) validate() error {
-	if c.CardMinimumCents < 500 || c.CardMinimumCents > maxCardMinimum {
-		return fmt.Errorf("settlement: collateral: card_minimum_cents must be 500 to %d", maxCardMinimum)
-	}
-	return nil
-}
-
 // terms are on which collateral is taken. Where dollars move on a chain, payments in which none moved do not count.
 func (c Config) terms() (position.Terms, error) {
 	t := position.Terms{Card: position.CardRules{Available: c.Collateral.Card,

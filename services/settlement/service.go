@@ -8,34 +8,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/config"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
-	billingv1 "svc.internal/proto/svc/billing/v1"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
-	signerv1 "svc.internal/proto/svc/signer/v1"
-	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
-	"svc.internal/services/settlement/internal/quote"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
-	"svc.internal/services/settlement/internal/screen"
 	"svc.internal/services/settlement/internal/store"
 	"svc.internal/services/settlement/tables"
 )
@@ -45,39 +34,6 @@ const (
 	Schema = store.Schema
 	Role   = store.Role
 )
-
-// Config of the service.
-type Config struct {
-	// ReconcileInterval is the pause between two comparisons with the ledger.
-	ReconcileInterval time.Duration `yaml:"reconcile_interval" env:"SVC_SETTLEMENT_RECONCILE_INTERVAL"`
-	// FillAfter is how long ago billing-ledger must have settled a request before its
-	// line is filled in from there: 2 minutes, because usage comes by itself within
-	// seconds.
-	FillAfter time.Duration `yaml:"fill_after" env:"SVC_SETTLEMENT_FILL_AFTER"`
-	// DevelopmentCollateral confirms to the hub the collateral of every provider, although
-	// nobody holds any. A process that listens anywhere but on loopback refuses it, and a
-	// hub that does not consent (hub.development_collateral) takes none. Without it, what
-	// was confirmed so is withdrawn at the start.
-	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL"`
-	// Chains are the chains on which providers are paid, collateral stands and consumers deposit: a list, in the
-	// environment as JSON. Without any there are no payouts, deposits and collateral on chains.
-	Chains chain.Configs `yaml:"chains" env:"SVC_SETTLEMENT_CHAINS"`
-	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes.
-	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
-	// DepositXpub is the extended public key of m/44'/60'/0', of which 0/index are the deposit addresses. Without it
-	// the chain-signer is asked. Whoever has it can tell which addresses belong together, so it is a secret.
-	DepositXpub config.Secret `yaml:"deposit_xpub" env:"SVC_SETTLEMENT_DEPOSIT_XPUB"`
-	// Quotes are the sources of coins' prices; in the environment as JSON.
-	Quotes quote.Config `yaml:"quotes" env:"SVC_SETTLEMENT_QUOTES"`
-	// Screen says with which addresses the platform does not deal.
-	Screen screen.Config `yaml:"screen"`
-	// Batch is how days are batched.
-	Batch BatchConfig `yaml:"batch"`
-	// Payouts is how payouts are approved.
-	Payouts PayoutConfig `yaml:"payouts"`
-	// Collateral is on which terms it is taken by card.
-	Collateral CollateralConfig `yaml:"collateral"`
-}
 
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
@@ -118,25 +74,6 @@ func (c Config) CheckListeners(addresses ...string) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// Deps are the parts the service works with.
-type Deps struct {
-	Log      *slog.Logger
-	Meters   metric.MeterProvider
-	Clock    clock.Clock
-	Bus      *bus.Conn
-	DB       *pgxpool.Pool
-	Accruals billingv1.AccrualServiceClient
-	Posting  billingv1.PostingServiceClient
-	// Payees says where providers are paid. Without it no share has a beneficiary.
-	Payees hubv1.PayeeServiceClient
-	// Signer signs statements. Without it they stay unsigned.
-	Signer signerv1.SignerServiceClient
-	// Cards takes collateral by card; nil where nobody does.
-	Cards billingv1.CardServiceClient
-	// Collateral is the hub.
-	Collateral hubv1.ProviderCollateralServiceClient
 }
 
 // Service is settlement.

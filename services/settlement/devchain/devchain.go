@@ -45,18 +45,6 @@ type Config struct {
 	Dir string
 }
 
-// Chain is one running chain.
-type Chain struct {
-	*anvil.Chain
-	id    uint64
-	state string // the file of the state; empty without a folder
-	stop  context.CancelFunc
-	kept  chan struct{} // closed when nothing is kept any more
-}
-
-// ID returns the chain's number.
-func (c *Chain) ID() uint64 { return c.id }
-
 // heartbeat is the time between two blocks of a chain on which nothing happens, so that nobody takes it for a chain
 // that stands still.
 const heartbeat = time.Minute
@@ -219,11 +207,6 @@ func Ahead(ctx context.Context, url string, by time.Duration) error {
 		return err
 	}
 	return Ask(ctx, url, nil, "anvil_mine", 3)
-}
-
-// Mine makes blocks.
-func (c *Chain) Mine(ctx context.Context, blocks int) error {
-	return c.ask(ctx, nil, "anvil_mine", blocks)
 }
 
 func address(text string) ethereum.Address {

@@ -16,11 +16,6 @@ const maxAnswer = 256 << 20
 // client is for loopback alone.
 var client = &http.Client{Timeout: 30 * time.Second}
 
-// ask calls a method of the chain and decodes its result, unless into is nil.
-func (c *Chain) ask(ctx context.Context, into any, method string, params ...any) error {
-	return Ask(ctx, c.URL, into, method, params...)
-}
-
 // Ask calls a method of the JSON-RPC at a development chain's address and decodes its result, unless into is nil.
 func Ask(ctx context.Context, url string, into any, method string, params ...any) error {
 	if params == nil {

@@ -3,27 +3,12 @@ package payout
 import (
 	"context"
 	"errors"
-	"time"
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 )
-
-// Conversion is earnings that become credit of the same user, at par: no minimum, no fee, and beside an open payout
-// too.
-type Conversion struct {
-	ID          ID
-	ProviderID  ids.ProviderID
-	Account     ids.AccountID
-	Amount      money.NanoUSD
-	RequestedAt time.Time
-	// Entry is that of line 19. Refusal is the reason for which the books refused it. One of them is set once it has
-	// ended.
-	Entry   ids.EntryID
-	Refusal string
-}
 
 // Convert turns payable earnings into credit. The same operation again returns its conversion. It fails with
 // invalid_value, account_missing, insufficient_earnings and idempotency_key_reused.

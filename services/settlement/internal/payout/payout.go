@@ -152,3 +152,30 @@ const (
 )
 
 func notFound() error { return fault.New(fault.NotFound, NotFound, "no such payout").On("payout_id") }
+
+// to returns the state that a cause leads to. It fails with transition_not_allowed.
+func (p *Payout) to(c Cause) (State, error) {
+	states := p.State.After(c)
+	switch {
+	case len(states) == 0:
+		return "", notAllowed("a payout that is %s takes no %s", p.State, c)
+	case c == End:
+		return p.EndsAs, nil
+	default:
+		return states[0], nil
+	}
+}
+
+// Conversion is earnings that become credit of the same user, at par: no minimum, no fee, and beside an open payout
+// too.
+type Conversion struct {
+	ID          ID
+	ProviderID  ids.ProviderID
+	Account     ids.AccountID
+	Amount      money.NanoUSD
+	RequestedAt time.Time
+	// Entry is that of line 19. Refusal is the reason for which the books refused it. One of them is set once it has
+	// ended.
+	Entry   ids.EntryID
+	Refusal string
+}

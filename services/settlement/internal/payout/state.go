@@ -85,19 +85,6 @@ var transitions = map[State]map[Cause][]State{
 // After returns the states that a cause leads to from a state.
 func (s State) After(c Cause) []State { return transitions[s][c] }
 
-// to returns the state that a cause leads to. It fails with transition_not_allowed.
-func (p *Payout) to(c Cause) (State, error) {
-	states := p.State.After(c)
-	switch {
-	case len(states) == 0:
-		return "", notAllowed("a payout that is %s takes no %s", p.State, c)
-	case c == End:
-		return p.EndsAs, nil
-	default:
-		return states[0], nil
-	}
-}
-
 func notAllowed(format string, args ...any) error {
 	return fault.New(fault.Precondition, fault.TransitionNotAllowed, format, args...)
 }

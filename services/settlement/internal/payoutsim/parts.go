@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
@@ -101,18 +100,6 @@ func (n node) Holds(context.Context, chain.ID, chain.Address) (chain.Amount, err
 	return chain.NewAmount(n.chain.holds(n.chain.final())), nil
 }
 
-// signerRecord is the chain-signer's disk.
-type signerRecord struct {
-	next    uint64
-	content map[uint64]chain.Hash
-	// cancelled are nonces that were cancelled before a content was signed.
-	cancelled map[uint64]bool
-}
-
-func newSignerRecord() signerRecord {
-	return signerRecord{content: map[uint64]chain.Hash{}, cancelled: map[uint64]bool{}}
-}
-
 // signer is the chain-signer as one process calls it.
 type signer struct {
 	*world
@@ -160,13 +147,6 @@ func (s signer) Sign(_ context.Context, c sending.Call, cancel bool, fees chain.
 		return sending.Signature{}, errDown
 	}
 	return sending.Signature{Raw: []byte(made.raw), Hash: made.hash, Sender: wallet, Content: asked.Hash}, nil
-}
-
-// account is a payout as the books have it.
-type account struct {
-	payout.Payout
-	reserved, ended ids.EntryID
-	confirmed       bool
 }
 
 // books is the ledger as one process calls it. A call may be lost on its way there or back.
@@ -307,15 +287,4 @@ func (h hub) Screen(_ context.Context, address chain.Address) (denied bool, vers
 		return false, "", errDown
 	}
 	return false, fmt.Sprintf("v%d", address[19]%3), nil
-}
-
-// Now implements clock.Clock.
-func (w *world) Now() time.Time { return w.now }
-
-// Read implements io.Reader with the history's own randomness.
-func (w *world) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(w.rng.Uint32())
-	}
-	return len(p), nil
 }

@@ -13,7 +13,6 @@ package payoutsim
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -25,22 +24,6 @@ import (
 	"svc.internal/services/settlement/internal/sending"
 )
 
-// Plant is a fault that a history must find.
-type Plant int
-
-// The planted faults.
-const (
-	Nothing Plant = iota
-	// SharedNonces: two calls may get one nonce.
-	SharedNonces
-	// BroadcastFirst: a transaction is sent before its bytes are committed.
-	BroadcastFirst
-	// TimeOut: a payout whose transaction takes long is failed.
-	TimeOut
-	// NewContent: a transaction that is signed again gets another nonce.
-	NewContent
-)
-
 // The times of a history.
 const (
 	faultyFor = time.Hour
@@ -49,75 +32,6 @@ const (
 	blockTime = 30 * time.Second
 	lookFor   = 10 * time.Minute
 )
-
-// Result is what a history was.
-type Result struct {
-	Payouts, Confirmed, Failed, Cancelled int
-	Crashes, Bumps, Reorgs                int
-	// Restored reports that the database went back, and Halted that the chain was halted.
-	Restored, Halted bool
-}
-
-// world is one history.
-type world struct {
-	rng    *rand.Rand
-	plant  Plant
-	now    time.Time
-	faulty bool
-
-	db    *memory.DB
-	chain *simChain
-	disk  signerRecord
-	// The books.
-	payable, inFlight map[ids.ProviderID]money.NanoUSD
-	accounts          map[payout.ID]*account
-	converted         map[payout.ID]ids.EntryID
-	gas               map[chain.Hash]sending.Spent
-	entries           int
-
-	addresses  int
-	signedOnce map[chain.Hash]bool
-	actors     []*runner
-	nextBlock  time.Time
-	copies     []memory.Copy
-	deep       bool
-	behind     bool
-	result     Result
-}
-
-// runner is a process. It runs until its next call leaves it.
-type runner struct {
-	run   func(*runner)
-	yield func(time.Duration) bool
-	next  func() (time.Duration, bool)
-	stop  func()
-	wake  time.Time
-}
-
-// killed unwinds a process that dies.
-type killed struct{}
-
-// pause is a step at which the process may die, and others may go on.
-func (a *runner) pause() { a.sleep(0) }
-
-func (a *runner) sleep(d time.Duration) {
-	if !a.yield(d) {
-		panic(killed{})
-	}
-}
-
-// start begins a process anew.
-func (a *runner) start() {
-	a.next, a.stop = iter.Pull(func(yield func(time.Duration) bool) {
-		defer func() {
-			if p := recover(); p != nil && p != (killed{}) {
-				panic(p)
-			}
-		}()
-		a.yield = yield
-		a.run(a)
-	})
-}
 
 // Run runs one history. The error is what was wrong.
 func Run(seed uint64, plant Plant) (Result, error) {

@@ -2,9 +2,6 @@ package rpc
 
 import (
 	"context"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
@@ -142,31 +139,4 @@ func penaltyID(text string) (penalty.ID, error) {
 		return penalty.ID{}, fault.New(fault.NotFound, penalty.NotFound, "no such penalty").On("penalty_id")
 	}
 	return id, nil
-}
-
-// states pairs the states with their enum.
-var states = map[penalty.State]settlementv1.PenaltyState{
-	penalty.Proposed: settlementv1.PenaltyState_PENALTY_STATE_PROPOSED,
-	penalty.Appealed: settlementv1.PenaltyState_PENALTY_STATE_APPEALED,
-	penalty.Upheld:   settlementv1.PenaltyState_PENALTY_STATE_UPHELD,
-	penalty.Reversed: settlementv1.PenaltyState_PENALTY_STATE_REVERSED,
-	penalty.Executed: settlementv1.PenaltyState_PENALTY_STATE_EXECUTED,
-}
-
-func penaltyToProto(p penalty.Penalty) *settlementv1.Penalty {
-	return &settlementv1.Penalty{
-		PenaltyId: p.ID.String(), ProviderId: p.ProviderID.String(), ModelId: p.ModelID, Kind: string(p.Kind),
-		ShareBasisPoints: p.ShareBasisPoints, Removes: p.Removes, State: states[p.State],
-		OpenedAt: moment(p.OpenedAt), AppealUntil: moment(p.AppealUntil), AppealText: p.AppealText,
-		AppealedAt: moment(p.AppealedAt), Resolution: p.Resolution, ResolvedAt: moment(p.ResolvedAt), Summary: p.Summary,
-		EvidenceHash: p.EvidenceHash[:], Revision: p.Revision, ExecutedAt: moment(p.ExecutedAt),
-	}
-}
-
-// moment is nil for a time that has not come.
-func moment(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }

@@ -3,6 +3,9 @@ package rpc
 import (
 	"context"
 	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/penalty"
@@ -57,4 +60,31 @@ func (s PenaltyParts) toProto(p slash.Part) *settlementv1.PenaltyPart {
 	return &settlementv1.PenaltyPart{ChainId: int64(p.Chain), Depositor: p.Depositor.String(),
 		TokenSymbol: r.Asset.Symbol, TokenDecimals: int32(r.Asset.Decimals), Amount: p.Amount.String(),
 		State: string(p.State), ChainPenaltyId: p.ID[:]}
+}
+
+// states pairs the states with their enum.
+var states = map[penalty.State]settlementv1.PenaltyState{
+	penalty.Proposed: settlementv1.PenaltyState_PENALTY_STATE_PROPOSED,
+	penalty.Appealed: settlementv1.PenaltyState_PENALTY_STATE_APPEALED,
+	penalty.Upheld:   settlementv1.PenaltyState_PENALTY_STATE_UPHELD,
+	penalty.Reversed: settlementv1.PenaltyState_PENALTY_STATE_REVERSED,
+	penalty.Executed: settlementv1.PenaltyState_PENALTY_STATE_EXECUTED,
+}
+
+func penaltyToProto(p penalty.Penalty) *settlementv1.Penalty {
+	return &settlementv1.Penalty{
+		PenaltyId: p.ID.String(), ProviderId: p.ProviderID.String(), ModelId: p.ModelID, Kind: string(p.Kind),
+		ShareBasisPoints: p.ShareBasisPoints, Removes: p.Removes, State: states[p.State],
+		OpenedAt: moment(p.OpenedAt), AppealUntil: moment(p.AppealUntil), AppealText: p.AppealText,
+		AppealedAt: moment(p.AppealedAt), Resolution: p.Resolution, ResolvedAt: moment(p.ResolvedAt), Summary: p.Summary,
+		EvidenceHash: p.EvidenceHash[:], Revision: p.Revision, ExecutedAt: moment(p.ExecutedAt),
+	}
+}
+
+// moment is nil for a time that has not come.
+func moment(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
 }

@@ -9,6 +9,38 @@ import (
 	"svc.internal/services/settlement/internal/chain"
 )
 
+// Pass moves every call of a chain on, once: it looks for receipts, signs, raises fees, and broadcasts. It returns what
+// waits for a person or longer than it should.
+func (p *Pipeline) Pass(ctx context.Context, id chain.ID) (Stuck, error) {
+	c, err := p.chain(id)
+	if err != nil {
+		return Stuck{}, err
+	}
+	waiting, err := p.store.Waiting(ctx, id, MaxWaiting)
+	if err != nil {
+		return Stuck{}, err
+	}
+	var stuck Stuck
+	var faults []error
+	for _, s := range waiting {
+		if ctx.Err() != nil {
+			return stuck, ctx.Err()
+		}
+		late, err := p.advance(ctx, c, s)
+		if late {
+			stuck.Fees++
+		}
+		if last, ok := s.Last(); err != nil || ok && s.Now.Sub(last.At) > StuckAfter {
+			stuck.Calls++
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s %s, nonce %d of %s: %w", s.Call.Purpose, s.Call.Ref, s.Call.Nonce,
+				s.Call.Sender, err))
+		}
+	}
+	return stuck, errors.Join(faults...)
+}
+
 // advance takes the next step of one call. late reports that its fees cannot be raised any more.
 func (p *Pipeline) advance(ctx context.Context, c Chain, s Status) (late bool, err error) {
 	// The nonce is read before the receipts, because a transaction may be mined in between.

@@ -18,9 +18,6 @@ const gasBatch = 100
 // coinUnits is how many units of the books one coin has.
 const coinUnits = 1_000_000_000
 
-// Quote is the price of a coin.
-type Quote = chain.Quote
-
 // Quotes has the prices of coins.
 type Quotes interface {
 	// Quote returns the price of a chain's coin now. It fails while there is none that is good.
@@ -31,19 +28,6 @@ type Quotes interface {
 type Books interface {
 	// Gas posts a cost. It is idempotent by chain and transaction.
 	Gas(ctx context.Context, s Spent) (ids.EntryID, error)
-}
-
-// Spent is what a call cost.
-type Spent struct {
-	Place
-	Transaction chain.Hash
-	// Cost is in wei. Units are what the books have of it, and the rest is dust.
-	Cost  chain.Amount
-	Units int64
-	// Quote is zero until it is fixed.
-	Quote Quote
-	// Worthless reports that the books would have nothing of it.
-	Worthless bool
 }
 
 // PostGas tells the books what calls cost that have ended. The quote is stored before the cost is posted, so that a

@@ -213,38 +213,6 @@ func estimate(ctx context.Context, c Chain, sender chain.Address, r Request) (ui
 	return gas, nil
 }
 
-// Pass moves every call of a chain on, once: it looks for receipts, signs, raises fees, and broadcasts. It returns what
-// waits for a person or longer than it should.
-func (p *Pipeline) Pass(ctx context.Context, id chain.ID) (Stuck, error) {
-	c, err := p.chain(id)
-	if err != nil {
-		return Stuck{}, err
-	}
-	waiting, err := p.store.Waiting(ctx, id, MaxWaiting)
-	if err != nil {
-		return Stuck{}, err
-	}
-	var stuck Stuck
-	var faults []error
-	for _, s := range waiting {
-		if ctx.Err() != nil {
-			return stuck, ctx.Err()
-		}
-		late, err := p.advance(ctx, c, s)
-		if late {
-			stuck.Fees++
-		}
-		if last, ok := s.Last(); err != nil || ok && s.Now.Sub(last.At) > StuckAfter {
-			stuck.Calls++
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s %s, nonce %d of %s: %w", s.Call.Purpose, s.Call.Ref, s.Call.Nonce,
-				s.Call.Sender, err))
-		}
-	}
-	return stuck, errors.Join(faults...)
-}
-
 // StuckAfter is how long a transaction may wait before a person should look: its fees were raised by then.
 const StuckAfter = BumpAfter + 5*time.Minute
 

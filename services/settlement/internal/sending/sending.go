@@ -217,3 +217,19 @@ type Halt struct {
 	Detail string
 	Since  time.Time
 }
+
+// Quote is the price of a coin.
+type Quote = chain.Quote
+
+// Spent is what a call cost.
+type Spent struct {
+	Place
+	Transaction chain.Hash
+	// Cost is in wei. Units are what the books have of it, and the rest is dust.
+	Cost  chain.Amount
+	Units int64
+	// Quote is zero until it is fixed.
+	Quote Quote
+	// Worthless reports that the books would have nothing of it.
+	Worthless bool
+}

@@ -79,8 +79,8 @@ func (Deposits) addressOf(ctx context.Context, q rowQuerier, account ids.Account
 
 const transferColumns = `t.chain_id, t.tx_hash, t.place, t.block, t.block_hash, t.at, t.token, t.sender,
 	t.deposit_index, t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''),
-	coalesce(t.account_id, a.account_id), t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''), coalesce(t.ended, ''), coalesce(t.entry_id, ''),
-	coalesce(t.end_entry_id, ''), t.return_tx`
+	coalesce(t.account_id, a.account_id), t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''),
+	coalesce(t.ended, ''), coalesce(t.entry_id, ''), coalesce(t.end_entry_id, ''), t.return_tx`
 
 const fromTransfers = ` FROM transfer t JOIN deposit_address a USING (deposit_index)`
 

@@ -67,10 +67,6 @@ func onePenalty(ctx context.Context, tx pgx.Tx, sql string, args ...any) (p pena
 	return p, err == nil, err
 }
 
-// What a decision acknowledges survives a crash, whatever the server's default.
-const durably = `SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
-	THEN set_config('synchronous_commit', 'on', true) END`
-
 // One penalty at a time is opened of a provider, by the same lock in the trigger
 // penalty_fits.
 const lockProvider = `SELECT pg_advisory_xact_lock(hashtext('penalty'), hashtext($1::uuid::text))`

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,36 +17,6 @@ import (
 	"svc.internal/services/settlement/internal/contract"
 	"svc.internal/services/settlement/internal/position"
 )
-
-// nullTime reads a time that may be null, and writes a zero time as null.
-type nullTime struct{ at time.Time }
-
-// Scan reads the time.
-func (t *nullTime) Scan(from any) error {
-	t.at, _ = from.(time.Time)
-	return nil
-}
-
-// Value is the time for PostgreSQL.
-func (t nullTime) Value() (driver.Value, error) {
-	if t.at.IsZero() {
-		return nil, nil
-	}
-	return t.at, nil
-}
-
-// locked runs do in a transaction that has the row of a provider locked, and survives a crash.
-func (s Positions) locked(ctx context.Context, id ids.ProviderID, do func(pgx.Tx) error) error {
-	return pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, durably); err != nil {
-			return err
-		}
-		if _, err := LockProvider(ctx, tx, id); err != nil {
-			return err
-		}
-		return do(tx)
-	})
-}
 
 // Cursor implements position.Store.
 func (s Positions) Cursor(ctx context.Context, on chain.ID) (number int64, err error) {

@@ -12,6 +12,10 @@ import (
 	"svc.internal/services/settlement/internal/sending"
 )
 
+// halts reports whether the chain $1 has an open halt: of what is sent, or of what is read.
+const halts = `(EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL)
+	OR EXISTS (SELECT FROM chain_halt WHERE chain_id = $1 AND lifted_at IS NULL))`
+
 // Sending keeps the calls that settlement sends; it implements sending.Store.
 type Sending struct{ *Store }
 

@@ -16,10 +16,6 @@ import (
 // maxDetail bounds the text of a halt.
 const maxDetail = 500
 
-// halts reports whether the chain $1 has an open halt: of what is sent, or of what is read.
-const halts = `(EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL)
-	OR EXISTS (SELECT FROM chain_halt WHERE chain_id = $1 AND lifted_at IS NULL))`
-
 // Halt implements sending.Store.
 func (s Sending) Halt(ctx context.Context, id chain.ID, cause sending.Cause, detail string) error {
 	_, err := s.pool.Exec(ctx, `INSERT INTO sending_halt (chain_id, cause, detail) VALUES ($1, $2, $3)

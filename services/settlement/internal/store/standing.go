@@ -2,13 +2,16 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/collateral"
 	"svc.internal/services/settlement/internal/position"
@@ -23,6 +26,36 @@ type Positions struct {
 
 const positionColumns = `p.chain_id, p.subject, p.depositor, p.free, p.escrow, p.refund_at, p.exit_at,
 	p.booked, p.counted`
+
+// nullTime reads a time that may be null, and writes a zero time as null.
+type nullTime struct{ at time.Time }
+
+// Scan reads the time.
+func (t *nullTime) Scan(from any) error {
+	t.at, _ = from.(time.Time)
+	return nil
+}
+
+// Value is the time for PostgreSQL.
+func (t nullTime) Value() (driver.Value, error) {
+	if t.at.IsZero() {
+		return nil, nil
+	}
+	return t.at, nil
+}
+
+// locked runs do in a transaction that has the row of a provider locked, and survives a crash.
+func (s Positions) locked(ctx context.Context, id ids.ProviderID, do func(pgx.Tx) error) error {
+	return pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, durably); err != nil {
+			return err
+		}
+		if _, err := LockProvider(ctx, tx, id); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
 
 func scanPosition(row pgx.CollectableRow) (position.Position, error) {
 	var p position.Position

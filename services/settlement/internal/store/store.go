@@ -263,3 +263,7 @@ func (s *Store) Totals(ctx context.Context, first time.Time) ([]earning.Total, e
 	}
 	return totals, nil
 }
+
+// What a decision acknowledges survives a crash, whatever the server's default.
+const durably = `SELECT CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+	THEN set_config('synchronous_commit', 'on', true) END`

@@ -30,31 +30,6 @@ const (
 	maxEventData = 64 << 10
 )
 
-// addressSet has all deposit addresses in memory: 20 bytes and an index each.
-type addressSet struct {
-	index map[chain.Address]uint32
-	list  []chain.Address
-}
-
-func (a *addressSet) size() int { return len(a.list) }
-
-// load reads the addresses that are new.
-func (a *addressSet) load(ctx context.Context, store Store) error {
-	if a.index == nil {
-		a.index = map[chain.Address]uint32{}
-	}
-	for {
-		page, err := store.Addresses(ctx, uint32(len(a.list)))
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, one := range page {
-			a.index[one] = uint32(len(a.list))
-			a.list = append(a.list, one)
-		}
-	}
-}
-
 // read returns what blocks brought, and the last of them. parent, unless it is zero, is the hash of the block before
 // the first.
 func (w *Watcher) read(ctx context.Context, from, to uint64, parent chain.Hash) (Found, chain.Block, error) {

@@ -129,3 +129,44 @@ type Store interface {
 	// Addresses returns deposit addresses from an index on, in order, at most a page of them.
 	Addresses(ctx context.Context, from uint32) ([]chain.Address, error)
 }
+
+// Watcher follows one chain for as long as it holds the chain's lock. It is for one goroutine.
+type Watcher struct {
+	Chain Reader
+	Store Store
+	// Config is that of the chain.
+	Config chain.Config
+	// Small reports whether an amount is too small for a row of its own.
+	Small func(asset chain.Asset, amount chain.Amount) bool
+
+	cursor    Cursor
+	begun     bool
+	addresses addressSet
+	// looked is the last block above the final one that was looked at.
+	looked uint64
+}
+
+// addressSet has all deposit addresses in memory: 20 bytes and an index each.
+type addressSet struct {
+	index map[chain.Address]uint32
+	list  []chain.Address
+}
+
+func (a *addressSet) size() int { return len(a.list) }
+
+// load reads the addresses that are new.
+func (a *addressSet) load(ctx context.Context, store Store) error {
+	if a.index == nil {
+		a.index = map[chain.Address]uint32{}
+	}
+	for {
+		page, err := store.Addresses(ctx, uint32(len(a.list)))
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, one := range page {
+			a.index[one] = uint32(len(a.list))
+			a.list = append(a.list, one)
+		}
+	}
+}

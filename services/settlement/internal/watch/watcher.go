@@ -9,22 +9,6 @@ import (
 	"svc.internal/services/settlement/internal/chain"
 )
 
-// Watcher follows one chain for as long as it holds the chain's lock. It is for one goroutine.
-type Watcher struct {
-	Chain Reader
-	Store Store
-	// Config is that of the chain.
-	Config chain.Config
-	// Small reports whether an amount is too small for a row of its own.
-	Small func(asset chain.Asset, amount chain.Amount) bool
-
-	cursor    Cursor
-	begun     bool
-	addresses addressSet
-	// looked is the last block above the final one that was looked at.
-	looked uint64
-}
-
 // Report is what a pass did.
 type Report struct {
 	Final  chain.Block
