@@ -2213,10 +2213,10 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\x12SetSettlementChain\x12,.svc.settlement.v1.SetSettlementChainRequest\x1a-.svc.settlement.v1.SetSettlementChainResponse\"\x03\x90\x02\x02\x12j\n" +
 	"\x0ePrepareDeposit\x12(.svc.settlement.v1.PrepareDepositRequest\x1a).svc.settlement.v1.PrepareDepositResponse\"\x03\x90\x02\x02\x12g\n" +
 	"\rRequestRefund\x12'.svc.settlement.v1.RequestRefundRequest\x1a(.svc.settlement.v1.RequestRefundResponse\"\x03\x90\x02\x02\x12d\n" +
-	"\fCancelRefund\x12&.svc.settlement.v1.CancelRefundRequest\x1a'.svc.settlement.v1.CancelRefundResponse\"\x03\x90\x02\x022\x86\x04\n" +
+	"\fCancelRefund\x12&.svc.settlement.v1.CancelRefundRequest\x1a'.svc.settlement.v1.CancelRefundResponse\"\x03\x90\x02\x022\x90\x04\n" +
 	"\x16CollateralAdminService\x12\x89\x01\n" +
-	"\vListRefunds\x12%.svc.settlement.v1.ListRefundsRequest\x1a&.svc.settlement.v1.ListRefundsResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/admin/collateral/refunds\x90\x02\x01\x12\xad\x01\n" +
-	"\x15GetProviderCollateral\x12/.svc.settlement.v1.GetProviderCollateralRequest\x1a0.svc.settlement.v1.GetProviderCollateralResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/admin/collateral/{provider_id}\x90\x02\x01\x12\xaf\x01\n" +
+	"\vListRefunds\x12%.svc.settlement.v1.ListRefundsRequest\x1a&.svc.settlement.v1.ListRefundsResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /api/v1/admin/collateral/refunds\x90\x02\x01\x12\xb7\x01\n" +
+	"\x15GetProviderCollateral\x12/.svc.settlement.v1.GetProviderCollateralRequest\x1a0.svc.settlement.v1.GetProviderCollateralResponse\";\x82\xd3\xe4\x93\x022\x120/api/v1/admin/providers/{provider_id}/collateral\x90\x02\x01\x12\xaf\x01\n" +
 	"\x11ConfirmBankRefund\x12+.svc.settlement.v1.ConfirmBankRefundRequest\x1a,.svc.settlement.v1.ConfirmBankRefundResponse\"?\x82\xd3\xe4\x93\x026:\x01*\"1/api/v1/admin/collateral/refunds/{refund_id}/paid\x90\x02\x02B3Z1svc.internal/proto/svc/settlement/v1;settlementv1b\x06proto3"
 
 var (

@@ -186,7 +186,7 @@ func RegisterCollateralAdminServiceHandlerServer(ctx context.Context, mux *runti
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.settlement.v1.CollateralAdminService/GetProviderCollateral", runtime.WithHTTPPathPattern("/api/v1/admin/collateral/{provider_id}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.settlement.v1.CollateralAdminService/GetProviderCollateral", runtime.WithHTTPPathPattern("/api/v1/admin/providers/{provider_id}/collateral"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -281,7 +281,7 @@ func RegisterCollateralAdminServiceHandlerClient(ctx context.Context, mux *runti
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.settlement.v1.CollateralAdminService/GetProviderCollateral", runtime.WithHTTPPathPattern("/api/v1/admin/collateral/{provider_id}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.settlement.v1.CollateralAdminService/GetProviderCollateral", runtime.WithHTTPPathPattern("/api/v1/admin/providers/{provider_id}/collateral"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -316,7 +316,7 @@ func RegisterCollateralAdminServiceHandlerClient(ctx context.Context, mux *runti
 
 var (
 	pattern_CollateralAdminService_ListRefunds_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "collateral", "refunds"}, ""))
-	pattern_CollateralAdminService_GetProviderCollateral_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "v1", "admin", "collateral", "provider_id"}, ""))
+	pattern_CollateralAdminService_GetProviderCollateral_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "providers", "provider_id", "collateral"}, ""))
 	pattern_CollateralAdminService_ConfirmBankRefund_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "v1", "admin", "collateral", "refunds", "refund_id", "paid"}, ""))
 )
 

@@ -108,9 +108,11 @@ func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 // positionOf is the selector of positionOf(bytes32,address).
 var positionOf = []byte{0x69, 0x46, 0x00, 0x95}
 
-// position is what the owner's wallet has behind the provider, as the contract of a chain says it, in the token's
-// smallest unit.
-func (o *owner) position(t *testing.T, chain uint64) (free, escrow *big.Int) {
+// position is what a depositor has behind a provider, as the contract of a chain says it, in the token's smallest unit.
+type position struct{ free, escrow, refundAt *big.Int }
+
+// position is that of the owner's wallet.
+func (o *owner) position(t *testing.T, chain uint64) position {
 	t.Helper()
 	data := append(append([]byte{}, positionOf...), o.subject...)
 	var text string
@@ -122,15 +124,16 @@ func (o *owner) position(t *testing.T, chain uint64) (free, escrow *big.Int) {
 	if len(words) != 4*32 {
 		t.Fatalf("the position: got %s, want four words", text)
 	}
-	return new(big.Int).SetBytes(words[:32]), new(big.Int).SetBytes(words[32:64])
+	n := func(i int) *big.Int { return new(big.Int).SetBytes(words[32*i : 32*(i+1)]) }
+	return position{n(0), n(1), n(2)}
 }
 
 // waitPosition waits until the contract of a chain has so much of the owner free and in escrow, in millionths.
 func (o *owner) waitPosition(t *testing.T, chain uint64, what string, free, escrow int64) {
 	t.Helper()
 	trial.Until(t, what, func() bool {
-		f, e := o.position(t, chain)
-		return f.Cmp(big.NewInt(free)) == 0 && e.Cmp(big.NewInt(escrow)) == 0
+		p := o.position(t, chain)
+		return p.free.Cmp(big.NewInt(free)) == 0 && p.escrow.Cmp(big.NewInt(escrow)) == 0
 	})
 }
 

@@ -156,6 +156,14 @@ const (
 	PostPaid  Action = "post_paid"
 )
 
+// Key is the name of the key that signs an action on a chain. What anybody may call is the gas key's.
+func (a Action) Key() string {
+	if a == Execute {
+		return "gas"
+	}
+	return "operator"
+}
+
 // Decision is what is to be done for a part: an action, or a new state.
 type Decision struct {
 	Action Action

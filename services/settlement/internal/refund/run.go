@@ -166,8 +166,8 @@ func (r *Runner) again(ctx context.Context, p Part, a Action, attempt int) error
 }
 
 func (r *Runner) send(ctx context.Context, p Part) (chain.SendOutcome, error) {
-	return r.Calls.Send(ctx, chain.Sending{Chain: p.Chain, Key: "operator", Purpose: "refund_" + string(p.Action),
-		Ref: fmt.Sprintf("%s/%d", p.ID, p.Attempt), Data: p.Calldata(p.Action)})
+	return r.Calls.Send(ctx, chain.Sending{Chain: p.Chain, Key: p.Action.Key(),
+		Purpose: "refund_" + string(p.Action), Ref: fmt.Sprintf("%s/%d", p.ID, p.Attempt), Data: p.Calldata(p.Action)})
 }
 
 func (r *Runner) card(ctx context.Context, p Part) error {

@@ -61,13 +61,15 @@ const (
 	PostWon       Action = "post_won"
 )
 
-// Key is the name of the key that signs an action on a chain.
+// Key is the name of the key that signs an action on a chain. What anybody may call is the gas key's.
 func (a Action) Key() string {
 	switch a {
 	case Propose, Execute:
 		return "slasher"
 	case Uphold, Reverse:
 		return "arbiter"
+	case LapseNow:
+		return "gas"
 	default:
 		return "operator"
 	}
