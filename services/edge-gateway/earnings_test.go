@@ -96,8 +96,10 @@ func TestAProviderReadsWhereItsEarningsStand(t *testing.T) {
 	const want = `{"settled_usd_str":"1.50","held_usd_str":"0.000000001","settlement_pending_usd_str":"0.000000007",` +
 		`"months":[{"month":"2026-03","state":"settlement_pending","earned_usd_str":"0.000000007",` +
 		`"held_usd_str":"0.00","paid_usd_str":"0.00"}],"payable_usd_str":"0.00","in_flight_usd_str":"0.00",` +
-		`"paid_usd_str":"0.00","converted_usd_str":"0.00","owed_usd_str":"0.00","batched_through":"2026-03-01","blocked":false}`
-	if got := wantJSON(t, f.do(http.MethodGet, "/api/v1/provider/earnings", "", f.asProvider()...), 200, nil); got != want {
+		`"paid_usd_str":"0.00","converted_usd_str":"0.00","owed_usd_str":"0.00",` +
+		`"batched_through":"2026-03-01","blocked":false}`
+	resp := f.do(http.MethodGet, "/api/v1/provider/earnings", "", f.asProvider()...)
+	if got := wantJSON(t, resp, 200, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	wantError(t, f.do(http.MethodGet, "/api/v1/provider/earnings", ""), 401, "missing_api_key")

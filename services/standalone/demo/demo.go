@@ -38,19 +38,6 @@ type Peers struct {
 	BaseURL string
 }
 
-// Credentials are the accounts and keys that the demo made.
-type Credentials struct {
-	ConsumerKey string `json:"consumer_key"`
-	ProviderKey string `json:"provider_key"`
-	AccountID   string `json:"account_id"`
-	ProviderID  string `json:"provider_id"`
-	// Those of the reference are empty in the file of an earlier release.
-	ReferenceID  string `json:"reference_id"`
-	ReferenceKey string `json:"reference_key"`
-	// OwnerPassword is that of the user who owns the provider; empty where nobody does.
-	OwnerPassword string `json:"owner_password"`
-}
-
 // Seed puts the catalog's models, and makes consumer, provider and reference unless an
 // earlier start on this directory has made them.
 func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {

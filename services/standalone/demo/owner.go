@@ -52,7 +52,8 @@ func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, er
 		"name": providerName, "wallet_address": "", "beneficiary_address": Beneficiary,
 	}, &provider)
 	if errors.Is(err, errExists) {
-		err = call(ctx, baseURL+"/api/v1/user/me/provider-keys", session.Token, map[string]string{"name": "Demo key"}, &provider)
+		err = call(ctx, baseURL+"/api/v1/user/me/provider-keys", session.Token,
+			map[string]string{"name": "Demo key"}, &provider)
 	}
 	if err != nil {
 		return Credentials{}, fmt.Errorf("make the owner a provider: %w", err)

@@ -32,8 +32,11 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 	signers := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/stats/signers", "", "")
 	csv := "/api/v1/provider/earnings.csv?from=" + day + "&to=" + day
 	status, _, lines := c.Call(t, http.MethodGet, csv, o.Key, "")
-	if status != http.StatusOK || bytes.Count(lines, []byte("\n")) != 4 {
-		t.Fatalf("the CSV: got %d with %d lines, want a header and 3 requests", status, bytes.Count(lines, []byte("\n")))
+	if status != http.StatusOK {
+		t.Fatalf("the CSV: got %d, want 200", status)
+	}
+	if got := bytes.Count(lines, []byte("\n")); got != 4 {
+		t.Fatalf("lines of the CSV: got %d, want a header and 3 requests", got)
 	}
 	checked := verifyStatement(t, write(t, "statement.json", answer), signer(t, signers), write(t, "earnings.csv", lines))
 	if n := strings.Count(checked, "  ok    "); n != 5 {
@@ -72,7 +75,8 @@ func verifyStatement(t *testing.T, args ...string) string {
 		t.Fatalf("install what checks a statement: %v", err)
 	}
 	program := filepath.Join(strings.TrimSpace(string(folder)), "verify.mjs")
-	out, err := exec.CommandContext(t.Context(), "node", append([]string{program}, args...)...).CombinedOutput() //nolint:gosec // ours
+	verify := exec.CommandContext(t.Context(), "node", append([]string{program}, args...)...) //nolint:gosec // ours
+	out, err := verify.CombinedOutput()
 	if err != nil {
 		t.Errorf("check the statement: %v:\n%s", err, out)
 	}

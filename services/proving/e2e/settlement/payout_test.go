@@ -3,6 +3,7 @@ package settlement_test
 import (
 	"math/big"
 	"net/http"
+	"slices"
 	"testing"
 
 	"svc.internal/services/proving/internal/trial"
@@ -24,7 +25,7 @@ func (o *owner) payout(t *testing.T, usd, key string) map[string]any {
 			}
 		}
 		state, _ := payout["state"].(string)
-		if state == "failed" || state == "cancelled" {
+		if slices.Contains([]string{"failed", "cancelled"}, state) {
 			t.Fatalf("the payout: got %v, want one that is confirmed", payout)
 		}
 		return state == "confirmed"
@@ -66,7 +67,9 @@ func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", o.token, `{"amount_usd":"0.5"}`,
 		"Idempotency-Key", "convert")
 	earnings := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
-	for field, want := range map[string]string{"paid_usd_str": "12.50", "converted_usd_str": "0.50", "in_flight_usd_str": "0.00"} {
+	for field, want := range map[string]string{
+		"paid_usd_str": "12.50", "converted_usd_str": "0.50", "in_flight_usd_str": "0.00",
+	} {
 		if got := earnings[field]; got != want {
 			t.Errorf("%s: got %v, want %s, of %v", field, got, want, earnings)
 		}
@@ -85,9 +88,12 @@ func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	before := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
 	paid := o.payout(t, "10", "coins")
 	after := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
-	want, ok := new(big.Int).SetString(trial.Text(t, paid, "amount"), 10)
-	if got := new(big.Int).Sub(after, before); !ok || got.Cmp(want) != 0 || got.Sign() <= 0 {
-		t.Errorf("coins that arrived: got %s, want %v of %v", got, want, paid)
+	got := new(big.Int).Sub(after, before)
+	if want := trial.Text(t, paid, "amount"); got.String() != want {
+		t.Errorf("coins that arrived: got %s, want %s of %v", got, want, paid)
+	}
+	if got.Sign() <= 0 {
+		t.Errorf("coins that arrived: got %s, want some", got)
 	}
 	c.verified(t)
 }

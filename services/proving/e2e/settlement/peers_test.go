@@ -116,8 +116,10 @@ func (o *owner) position(t *testing.T, chain uint64) position {
 	t.Helper()
 	data := append(append([]byte{}, positionOf...), o.subject...)
 	var text string
-	if err := devchain.Ask(t.Context(), o.town.chains[chain], &text, "eth_call", map[string]string{
-		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(append(data, word(o.wallet[:])...))}, "latest"); err != nil {
+	call := map[string]string{
+		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(append(data, word(o.wallet[:])...)),
+	}
+	if err := devchain.Ask(t.Context(), o.town.chains[chain], &text, "eth_call", call, "latest"); err != nil {
 		t.Fatal(err)
 	}
 	words := unhex(t, text)

@@ -63,8 +63,9 @@ func newTown(t *testing.T, environ ...string) *town {
 	if err := devclock.Install(t.Context(), c.url); err != nil {
 		t.Fatal(err)
 	}
-	c.Market = trial.StartIn(t, trial.Dir(t), append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path, "SVC_DEVELOPMENT_CHAINS=1,254,8453",
-		"SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"}, environ...)...)
+	c.Market = trial.StartIn(t, trial.Dir(t), append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path,
+		"SVC_DEVELOPMENT_CHAINS=1,254,8453", "SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"},
+		environ...)...)
 	for chain := range strings.SplitSeq(c.Env["SVC_CHAIN_URLS"], ",") {
 		var id uint64
 		name, url, _ := strings.Cut(chain, "=")

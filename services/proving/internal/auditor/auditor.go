@@ -1,7 +1,8 @@
 // Package auditor judges the marketplace's money from the outside. It knows what
 // clients received, what engines sent, the rows of billing-ledger and settlement, and, where
-// payouts go out, what chains say by themselves, and nothing else. Every amount is computed anew here, from the published rules.
-// No code of the judged services is used, so that an error of theirs is not repeated.
+// payouts go out, what chains say by themselves, and nothing else. Every amount is computed
+// anew here, from the published rules. No code of the judged services is used, so that an
+// error of theirs is not repeated.
 //
 // It finds five kinds of wrong:
 //
@@ -90,21 +91,6 @@ func (o Options) withDefaults() Options {
 		o.MaxRequests = defaultMaxRequests
 	}
 	return o
-}
-
-// audit is one audit under way.
-type audit struct {
-	*world
-	skew int64 // microseconds
-	r    *Report
-	// ordered are all requests in the order of their ids, so that two audits of the same
-	// files give the same report.
-	ordered []id
-	// loose are answers of engines that belong to no known request.
-	loose []engineCall
-	// broken is what was given back of requests whose answers broke off, by business id, in
-	// nano-USD.
-	broken map[string]int64
 }
 
 // Audit reads the inputs and judges them. An error means that nothing could be judged.

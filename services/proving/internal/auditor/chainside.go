@@ -111,7 +111,8 @@ func (a *audit) checkChains() {
 		p := a.paid[u]
 		switch {
 		case !ok:
-			a.r.found(Doubled, account20{t.chain, t.from}.subject(), "%v went to %x by %x, which is no payout", t.amount, t.to, t.hash)
+			a.r.found(Doubled, account20{t.chain, t.from}.subject(), "%v went to %x by %x, which is no payout",
+				t.amount, t.to, t.hash)
 		case t.to != p.at || p.amount == nil || t.amount.Cmp(p.amount) != 0:
 			a.r.found(Drift, about("payout", u), "%v went to %x, and %v is due to %x", t.amount, t.to, p.amount, p.at)
 		default:

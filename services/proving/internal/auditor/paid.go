@@ -126,7 +126,8 @@ func (c *chainCall) sends() (to address, amount *big.Int, token bool) {
 	if len(c.data) == 0 {
 		return c.to, c.value, false
 	}
-	if len(c.data) != 68 || hex.EncodeToString(c.data[:16]) != hex.EncodeToString(transferSelector)+"000000000000000000000000" {
+	if len(c.data) != 68 ||
+		hex.EncodeToString(c.data[:16]) != hex.EncodeToString(transferSelector)+"000000000000000000000000" {
 		return address{}, new(big.Int), true
 	}
 	return address(c.data[16:36]), new(big.Int).SetBytes(c.data[36:]), true

@@ -152,8 +152,8 @@ func (a *audit) compareCustody(booked map[custody]wide) {
 		return cmp.Or(slices.Compare(x.provider[:], y.provider[:]), cmp.Compare(x.chain, y.chain))
 	}) {
 		if !left[key].zero() {
-			a.r.found(Drift, about("provider", key.provider), "on chain %d positions have %v units more than the books", key.chain,
-				left[key])
+			a.r.found(Drift, about("provider", key.provider), "on chain %d positions have %v units more than the books",
+				key.chain, left[key])
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (f *fixture) shift(entry, from, to int, amount int64) {
 	bump(legs[to], "amount", amount)
 }
 
-// ofBatches are the wrongs of lists, shares and their postings.
-func ofBatches() []corruption {
+// ofShares are the wrongs of shares, their batches and their statements.
+func ofShares() []corruption {
 	return []corruption{
 		{"a share is off by a nano-dollar, and its tree and its posting with it", func(f *fixture) {
 			s := f.shareOf(first)
@@ -104,6 +104,12 @@ func ofBatches() []corruption {
 			f.earnings["batch_share"] = slices.DeleteFunc(f.earnings["batch_share"],
 				func(r row) bool { return r["provider_id"] == providerID(first) })
 		}, Unpaid, onProvider(first), "and it has no share"},
+	}
+}
+
+// ofLists are the wrongs of lists, and of the postings of shares.
+func ofLists() []corruption {
+	return []corruption{
 		{"a share is posted twice", func(f *fixture) {
 			f.again(70, 79, strings.TrimSuffix(f.entry(70)["business_id"].(string), "8453")+"1")
 		}, Doubled, onEntry(79), "which is no share"},
@@ -286,7 +292,7 @@ func ofReserves() []corruption {
 
 func TestEveryCorruptionOfSettlementIsFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range slices.Concat(ofBatches(), ofMonths(), ofPayouts(), ofReserves()) {
+	for _, c := range slices.Concat(ofShares(), ofLists(), ofMonths(), ofPayouts(), ofReserves()) {
 		c.run(t, newSettled)
 	}
 }

@@ -218,7 +218,8 @@ func (f *fixture) closeMonth() {
 			leg("l:provider:payable", provider, 25), leg(kindPlanDebt, nil, share-25))
 		f.legs(80 + i)[0]["book"], f.legs(80 + i)[2]["book"] = month, month
 	}
-	f.post(entryID(82), "plan_close", month, late, nil, leg("l:plan_pool", nil, -poolNano), leg(kindPlanDebt, nil, poolNano))
+	f.post(entryID(82), "plan_close", month, late, nil, leg("l:plan_pool", nil, -poolNano),
+		leg(kindPlanDebt, nil, poolNano))
 	for _, l := range f.legs(82) {
 		l["book"] = month
 	}
@@ -244,8 +245,8 @@ func (f *fixture) pay() {
 	f.chains = map[string][]row{}
 	f.chain("chain", row{"chain_id": 8453, "final_block": 100})
 	f.settled("sender", row{"chain_id": 8453, "address": text(hot), "key": "payout", "next": 2})
-	f.post(entryID(90), "treasury", "8453/funding", aDay, nil, leg("a:crypto", nil, -hotFunds), leg("m:treasury", nil, hotFunds),
-		leg("a:crypto", nil, -hotFunds*1000), leg("a:bank", nil, hotFunds*1000))
+	f.post(entryID(90), "treasury", "8453/funding", aDay, nil, leg("a:crypto", nil, -hotFunds),
+		leg("m:treasury", nil, hotFunds), leg("a:crypto", nil, -hotFunds*1000), leg("a:bank", nil, hotFunds*1000))
 	f.tokens(90)
 	f.payout(paidOut, first, "confirmed", "succeeded")
 	f.payout(bounced, second, "failed", "reverted")
@@ -279,24 +280,24 @@ func (f *fixture) payout(n, provider int, state, outcome string) {
 		leg("l:provider:payout_in_flight", owner, gross))
 	data := append(append(slices.Clone(transferSelector), make([]byte, 12)...), to...)
 	data = append(data, make([]byte, 24)...)
-	data = append(data, byte(units>>56), byte(units>>48), byte(units>>40), byte(units>>32), byte(units>>24), byte(units>>16),
-		byte(units>>8), byte(units))
+	data = append(data, byte(units>>56), byte(units>>48), byte(units>>40), byte(units>>32),
+		byte(units>>24), byte(units>>16), byte(units>>8), byte(units))
 	place := row{"chain_id": 8453, "sender": text(hot), "nonce": nonce}
 	with := func(more row) row {
 		r := maps.Clone(place)
 		maps.Copy(r, more)
 		return r
 	}
-	f.settled("chain_call", with(row{"purpose": "payout", "ref": payoutID(n), "recipient": text(make([]byte, 20)), "value": 0,
-		"data": text(data), "call_hash": text(digest('c', n))}))
+	f.settled("chain_call", with(row{"purpose": "payout", "ref": payoutID(n), "recipient": text(make([]byte, 20)),
+		"value": 0, "data": text(data), "call_hash": text(digest('c', n))}))
 	f.settled("signed_tx", with(row{"hash": text(digest('t', n)), "call_hash": text(digest('c', n))}))
 	f.settled("signed_tx", with(row{"hash": text(digest('u', n)), "call_hash": text(digest('c', n))}))
 	f.settled("call_end", with(row{"outcome": outcome, "hash": text(digest('u', n))}))
 	f.chain("transaction", with(row{"hash": text(digest('u', n)), "recipient": text(make([]byte, 20)), "value": "0",
 		"succeeded": outcome == "succeeded", "block": 10 + n}))
 	if state != "confirmed" {
-		f.post(entryID(101+100*n), "payout_failed", payoutID(n), begin+60, nil, leg("l:provider:payout_in_flight", owner, -gross),
-			leg("l:provider:payable", owner, gross))
+		f.post(entryID(101+100*n), "payout_failed", payoutID(n), begin+60, nil,
+			leg("l:provider:payout_in_flight", owner, -gross), leg("l:provider:payable", owner, gross))
 		return
 	}
 	f.chain("transfer", row{"chain_id": 8453, "hash": text(digest('u', n)), "sender": text(hot), "recipient": text(to),

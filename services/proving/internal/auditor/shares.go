@@ -127,7 +127,7 @@ func (a *audit) checkStatement(subject string, key shareKey, s *share, want hash
 func (a *audit) checkShares(provider id, earned map[int64]wide, keys []shareKey) {
 	subject := about("provider", provider)
 	days := slices.Sorted(maps.Keys(earned))
-	var sum, least, most wide
+	var sum, low, high wide
 	next := 0
 	through := func(d int64) {
 		for ; next < len(days) && days[next] <= d; next++ {
@@ -145,27 +145,27 @@ func (a *audit) checkShares(provider id, earned map[int64]wide, keys []shareKey)
 		through(d)
 		s := taken[d]
 		if s == nil {
-			if sum.add(most.negated()).positive() {
-				a.r.found(Unpaid, subject, "up to %s it earned %v, its shares gave %v, and it has no share", day(d), sum, most)
+			if sum.add(high.negated()).positive() {
+				a.r.found(Unpaid, subject, "up to %s it earned %v, its shares gave %v, and it has no share", day(d), sum, high)
 			}
 			continue
 		}
 		a.r.count("shares that were computed")
-		a.checkShare(subject, shareKey{d, provider}, s, sum, least, most)
-		least, most = least.plus(s.amount), most.plus(s.amount)
+		a.checkShare(subject, shareKey{d, provider}, s, sum, low, high)
+		low, high = low.plus(s.amount), high.plus(s.amount)
 		if s.posted >= 0 {
-			least = least.minus(s.amount - s.posted)
+			low = low.minus(s.amount - s.posted)
 		}
 	}
 }
 
-func (a *audit) checkShare(subject string, key shareKey, s *share, earned, least, most wide) {
+func (a *audit) checkShare(subject string, key shareKey, s *share, earned, low, high wide) {
 	on := day(key.day)
 	if wideOf(s.earned) != earned {
 		a.r.found(Drift, subject, "up to %s it earned %v, and its share is of %d", on, earned, s.earned)
 	}
-	if given := wideOf(s.given); given.less(least) || most.less(given) {
-		a.r.found(Drift, subject, "before %s its shares gave %v to %v, and its share says %d", on, least, most, s.given)
+	if given := wideOf(s.given); given.less(low) || high.less(given) {
+		a.r.found(Drift, subject, "before %s its shares gave %v to %v, and its share says %d", on, low, high, s.given)
 	}
 	want := max(s.earned-s.given, 0)
 	if s.blocked {
@@ -218,7 +218,8 @@ func (a *audit) checkPosted() {
 		case s.posted < 0:
 			a.r.doubt(subject, "its share of %s is posted, and settlement has yet to hear of it", day(key.day))
 		case s.posted > 0 && !ok:
-			a.r.found(Unpaid, subject, "its share of %s is said to be posted with %d, and no entry has it", day(key.day), s.posted)
+			a.r.found(Unpaid, subject, "its share of %s is said to be posted with %d, and no entry has it",
+				day(key.day), s.posted)
 		case amount != s.posted || s.posted > 0 && u != s.entry:
 			a.r.found(Drift, subject, "its share of %s is said to be posted with %d by entry %v, and is with %d by %v",
 				day(key.day), s.posted, s.entry, amount, u)

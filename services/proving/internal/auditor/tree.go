@@ -15,8 +15,8 @@ func leaf(index int64, beneficiary [20]byte, amount int64) hash32 {
 	return keccak256(once[:])
 }
 
-// root is the root of OpenZeppelin's Merkle tree over leaves: complete, with the leaves last and in reversed order, each
-// pair hashed with the smaller one first. It is zero without leaves.
+// root is the root of OpenZeppelin's Merkle tree over leaves: complete, with the leaves last and in reversed order,
+// each pair hashed with the smaller one first. It is zero without leaves.
 func root(leaves []hash32) hash32 {
 	if len(leaves) == 0 {
 		return hash32{}

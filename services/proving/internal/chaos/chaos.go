@@ -82,9 +82,6 @@ const (
 	defaultLanes   = 3
 	// think is the mean pause of a client between two calls.
 	think = 250 * time.Millisecond
-	// callBound is the longest that a call may take: the time that gateways allow a
-	// request, and the longest pause of a process.
-	callBound = 60 * time.Second
 	// warmUp is how many calls are made before the first fault.
 	warmUp = 50
 )

@@ -126,9 +126,6 @@ func (l *lanes) leave(c plan.Cell) {
 	l.moved.Broadcast()
 }
 
-// servedBound is how long the fleet may take to serve again after a fault.
-const servedBound = 90 * time.Second
-
 // calmBound is how long it may take until everything that was served some time ago is
 // settled, and calmInterval the pause between two looks.
 const (

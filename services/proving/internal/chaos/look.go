@@ -85,7 +85,8 @@ func (p *paying) exportTransaction(ctx context.Context, w *chainFile, n int64, t
 		tx.To = "0x" + strings.Repeat("0", 40) // it made a contract
 	}
 	w.row("transaction", object{"chain_id": payingChain, "hash": column(tx.Hash), "sender": column(tx.From),
-		"nonce": number(tx.Nonce), "recipient": column(tx.To), "value": large(tx.Value), "succeeded": r.Status == "0x1", "block": n})
+		"nonce": number(tx.Nonce), "recipient": column(tx.To), "value": large(tx.Value),
+		"succeeded": r.Status == "0x1", "block": n})
 	for _, l := range r.Logs {
 		if !strings.EqualFold(l.Address, devchain.USD) || len(l.Topics) != 3 || l.Topics[0] != transferEvent {
 			continue

@@ -52,8 +52,8 @@ func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 	return tonight, rest
 }
 
-// night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults are
-// done beside the day's end, with the load of the next day.
+// night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults
+// are done beside the day's end, with the load of the next day.
 func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	if err := r.earn(ctx); err != nil {
 		return err

@@ -38,8 +38,8 @@ type paying struct {
 	keys  map[string]ethereum.Address
 }
 
-// startChain starts the chain with its contracts and wallets, for the signer whose seed is in a file. Where anvil cannot
-// be installed there is none, unless this is CI.
+// startChain starts the chain with its contracts and wallets, for the signer whose seed is in a file. Where anvil
+// cannot be installed there is none, unless this is CI.
 func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 	root, err := fleet.Tree()
 	if err != nil {
@@ -61,7 +61,8 @@ func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 	if p.keys, err = development.Addresses(seedFile); err != nil {
 		return nil, err
 	}
-	if p.chain, err = devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: binary, ID: payingChain}); err != nil {
+	p.chain, err = devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: binary, ID: payingChain})
+	if err != nil {
 		return nil, err
 	}
 	if p.node, err = ethnode.Start(p.chain.URL); err != nil {

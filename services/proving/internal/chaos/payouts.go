@@ -53,7 +53,8 @@ func (r *run) pay(ctx context.Context) error {
 	return err
 }
 
-// askPayout asks for a payout until settlement has it. The same key asks for the same payout, however often it is asked.
+// askPayout asks for a payout until settlement has it. The same key asks for the same payout, however often it is
+// asked.
 func (m *market) askPayout(ctx context.Context, provider string) error {
 	ctx, cancel := context.WithTimeout(ctx, askedBound)
 	defer cancel()

@@ -190,7 +190,8 @@ func (r *Report) Print(out io.Writer) error {
 			f.Connections, f.Messages, f.Quarantined, f.Repeated)
 	}
 	if n := len(r.Nights); n > 0 {
-		fmt.Fprintf(out, "  days ended: %d, each batched and posted within %v\n", n, slices.Max(r.Nights).Round(100*time.Millisecond))
+		fmt.Fprintf(out, "  days ended: %d, each batched and posted within %v\n", n,
+			slices.Max(r.Nights).Round(100*time.Millisecond))
 	}
 	if n := len(r.Paid); n > 0 {
 		fmt.Fprintf(out, "  payouts of each night ended within %v\n", slices.Max(r.Paid).Round(100*time.Millisecond))

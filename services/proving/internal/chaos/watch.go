@@ -12,6 +12,14 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
+const (
+	// callBound is the longest that a call may take: the time that gateways allow a
+	// request, and the longest pause of a process.
+	callBound = 60 * time.Second
+	// servedBound is how long the fleet may take to serve again after a fault.
+	servedBound = 90 * time.Second
+)
+
 // maxUntrue bounds the kept calls that were not answered with the truth.
 const maxUntrue = 50
 

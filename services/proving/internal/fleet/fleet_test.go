@@ -110,19 +110,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 	}
 	// A kill and a restart of the processes that all others depend on.
 	for _, name := range []string{"postgres-1", "nats-1", "billing-ledger-1"} {
-		if err := f.Kill(name); err != nil {
-			t.Fatal(err)
-		}
-		if alive(pids[name]) {
-			t.Errorf("%s after its kill: alive(pids[name]): got true, want false", name)
-		} else if got := f.Pid(name); got != 0 {
-			t.Errorf("%s after its kill: f.Pid(name): got %d, want 0", name, got)
-		} else if f.Ready(t.Context(), name) == nil {
-			t.Errorf("%s after its kill: f.Ready(t.Context(), name): got no error, want one", name)
-		}
-		if err := f.Start(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		killAndStart(t, f, name, pids[name])
 	}
 	if err := f.Restart(t.Context(), "catalog-1"); err != nil {
 		t.Fatal(err)
@@ -156,6 +144,24 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 		"nats-1 postgres-1"
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("they stopped: got %q, want %q", got, want)
+	}
+}
+
+// killAndStart kills a process, checks that it is gone, and starts it again.
+func killAndStart(t *testing.T, f *Fleet, name string, pid int) {
+	t.Helper()
+	if err := f.Kill(name); err != nil {
+		t.Fatal(err)
+	}
+	if alive(pid) {
+		t.Errorf("%s after its kill: alive(pid): got true, want false", name)
+	} else if got := f.Pid(name); got != 0 {
+		t.Errorf("%s after its kill: f.Pid(name): got %d, want 0", name, got)
+	} else if f.Ready(t.Context(), name) == nil {
+		t.Errorf("%s after its kill: f.Ready(t.Context(), name): got no error, want one", name)
+	}
+	if err := f.Start(t.Context(), name); err != nil {
+		t.Fatal(err)
 	}
 }
 

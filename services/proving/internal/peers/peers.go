@@ -1,5 +1,5 @@
-// Package peers calls the services of a fleet as other services do, with their certificates: for what no API offers to a
-// harness, because a person's wallet would have to sign it, or because settlement alone may say it.
+// Package peers calls the services of a fleet as other services do, with their certificates: for what no API offers to
+// a harness, because a person's wallet would have to sign it, or because settlement alone may say it.
 package peers
 
 import (
@@ -24,7 +24,8 @@ import (
 // Services are the services of a fleet.
 type Services struct{ Fleet *fleet.Fleet }
 
-// SignUp makes a provider, as a gateway does for somebody who says at once where earnings go, and returns its id and key.
+// SignUp makes a provider, as a gateway does for somebody who says at once where earnings go, and returns its id and
+// key.
 func (s Services) SignUp(ctx context.Context, name, beneficiary string) (id, key string, err error) {
 	err = s.call(fleet.Gateway, fleet.Hub, func(conn *grpc.ClientConn) error {
 		made, err := hubv1.NewProviderSelfServiceClient(conn).SignUp(ctx, &hubv1.SignUpRequest{

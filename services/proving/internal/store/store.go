@@ -91,8 +91,8 @@ func (u Unbatched) None() bool { return u.Days+u.Shares+u.Blocked == 0 }
 
 // String says what is left.
 func (u Unbatched) String() string {
-	return fmt.Sprintf("%d days not batched (%v with many lines of the ledger alone), %d shares not posted, %d providers blocked",
-		u.Days, u.Filled, u.Shares, u.Blocked)
+	return fmt.Sprintf("%d days not batched (%v with many lines of the ledger alone), %d shares not posted, "+
+		"%d providers blocked", u.Days, u.Filled, u.Shares, u.Blocked)
 }
 
 // Unbatched counts what settlement has yet to do about the days that are over by the database's clock.
