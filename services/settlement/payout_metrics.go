@@ -24,20 +24,20 @@ func newPayoutMetrics(meters metric.MeterProvider) (*payoutMetrics, error) {
 		into       *metric.Int64Gauge
 		name, says string
 	}{
-		{&m.open, "svc.settlement.payouts_open", "Payouts that are not final, by their state."},
-		{&m.waiting, "svc.settlement.payouts_waiting", "Payouts that are not final, by what keeps them."},
-		{&m.stuck, "svc.settlement.payouts_stuck",
+		{&m.open, "payouts_open", "Payouts that are not final, by their state."},
+		{&m.waiting, "payouts_waiting", "Payouts that are not final, by what keeps them."},
+		{&m.stuck, "payouts_stuck",
 			"Payouts that have not changed for an hour, although nobody is asked."},
-		{&m.calls, "svc.settlement.transactions_stuck",
+		{&m.calls, "transactions_stuck",
 			"Transactions, by chain, that cannot be moved on or wait longer than they should."},
-		{&m.fees, "svc.settlement.transactions_fee_bound",
+		{&m.fees, "transactions_fee_bound",
 			"Transactions, by chain, whose fees cannot be raised any more."},
-		{&m.halted, "svc.settlement.sending_halted", "Whether nothing new is sent on a chain, by chain and cause."},
-		{&m.wallet, "svc.settlement.hot_wallet_units",
+		{&m.halted, "sending_halted", "Whether nothing new is sent on a chain, by chain and cause."},
+		{&m.wallet, "hot_wallet_units",
 			"What the hot wallet of a chain holds of what it pays, in units of the books."},
 	} {
 		var err error
-		if *g.into, err = meter.Int64Gauge(g.name, metric.WithDescription(g.says)); err != nil {
+		if *g.into, err = meter.Int64Gauge("svc.settlement."+g.name, metric.WithDescription(g.says)); err != nil {
 			return nil, fmt.Errorf("make metrics: %w", err)
 		}
 	}

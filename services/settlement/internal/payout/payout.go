@@ -38,9 +38,10 @@ const (
 	Every = time.Hour
 	// Cooling is how long a new beneficiary address waits.
 	Cooling = 48 * time.Hour
-	// Alone is the most that is approved without an operator, and One the most with one operator.
+	// Alone is the most that is approved without an operator.
 	Alone = 1_000 * money.USD
-	One   = 10_000 * money.USD
+	// One is the most that is approved with one operator.
+	One = 10_000 * money.USD
 	// nanoPerMicro is the nano-USD in the smallest unit of USDC.
 	nanoPerMicro = 1_000
 	maxReason    = 500

@@ -94,7 +94,7 @@ func (r rows) Call(ctx context.Context, id payout.ID) (sending.Status, bool, err
 	s, ok, err := r.Payouts.Call(ctx, id)
 	if r.world.plant == TimeOut && ok && s.End == nil && len(s.Signed) > 0 && s.Now.Sub(s.Signed[0].At) > timeOut {
 		end := sending.End{Outcome: sending.Reverted, Transaction: s.Signed[0].Hash}
-		if err := r.DB.AddEnd(ctx, s.Call.Place(), end); err != nil {
+		if err := r.AddEnd(ctx, s.Call.Place(), end); err != nil {
 			return s, ok, err
 		}
 		s.End = &end

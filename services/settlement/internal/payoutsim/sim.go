@@ -11,6 +11,7 @@
 package payoutsim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -53,7 +54,7 @@ func Run(seed uint64, plant Plant) (Result, error) {
 	// Whatever there is to do, each worker looks once more.
 	least, limit := w.now.Add(lookFor), w.now.Add(calmFor)
 	for w.now.Before(limit) && (w.now.Before(least) || !w.done()) {
-		for now := w.now; w.now == now; {
+		for now := w.now; w.now.Equal(now); {
 			w.step()
 		}
 	}
@@ -81,7 +82,8 @@ func (w *world) plans() (restoreAt, loseAt time.Time) {
 
 func newWorld(seed uint64, plant Plant) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, 14)), plant: plant, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), faulty: true,
+		rng:   rand.New(rand.NewPCG(seed, 14)), // #nosec G404 -- the same for each seed
+		plant: plant, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), faulty: true,
 		disk: newSignerRecord(), payable: map[ids.ProviderID]money.NanoUSD{}, inFlight: map[ids.ProviderID]money.NanoUSD{},
 		accounts: map[payout.ID]*account{}, converted: map[payout.ID]ids.EntryID{}, gas: map[chain.Hash]sending.Spent{},
 		signedOnce: map[chain.Hash]bool{},
@@ -191,12 +193,12 @@ func (w *world) calmDown() {
 // done reports whether nothing is left to do.
 func (w *world) done() bool {
 	p := memory.Payouts{DB: w.db}
-	open, err := p.Open(nil, 1)
+	open, err := p.Open(context.Background(), 1)
 	if err != nil || len(open) > 0 && !w.result.Restored {
 		return false
 	}
 	// What a deep reorganization took back is mined again, once the fees of the chain let it.
-	late, err := w.db.Late(nil, chain.Base, sending.Place{}, 10_000)
+	late, err := w.db.Late(context.Background(), chain.Base, sending.Place{}, 10_000)
 	for _, s := range late {
 		if _, mined := w.chain.at[s.End.Transaction]; !mined && w.deep {
 			return false
@@ -205,7 +207,7 @@ func (w *world) done() bool {
 	if err != nil {
 		return false
 	}
-	due, err := w.db.GasDue(nil, 1)
+	due, err := w.db.GasDue(context.Background(), 1)
 	return err == nil && len(due) == 0 && len(open) == 0
 }
 
@@ -219,7 +221,7 @@ func (w *world) judge() error {
 	for id, a := range w.accounts {
 		faults = append(faults, w.judgeOne(id, a))
 	}
-	list, _, err := (memory.Payouts{DB: w.db}).InState(nil, "", 0, 10_000)
+	list, _, err := (memory.Payouts{DB: w.db}).InState(context.Background(), "", 0, 10_000)
 	faults = append(faults, err)
 	for _, p := range list {
 		w.count(p)
@@ -279,7 +281,7 @@ func (w *world) judgeWhole(list []payout.Payout, halts []sending.Halt) error {
 
 // judgeRestored judges a history in which the database went back.
 func (w *world) judgeRestored(halts []sending.Halt) error {
-	own, err := w.db.Next(nil, chain.Base, wallet, sending.Payout)
+	own, err := w.db.Next(context.Background(), chain.Base, wallet, sending.Payout)
 	_, latest := w.chain.nonces(wallet)
 	if known := max(w.disk.next, latest); err == nil && known > own && len(halts) == 0 {
 		return fmt.Errorf("the database has nonce %d, the world %d, and the chain is not halted", own, known)
@@ -296,8 +298,9 @@ func (w *world) count(p payout.Payout) {
 		w.result.Failed++
 	case payout.Cancelled:
 		w.result.Cancelled++
+	case payout.Requested, payout.Approved, payout.Signing, payout.Submitted: // it has not ended
 	}
-	if s, ok, _ := w.db.Call(nil, payout.Purpose, p.ID.String()); ok {
+	if s, ok, _ := w.db.Call(context.Background(), payout.Purpose, p.ID.String()); ok {
 		w.result.Bumps += max(len(s.Signed)-1, 0)
 	}
 }

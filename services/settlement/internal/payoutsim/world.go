@@ -60,7 +60,6 @@ type world struct {
 	nextBlock  time.Time
 	copies     []memory.Copy
 	deep       bool
-	behind     bool
 	result     Result
 }
 

@@ -36,6 +36,7 @@ func (p Part) Due(of penalty.State, now time.Time) Action {
 			return Uphold
 		case penalty.Reversed:
 			return Reverse
+		case penalty.Proposed, penalty.Appealed, penalty.Upheld:
 		}
 	case Executed, Reversed, Lapsed, Missed:
 	}
@@ -69,6 +70,7 @@ func (p Part) dueByCard(of penalty.State) Action {
 			return PostForfeited
 		case penalty.Reversed:
 			return PostWon
+		case penalty.Proposed, penalty.Appealed, penalty.Upheld:
 		}
 	case Appealed, Executed, Reversed, Lapsed, Missed:
 	}

@@ -95,7 +95,7 @@ func (r *Runner) Pass(ctx context.Context) (looked int, err error) {
 	}
 	for _, w := range due {
 		if err := r.step(ctx, w); err != nil {
-			faults = append(faults, fmt.Errorf("part %x of penalty %s: %w", w.ID, w.Part.Penalty, err))
+			faults = append(faults, fmt.Errorf("part %x of penalty %s: %w", w.ID, w.Penalty, err))
 		}
 	}
 	return len(due), errors.Join(faults...)

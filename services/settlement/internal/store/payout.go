@@ -51,9 +51,9 @@ func scanPayout(row pgx.CollectableRow) (payout.Payout, error) {
 	return p, err
 }
 
-// onePayout reads the payout of a query; ok is false where there is none.
-func onePayout(ctx context.Context, db querier, where string, args ...any) (p payout.Payout, ok bool, err error) {
-	rows, err := db.Query(ctx, `SELECT `+payoutColumns+` FROM payout p WHERE `+where, args...)
+// onePayout reads a payout; ok is false where there is none.
+func onePayout(ctx context.Context, db querier, id payout.ID) (p payout.Payout, ok bool, err error) {
+	rows, err := db.Query(ctx, `SELECT `+payoutColumns+` FROM payout p WHERE p.payout_id = $1`, id)
 	if err != nil {
 		return payout.Payout{}, false, err
 	}
@@ -70,7 +70,7 @@ func payoutMissing() error {
 
 // Get implements payout.Store.
 func (s Payouts) Get(ctx context.Context, id payout.ID) (payout.Payout, error) {
-	p, ok, err := onePayout(ctx, s.pool, `p.payout_id = $1`, id)
+	p, ok, err := onePayout(ctx, s.pool, id)
 	switch {
 	case err != nil:
 		return payout.Payout{}, fmt.Errorf("read a payout: %w", err)
@@ -105,7 +105,7 @@ func (s Payouts) Change(
 			return err
 		}
 		var ok bool
-		if p, ok, err = onePayout(ctx, tx, `p.payout_id = $1`, id); err != nil {
+		if p, ok, err = onePayout(ctx, tx, id); err != nil {
 			return err
 		}
 		if !ok {
@@ -118,7 +118,7 @@ func (s Payouts) Change(
 		if err := s.keepStep(ctx, tx, p, step); err != nil {
 			return err
 		}
-		p, _, err = onePayout(ctx, tx, `p.payout_id = $1`, id)
+		p, _, err = onePayout(ctx, tx, id)
 		return err
 	})
 	if err != nil {
@@ -148,7 +148,7 @@ func (s Payouts) keepStep(ctx context.Context, tx pgx.Tx, p payout.Payout, step 
 		return err
 	}
 	if step.Call != nil {
-		if _, err := (Sending{s.Store}).Enqueue(ctx, tx, *step.Call); err != nil {
+		if _, err := Sending(s).Enqueue(ctx, tx, *step.Call); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (s Payouts) Note(ctx context.Context, id payout.ID, waiting, screened strin
 
 // Call implements payout.Store.
 func (s Payouts) Call(ctx context.Context, id payout.ID) (sending.Status, bool, error) {
-	return Sending{s.Store}.Call(ctx, payout.Purpose, id.String())
+	return Sending(s).Call(ctx, payout.Purpose, id.String())
 }
 
 // CancelCall implements payout.Store.
@@ -216,7 +216,7 @@ func (s Payouts) CancelCall(ctx context.Context, id payout.ID, actor, reason str
 		if !ok {
 			return payoutMissing()
 		}
-		return Sending{s.Store}.CancelCall(ctx, tx, c.Place(), actor, reason)
+		return Sending(s).CancelCall(ctx, tx, c.Place(), actor, reason)
 	})
 }
 

@@ -84,7 +84,7 @@ func (s Payouts) Insert(
 				return err
 			}
 		}
-		p, _, err = onePayout(ctx, tx, `p.payout_id = $1`, id)
+		p, _, err = onePayout(ctx, tx, id)
 		return err
 	})
 	switch {

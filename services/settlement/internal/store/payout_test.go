@@ -212,7 +212,7 @@ var conformance = map[string]func(t *testing.T, b both) error{
 			_, err := b.move(t.Context(), p.ID, payout.Approve, payout.Approved,
 				func(_ *payout.Payout, step *payout.Step) { step.DayCap = 1_000 * money.USD })
 			if !errors.Is(err, want) {
-				return fmt.Errorf("payout %d: got the error %v, want %v", i, err, want)
+				return fmt.Errorf("payout %d: got the error %w, want %v", i, err, want)
 			}
 		}
 		return nil
@@ -289,7 +289,7 @@ var conformance = map[string]func(t *testing.T, b both) error{
 
 func wantReason(err error, want fault.Reason) error {
 	if !fault.Is(err, want) {
-		return fmt.Errorf("got the error %v, want %s", err, want)
+		return fmt.Errorf("got the error %w, want %s", err, want)
 	}
 	return nil
 }

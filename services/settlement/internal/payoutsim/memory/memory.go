@@ -75,10 +75,10 @@ func New(now func() time.Time, settles chain.ID) *DB {
 type Copy struct{ rows }
 
 // Copy returns a copy.
-func (d *DB) Copy() Copy { return Copy{d.rows.clone()} }
+func (d *DB) Copy() Copy { return Copy{d.clone()} }
 
 // Restore goes back to a copy.
-func (d *DB) Restore(c Copy) { d.rows = c.rows.clone() }
+func (d *DB) Restore(c Copy) { d.rows = c.clone() }
 
 func (r rows) clone() rows {
 	calls := make(map[sending.Place]sending.Status, len(r.calls))

@@ -86,7 +86,7 @@ func create(path string) error {
 const maxFile = 64 << 10
 
 func read(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the operator's file
+	file, err := os.Open(path) // the operator's file
 	if err != nil {
 		return nil, err
 	}
