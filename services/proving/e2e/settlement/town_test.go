@@ -227,13 +227,19 @@ const dear = "test/dear"
 // serve has the provider serve the dear model, from an engine that is not real.
 func (o *owner) serve(t *testing.T) {
 	t.Helper()
-	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+dear, `{"name":"Dear","input_price":"10000",
+	o.serveModel(t, dear)
+}
+
+// serveModel is serve for another model, which costs the same.
+func (o *owner) serveModel(t *testing.T, model string) {
+	t.Helper()
+	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Dear","input_price":"10000",
 		"output_price":"100000","payout_input_price":"9000","payout_output_price":"90000","context_length":8192,
 		"max_output_tokens":1024,"capabilities":["chat"]}`)
 	engine := fakeengine.New(t)
-	engine.Script(dear, fakeengine.Behaviour{})
-	o.town.Connect(t, o.Provider, engine.URL, dear)
-	o.town.WaitOffered(t, dear, o.ID)
+	engine.Script(model, fakeengine.Behaviour{})
+	o.town.Connect(t, o.Provider, engine.URL, model)
+	o.town.WaitOffered(t, model, o.ID)
 }
 
 // earn has a consumer ask the provider's model so often, and waits until the ledger has settled it.
