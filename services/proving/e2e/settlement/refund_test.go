@@ -16,15 +16,19 @@ const refundPath = "/api/v1/provider/collateral/refund"
 func (o *owner) refused(t *testing.T, reason, path, body, key string) {
 	t.Helper()
 	status, _, answer := o.town.Call(t, http.MethodPost, path, o.token, body, "Idempotency-Key", key)
-	if status != http.StatusConflict || trial.ErrorCode(answer) != reason {
-		t.Fatalf("POST %s: got %d %s, want %d %s", path, status, answer, http.StatusConflict, reason)
+	if status != http.StatusConflict {
+		t.Fatalf("POST %s: got %d %s, want %d", path, status, answer, http.StatusConflict)
+	}
+	if got := trial.ErrorCode(answer); got != reason {
+		t.Fatalf("POST %s: got %q, want %s", path, got, reason)
 	}
 }
 
 // suspended reports whether the owner reads that a refund suspends the provider.
 func (o *owner) suspended(t *testing.T) bool {
 	t.Helper()
-	causes, _ := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, "")["suspensions"].([]any)
+	collateral := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, "")
+	causes, _ := collateral["suspensions"].([]any)
 	return slices.Contains(causes, any("refund"))
 }
 
