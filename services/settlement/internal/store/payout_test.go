@@ -212,7 +212,7 @@ var conformance = map[string]func(t *testing.T, b both) error{
 			_, err := b.move(t.Context(), p.ID, payout.Approve, payout.Approved,
 				func(_ *payout.Payout, step *payout.Step) { step.DayCap = 1_000 * money.USD })
 			if !errors.Is(err, want) {
-				return fmt.Errorf("payout %d: got the error %w, want %v", i, err, want)
+				return fmt.Errorf("payout %d: got the error %w, want %v", i, err, fmt.Sprint(want))
 			}
 		}
 		return nil
