@@ -36,6 +36,8 @@ func Spec() node.Spec {
 			settlementv1.EarningAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			settlementv1.CollateralService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			settlementv1.CollateralAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			settlementv1.DepositService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			settlementv1.ChainAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			settlementv1.PayoutService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			settlementv1.PayoutAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
 			settlementv1.DepositService_ServiceDesc.ServiceName:         {node.EdgeGateway},

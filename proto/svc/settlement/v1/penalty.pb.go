@@ -95,7 +95,7 @@ func (PenaltyState) EnumDescriptor() ([]byte, []int) {
 type PenaltyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0: by card.
-	ChainId int64 `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	ChainId int32 `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
 	// EIP-55; empty by card.
 	Depositor     string `protobuf:"bytes,2,opt,name=depositor,proto3" json:"depositor,omitempty"`
 	TokenSymbol   string `protobuf:"bytes,3,opt,name=token_symbol,json=tokenSymbol,proto3" json:"token_symbol,omitempty"`
@@ -140,7 +140,7 @@ func (*PenaltyPart) Descriptor() ([]byte, []int) {
 	return file_svc_settlement_v1_penalty_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *PenaltyPart) GetChainId() int64 {
+func (x *PenaltyPart) GetChainId() int32 {
 	if x != nil {
 		return x.ChainId
 	}
@@ -1002,7 +1002,7 @@ const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsvc/settlement/v1/penalty.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe8\x01\n" +
 	"\vPenaltyPart\x12\x19\n" +
-	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x1c\n" +
+	"\bchain_id\x18\x01 \x01(\x05R\achainId\x12\x1c\n" +
 	"\tdepositor\x18\x02 \x01(\tR\tdepositor\x12!\n" +
 	"\ftoken_symbol\x18\x03 \x01(\tR\vtokenSymbol\x12%\n" +
 	"\x0etoken_decimals\x18\x04 \x01(\x05R\rtokenDecimals\x12\x16\n" +

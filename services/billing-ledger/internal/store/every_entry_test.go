@@ -3,6 +3,7 @@ package store_test
 import (
 	"crypto/rand"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,10 +164,16 @@ func (e *env) fund(t testing.TB, provider ids.ProviderID, c consumer) (undo func
 	}
 }
 
+// charging is held while changes of card payments are written.
+var charging sync.Mutex
+
 // charge keeps the card payments and the reversals, without which the database takes no
 // entry of line 23.
 func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 	t.Helper()
+	// Changes have numbers without gaps, and a statement does not see those of another that is under way.
+	charging.Lock()
+	defer charging.Unlock()
 	var payment string
 	for _, entry := range entries {
 		clearing := slices.IndexFunc(entry.Postings, func(p ledger.Posting) bool {

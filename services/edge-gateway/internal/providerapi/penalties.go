@@ -67,7 +67,7 @@ type penaltyPart struct {
 func penaltyParts(parts []*settlementv1.PenaltyPart) []penaltyPart {
 	out := make([]penaltyPart, 0, len(parts))
 	for _, p := range parts {
-		one := penaltyPart{ChainID: p.GetChainId(), Depositor: p.GetDepositor(), TokenSymbol: p.GetTokenSymbol(),
+		one := penaltyPart{ChainID: int64(p.GetChainId()), Depositor: p.GetDepositor(), TokenSymbol: p.GetTokenSymbol(),
 			Amount: wholeTokens(p.GetAmount(), p.GetTokenDecimals()), State: p.GetState()}
 		if len(p.GetChainPenaltyId()) > 0 {
 			one.ChainPenaltyID = hexText(p.GetChainPenaltyId())

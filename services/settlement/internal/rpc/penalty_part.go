@@ -57,7 +57,7 @@ func (s PenaltyParts) toProto(p slash.Part) *settlementv1.PenaltyPart {
 			Amount: strconv.FormatInt(int64(p.Card), 10), State: string(p.State)}
 	}
 	r, _ := s.Terms.Of(p.Chain) // of a chain that is configured no more, the amount alone is shown
-	return &settlementv1.PenaltyPart{ChainId: int64(p.Chain), Depositor: p.Depositor.String(),
+	return &settlementv1.PenaltyPart{ChainId: int32(p.Chain), Depositor: p.Depositor.String(),
 		TokenSymbol: r.Asset.Symbol, TokenDecimals: int32(r.Asset.Decimals), Amount: p.Amount.String(),
 		State: string(p.State), ChainPenaltyId: p.ID[:]}
 }
