@@ -93,6 +93,7 @@ type Service struct {
 	chains     *chainWork
 	positions  *positionWork
 	payouts    *payoutWork
+	sweeps     *sweepWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -139,6 +140,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	if s.payouts, err = newPayoutWork(cfg, st, s.chains, deps); err != nil {
+		return nil, err
+	}
+	if s.sweeps, err = newSweepWork(cfg, st, s.chains, s.payouts, deps); err != nil {
 		return nil, err
 	}
 	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
@@ -199,6 +203,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.payouts.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.sweeps.run(ctx)
 		return nil
 	})
 	return group.Wait()

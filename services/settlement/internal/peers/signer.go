@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,15 +12,19 @@ import (
 	signerv1 "svc.internal/proto/svc/signer/v1"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/sending"
+	"svc.internal/services/settlement/internal/sweep"
 )
 
 // signTimeout bounds one call. A key of a cloud's service takes a while.
 const signTimeout = 20 * time.Second
 
-// ChainSigner is the chain-signer; it implements sending.Signer.
+// ChainSigner is the chain-signer; it implements sending.Signer and sweep.Signer.
 type ChainSigner struct{ Client signerv1.SignerServiceClient }
 
-var _ sending.Signer = ChainSigner{}
+var (
+	_ sending.Signer = ChainSigner{}
+	_ sweep.Signer   = ChainSigner{}
+)
 
 // depositKey is the name that the signer has for the keys deposit/index.
 const depositKey = "deposit"
@@ -87,6 +92,29 @@ func (s ChainSigner) Sign(
 	copy(signature.Hash[:], resp.GetHash())
 	copy(signature.Content[:], resp.GetCallHash())
 	signature.Sender, err = addressOf(resp.GetSender())
+	return signature, err
+}
+
+// legacyV are what tokens take as the last byte of a signature.
+var legacyV = [...]int32{27, 28}
+
+// Authorize implements sweep.Signer.
+func (s ChainSigner) Authorize(ctx context.Context, a sweep.Authorization) (sweep.Signature, error) {
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	resp, err := s.Client.SignSweep(ctx, &signerv1.SignSweepRequest{ChainId: int64(a.Chain), Token: a.Token[:],
+		DepositIndex: int64(a.Index), Value: a.Value.String(), ValidBefore: a.ValidBefore.Unix(), Nonce: a.Nonce[:]})
+	if err != nil {
+		return sweep.Signature{}, err
+	}
+	signature := sweep.Signature{V: byte(resp.GetV())}
+	if len(resp.GetR()) != len(signature.R) || len(resp.GetS()) != len(signature.S) ||
+		!slices.Contains(legacyV[:], resp.GetV()) {
+		return sweep.Signature{}, errors.New("the signer returned a signature that is not one of secp256k1")
+	}
+	copy(signature.R[:], resp.GetR())
+	copy(signature.S[:], resp.GetS())
+	signature.From, err = addressOf(resp.GetFrom())
 	return signature, err
 }
 

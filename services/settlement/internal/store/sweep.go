@@ -127,3 +127,16 @@ func (s Sweeps) End(ctx context.Context, one sweep.Sweep, tx chain.Hash, left ch
 	}
 	return nil
 }
+
+// Backlog counts the sweeps that have not ended, and those that an operator should look at.
+func (s Sweeps) Backlog(ctx context.Context) (b sweep.Backlog, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'planned'), count(*) FILTER (WHERE state = 'sent'),
+			count(*) FILTER (WHERE state = 'failed' OR planned_at < clock_timestamp() - interval '6 hours')
+		FROM sweep WHERE state IN ('planned', 'sent')
+			OR state = 'failed' AND planned_at > clock_timestamp() - interval '1 day'`).
+		Scan(&b.Planned, &b.Sent, &b.Stuck)
+	if err != nil {
+		return sweep.Backlog{}, fmt.Errorf("count sweeps: %w", err)
+	}
+	return b, nil
+}

@@ -70,6 +70,18 @@ func (w *depositWorld) ends(outcome sending.Outcome, cost uint64) {
 	}
 }
 
+// counts compares the backlog.
+func (w *depositWorld) counts(want sweep.Backlog) {
+	w.t.Helper()
+	got, err := store.Sweeps{Store: w.store.Store}.Backlog(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if got != want {
+		w.t.Errorf("backlog: got %+v, want %+v", got, want)
+	}
+}
+
 func TestAnAddressWithAHundredDollarsIsSweptOnceByAnAuthorization(t *testing.T) {
 	t.Parallel()
 	w := newDepositWorld(t, chain.Base, 2)
@@ -156,10 +168,12 @@ func TestASweepThatMovesNothingHasFailed(t *testing.T) {
 	w.arrive(by, evmtest.Transfer(1, w.token, at, usd(500_000_000)))
 	s, _ := w.sweeper(evmtest.Address("treasury", 1))
 	w.pass(s)
+	w.counts(sweep.Backlog{Sent: 1})
 	w.ends(sending.Reverted, 5)
 	w.pass(s)
 	w.pass(s)
 	if got := w.text(`SELECT string_agg(state, ',') FROM sweep`); got != "failed" {
 		t.Errorf("got %q, want it failed, and another one on another day", got)
 	}
+	w.counts(sweep.Backlog{Stuck: 1})
 }

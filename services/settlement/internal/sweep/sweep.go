@@ -45,6 +45,14 @@ type Sweep struct {
 	Planned time.Time
 }
 
+// Backlog counts sweeps that an operator may look at.
+type Backlog struct {
+	// Planned were not sent, and Sent have no final receipt.
+	Planned, Sent int
+	// Stuck were planned hours ago and have not ended, or have moved nothing within the last day.
+	Stuck int
+}
+
 // Store keeps sweeps.
 type Store interface {
 	// Plan plans today's sweeps of the addresses that have at least an amount of a token, and returns how many.
