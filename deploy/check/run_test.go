@@ -13,7 +13,7 @@ import (
 // FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
-prepare reference drift unit suites attack verification generate-check lint chaos engine:
+prepare reference drift unit suites attack verification payout-sim generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice) lab=$$LAB"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ $@ != lint ] || touch .ci/linted
@@ -68,7 +68,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
 	for _, stage := range []string{
-		"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "lint", "chaos", "engine",
+		"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "payouts", "lint", "chaos", "engine",
 	} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
@@ -90,7 +90,8 @@ func TestAStageThatFailsEndsTheRun(t *testing.T) {
 		{"unit", "unit", "suites"},
 		{"suites", "e2e", "attack"},
 		{"attack", "attack", "verification"},
-		{"verification", "verify", "chaos"},
+		{"verification", "verify", "payouts"},
+		{"payout-sim", "payouts", "chaos"},
 		{"chaos", "chaos", "engine"},
 		{"lint", "lint", "engine"},
 		{"generate-check", "lint", "engine"},

@@ -46,8 +46,8 @@ func (o *owner) shareOf(t *testing.T, state, earned, paid string) {
 	}
 }
 
-// Seven requests of $0.513 meet a pool of one dollar: 3/7 of it end on a remainder of 4/7 nano-dollars, 4/7 of it on one
-// of 3/7. The odd nano-dollar goes to the larger remainder.
+// Seven requests of $0.513 meet a pool of one dollar: 3/7 of it end on a remainder of 4/7 nano-dollars, 4/7 of it on
+// one of 3/7. The odd nano-dollar goes to the larger remainder.
 func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	c := newPeered(t)
