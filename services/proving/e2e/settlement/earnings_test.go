@@ -75,7 +75,7 @@ func verifyStatement(t *testing.T, args ...string) string {
 		t.Fatalf("install what checks a statement: %v", err)
 	}
 	program := filepath.Join(strings.TrimSpace(string(folder)), "verify.mjs")
-	verify := exec.CommandContext(t.Context(), "node", append([]string{program}, args...)...) //nolint:gosec // ours
+	verify := exec.CommandContext(t.Context(), "node", append([]string{program}, args...)...)
 	out, err := verify.CombinedOutput()
 	if err != nil {
 		t.Errorf("check the statement: %v:\n%s", err, out)
