@@ -192,6 +192,6 @@ func explainMonth(err error) error {
 	return explain(err)
 }
 
-func invalid(field, format string, args ...any) error {
-	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+func invalid(field, must string) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, "%s %s", field, must).On(field)
 }

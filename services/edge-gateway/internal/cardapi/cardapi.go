@@ -27,9 +27,10 @@ import (
 )
 
 const (
-	// MaxWebhook and MaxForm bound bodies, in bytes.
+	// MaxWebhook bounds the body of a webhook, in bytes.
 	MaxWebhook = 256 << 10
-	MaxForm    = 1 << 10
+	// MaxForm bounds the body of a form, in bytes.
+	MaxForm = 1 << 10
 	// maxSession bounds the id of a session, in bytes.
 	maxSession = 255
 	// SignatureHeader has the signature of a webhook.

@@ -32,7 +32,6 @@ type route struct {
 var (
 	get  = []string{http.MethodGet, http.MethodHead}
 	post = []string{http.MethodPost}
-	put  = []string{http.MethodPut}
 )
 
 // surface is the set of routes that one listener answers.
