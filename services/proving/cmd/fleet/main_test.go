@@ -136,8 +136,8 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 	}
 	ask()
 	before := f.steady()
-	if len(before) != 20 {
-		t.Errorf("processes: got %d, want 20", len(before))
+	if len(before) != 22 {
+		t.Errorf("processes: got %d, want 22", len(before))
 	}
 	trial.Until(t, "status shows all of them", func() bool {
 		return len(regexp.MustCompile(`(?m) (ready|running) `).FindAllString(f.must("status"), -1)) == len(before)
