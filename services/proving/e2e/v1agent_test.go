@@ -317,9 +317,23 @@ func (o *outage) flood(t *testing.T) (leave chan struct{}) {
 	return leave
 }
 
+// open begins a stream. Each router counts the requests of the other a moment later, so a few of many at once are
+// told that all providers are busy. They try again, as SDKs do.
+func (o *outage) open(t *testing.T) *http.Response {
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	for {
+		resp := o.Open(context.WithoutCancel(t.Context()), t, o.key, trial.Chat(o.model, `,"stream":true,"max_tokens":64`))
+		if resp.StatusCode != http.StatusServiceUnavailable || ctx.Err() != nil {
+			return resp
+		}
+		_ = resp.Body.Close() // nothing of it is wanted
+	}
+}
+
 // stream reads one stream to whatever end it has.
 func (o *outage) stream(t *testing.T) {
-	resp := o.Open(context.WithoutCancel(t.Context()), t, o.key, trial.Chat(o.model, `,"stream":true,"max_tokens":64`))
+	resp := o.open(t)
 	defer resp.Body.Close()
 	lines, first := bufio.NewScanner(resp.Body), true
 	var last string
