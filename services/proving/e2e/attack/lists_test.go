@@ -133,10 +133,12 @@ func lists() []Case {
 		Before: "500 for what is no UTF-8, and strconv's words", Run: malformedQueries}}
 }
 
-// needy are routes that need a parameter, or what only a verifier that asks would have made.
+// needy are routes that need a parameter, or what only time, a card or a verifier that asks would have made.
 var needy = []string{
 	"/api/v1/admin/verification/observations", "/api/v1/admin/verification/offerings/{provider_id}/{model_id}",
 	"/api/v1/admin/verification/verdicts/{verdict_id}/evidence", "/api/v1/provider/penalties/{penalty_id}/evidence",
+	"/api/v1/provider/earnings.csv", "/api/v1/provider/statements/{day}", "/api/v1/stats/plan-pool/{month}",
+	"/sandbox/checkout/{session}",
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {

@@ -81,6 +81,8 @@ func (s *stage) call(t testing.TB, method, path, key, body string) (int, string)
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
+	// What moves money asks for one before it looks at the id.
+	req.Header.Set("Idempotency-Key", rand.Text())
 	resp, err := from(s.address()).Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +118,8 @@ func (s *stage) operations(t testing.TB) []operation {
 			var o struct {
 				Security *[]map[string][]string `json:"security"`
 			}
-			if !strings.Contains(path, "{") || json.Unmarshal(text, &o) != nil {
+			// A day names nothing of anybody's.
+			if !strings.Contains(path, "{") || strings.Contains(path, "{day}") || json.Unmarshal(text, &o) != nil {
 				continue
 			}
 			security := described.Security
