@@ -105,7 +105,7 @@ func (c *Chain) Deploy(ctx context.Context, roles Roles) (isNew bool, err error)
 	return isNew, err
 }
 
-// deployAt deploys a contract that is not there, whose address must become the one that it is known by.
+// deployAt deploys a contract that is not there, and checks that it has the address by which others know it.
 func (c *Chain) deployAt(ctx context.Context, at string, a contracts.Artifact, arguments []byte) (
 	deployed bool, err error,
 ) {

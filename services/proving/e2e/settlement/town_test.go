@@ -105,7 +105,7 @@ func (c *town) pass(t *testing.T, by time.Duration) {
 	}
 }
 
-// wants calls the API and fails the test unless the status is the one that is wanted.
+// wants calls the API and fails the test unless the answer has the wanted status.
 func (c *town) wants(t *testing.T, status int, method, path, key, body string, headers ...string) map[string]any {
 	t.Helper()
 	got, _, answer := c.Call(t, method, path, key, body, headers...)
