@@ -189,7 +189,7 @@ payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORI
 	@go test -count=1 -vet=off -timeout 10h -run TestEachPayout -v ./services/settlement/internal/payoutsim $(if $(HISTORIES),-histories $(HISTORIES)) | grep -v '^=== '
 
 .PHONY: bench-batch
-bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 rows: lines a second, heap, first byte
+bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 rows: lines a second, heap, first row
 	@. deploy/dev/postgres.env.sh && cd services/settlement && go test -run '^$$' -bench '^Benchmark(Batch|Export)$$' -benchtime 1x -timeout 60m ./internal/store
 
 .PHONY: bench-hub

@@ -200,7 +200,7 @@ func BenchmarkExport(b *testing.B) {
 		var first time.Duration
 		var got int64
 		if err := batch.Export(b.Context(), st, w.provider(0), firstDay, firstDay, func(_ []byte, n int64) error {
-			if first == 0 {
+			if first == 0 && n > 0 { // The header comes before any row is read.
 				first = time.Since(began)
 			}
 			got = n
@@ -211,7 +211,7 @@ func BenchmarkExport(b *testing.B) {
 		if got != rows {
 			b.Errorf("rows: got %d, want %d", got, rows)
 		}
-		b.ReportMetric(first.Seconds()*1_000, "ms-first-byte")
+		b.ReportMetric(first.Seconds()*1_000, "ms-first-row")
 		b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
 		b.ReportMetric(peak(), "MiB-heap")
 	}
