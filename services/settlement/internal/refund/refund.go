@@ -171,7 +171,7 @@ type Decision struct {
 }
 
 // OnChain decides for a part on a chain by the state of its refund, the position as it is, whether a call of the part
-// may still be on its way, and the time of the last final block of the chain.
+// may still change the position, and the time of the last final block of the chain.
 func (p Part) OnChain(of State, at position.Position, underway bool, now time.Time) Decision {
 	requested := !at.RefundAt.IsZero()
 	switch {

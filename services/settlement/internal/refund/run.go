@@ -137,7 +137,9 @@ func (r *Runner) part(ctx context.Context, w Work) error {
 			return err
 		}
 	}
-	d := w.OnChain(w.Of, w.At, outcome == chain.SendWaiting, w.Final)
+	// A request that is done is under way until its event was read.
+	underway := outcome == chain.SendWaiting || outcome == chain.SendDone && w.Action == Request
+	d := w.OnChain(w.Of, w.At, underway, w.Final)
 	switch {
 	case d.State != "":
 		return r.Store.Move(ctx, w.Part, d.State, ids.EntryID{})
