@@ -117,7 +117,7 @@ func (r *Runner) step(ctx context.Context, w Work) error {
 	case PostWon:
 		return r.post(ctx, w, r.Ledger.SlashWon, Reversed)
 	default:
-		return r.call(ctx, w.Part, action)
+		return r.call(ctx, w, action)
 	}
 }
 
@@ -155,8 +155,10 @@ func (r *Runner) taken(ctx context.Context, w Work) error {
 	return r.Store.Taken(ctx, w.Part, entry)
 }
 
-// call sends a call, or looks what became of it.
-func (r *Runner) call(ctx context.Context, p Part, a Action) error {
+// call sends a call, or looks what became of it. What the contract refused of a penalty that is reversed is not proposed
+// again.
+func (r *Runner) call(ctx context.Context, w Work, a Action) error {
+	p := w.Part
 	if p.Action != a {
 		return r.again(ctx, p, a, 1)
 	}
@@ -167,7 +169,7 @@ func (r *Runner) call(ctx context.Context, p Part, a Action) error {
 	if outcome != chain.SendRefused {
 		return nil // the event moves the part
 	}
-	if a == Propose && p.Attempt >= MaxProposals {
+	if a == Propose && (p.Attempt >= MaxProposals || w.Of == penalty.Reversed) {
 		return r.Store.Move(ctx, p, Missed, ids.EntryID{})
 	}
 	return r.again(ctx, p, a, p.Attempt+1)
