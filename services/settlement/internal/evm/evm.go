@@ -79,9 +79,14 @@ func askAll[T any](ctx context.Context, c *Chain, ask func(context.Context, *nod
 func everyAnswer[T any](
 	ctx context.Context, c *Chain, what string, ask func(context.Context, *node) (T, error),
 ) ([]T, error) {
+	return values(c, what, askAll(ctx, c, ask))
+}
+
+// values returns the answers, or an error where one is missing.
+func values[T any](c *Chain, what string, answers []answer[T]) ([]T, error) {
 	var values []T
 	var faults []error
-	for i, a := range askAll(ctx, c, ask) {
+	for i, a := range answers {
 		if a.err != nil {
 			faults = append(faults, fmt.Errorf("rpc %d: %w", i+1, a.err))
 		}
@@ -91,6 +96,26 @@ func everyAnswer[T any](
 		return nil, fmt.Errorf("read %s of chain %s: %w", what, c.cfg.ID, errors.Join(faults...))
 	}
 	return values, nil
+}
+
+// everyCall is everyAnswer for calls that may revert: a call reverts where all RPCs say so. What follows from a revert
+// is not taken back, so one RPC alone must not cause it.
+func everyCall[T any](
+	ctx context.Context, c *Chain, what string, ask func(context.Context, *node) (T, error),
+) ([]T, error) {
+	answers := askAll(ctx, c, ask)
+	reverts := 0
+	for _, a := range answers {
+		var revert *chain.Revert
+		if errors.As(a.err, &revert) {
+			reverts++
+		}
+	}
+	if reverts > 0 && reverts < len(answers) {
+		return nil, fmt.Errorf("read %s of chain %s: %d of %d rpcs say that it reverts: %w", what, c.cfg.ID, reverts,
+			len(answers), chain.ErrDisagree)
+	}
+	return values(c, what, answers)
 }
 
 // agree returns what all RPCs say.

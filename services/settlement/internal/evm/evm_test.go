@@ -205,6 +205,59 @@ func TestAReceiptIsNotThereUntilAllRPCsHaveIt(t *testing.T) {
 	}
 }
 
+// A transaction that a final block has is not gone because one RPC does not find it: what follows from that halts the
+// chain.
+func TestAReceiptOfAFinalBlockIsNotGoneWhileOneRPCHasIt(t *testing.T) {
+	t.Parallel()
+	s, rpcs, c := script(t)
+	s.Mine(evmtest.Transfer(1, token, alice, chain.NewAmount(7)))
+	s.MineEmpty(2)
+	for i := range rpcs {
+		rpcs[i].Lie(func(method string, result any) any {
+			if method == "eth_getTransactionReceipt" {
+				return nil
+			}
+			return result
+		})
+		if _, _, err := c.Receipt(t.Context(), evmtest.Tx{Salt: 1}.Hash()); !errors.Is(err, chain.ErrDisagree) {
+			t.Errorf("rpc %d does not find it: got the error %v, want %v", i+1, err, chain.ErrDisagree)
+		}
+		rpcs[i].Lie(nil)
+	}
+}
+
+// What follows from a revert stays: a payout fails, and a penalty misses its part.
+func TestACallRevertsByTheWordOfAllRPCs(t *testing.T) {
+	t.Parallel()
+	_, rpcs, c := script(t)
+	says := func(e evmtest.Error) func(string, any) any {
+		return func(method string, result any) any {
+			if method == "eth_estimateGas" {
+				return &e
+			}
+			return result
+		}
+	}
+	refused := evmtest.Error{Code: 3, Message: "execution reverted", Data: "0x"}
+	var revert *chain.Revert
+	rpcs[1].Lie(says(refused))
+	_, err := c.EstimateGas(t.Context(), chain.Call{To: token})
+	if errors.As(err, &revert) || !errors.Is(err, chain.ErrDisagree) {
+		t.Errorf("one says so: got the error %v, want %v and no revert", err, chain.ErrDisagree)
+	}
+	rpcs[0].Lie(says(refused))
+	if _, err = c.EstimateGas(t.Context(), chain.Call{To: token}); !errors.As(err, &revert) {
+		t.Errorf("both say so: got the error %v, want a revert", err)
+	}
+	for i := range rpcs {
+		rpcs[i].Lie(says(evmtest.Error{Code: -32005, Message: "rate limit", Data: "see the documentation"}))
+	}
+	_, err = c.EstimateGas(t.Context(), chain.Call{To: token})
+	if errors.As(err, &revert) || !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("both refuse the question: got the error %v, want %v and no revert", err, chain.ErrUnavailable)
+	}
+}
+
 func TestBlocksThatDoNotFollowEachOtherAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	s, rpcs, c := script(t)

@@ -203,14 +203,15 @@ func reverted(err error) (*chain.Revert, bool) {
 	if !errors.As(err, &with) {
 		return nil, false
 	}
+	// RPCs that refuse a question, for example because there are too many, add texts of their own.
 	text, _ := with.ErrorData().(string)
-	says := strings.ToLower(with.Error())
-	if text == "" && !strings.Contains(says, "revert") {
-		return nil, false
-	}
-	data, decoded := hex.DecodeString(strings.TrimPrefix(text, "0x"))
-	if decoded != nil {
+	digits, isData := strings.CutPrefix(text, "0x")
+	data, err := hex.DecodeString(digits)
+	if isData = isData && err == nil; !isData {
 		data = nil
+	}
+	if !isData && !strings.Contains(strings.ToLower(with.Error()+text), "revert") {
+		return nil, false
 	}
 	r := &chain.Revert{Data: data[:min(len(data), maxRevert)]}
 	if reason, err := abi.UnpackRevert(data); err == nil {

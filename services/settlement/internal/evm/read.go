@@ -104,36 +104,53 @@ func sameBlocks(a, b []chain.Block) bool {
 	})
 }
 
-// Receipt returns what a transaction has come to; found is false as long as not all RPCs have it in the same block.
+// Receipt returns what a transaction has come to. Above the final block opinions differ for a while: found is false as
+// long as not all RPCs have it in the same block. Where one of them has it in a final block, they disagree.
 func (c *Chain) Receipt(ctx context.Context, tx chain.Hash) (r chain.Receipt, found bool, err error) {
 	receipts, err := everyAnswer(ctx, c, "a receipt", func(ctx context.Context, n *node) (*chain.Receipt, error) {
 		return n.receipt(ctx, tx)
 	})
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(receipts, func(r *chain.Receipt) bool { return r != nil }) {
 		return chain.Receipt{}, false, err
 	}
-	for _, one := range receipts {
-		if one == nil || one.BlockHash != receipts[0].BlockHash {
-			return chain.Receipt{}, false, nil // above the final block opinions differ for a while
-		}
-		if !sameReceipt(*receipts[0], *one) {
-			return chain.Receipt{}, false, fmt.Errorf("read the receipt of %s: %w", tx, chain.ErrDisagree)
-		}
-	}
-	r = *receipts[0]
 	final, err := c.Final(ctx)
 	if err != nil {
 		return chain.Receipt{}, false, err
 	}
-	if r.Block > final.Number {
-		return r, true, nil
+	one, same := common(receipts, final.Number)
+	switch {
+	case !same:
+		return chain.Receipt{}, false, fmt.Errorf("read the receipt of %s: %w", tx, chain.ErrDisagree)
+	case one == nil:
+		return chain.Receipt{}, false, nil
+	case one.Block > final.Number:
+		return *one, true, nil
 	}
-	at, err := c.BlockAt(ctx, r.Block)
+	at, err := c.BlockAt(ctx, one.Block)
 	if err != nil {
 		return chain.Receipt{}, false, err
 	}
+	r = *one
 	r.Final = at.Hash == r.BlockHash
 	return r, r.Final, nil
+}
+
+// common returns the receipt that all RPCs have; nil where they may still differ. same is false where they must not.
+func common(receipts []*chain.Receipt, final uint64) (one *chain.Receipt, same bool) {
+	inOne, inFinal := true, false
+	for _, r := range receipts {
+		inOne = inOne && r != nil && receipts[0] != nil && r.BlockHash == receipts[0].BlockHash
+		inFinal = inFinal || r != nil && r.Block <= final
+	}
+	if !inOne {
+		return nil, !inFinal
+	}
+	for _, r := range receipts[1:] {
+		if !sameReceipt(*receipts[0], *r) {
+			return nil, false
+		}
+	}
+	return receipts[0], true
 }
 
 // receipt returns the receipt that one RPC has; nil where it has none.

@@ -139,10 +139,10 @@ func (n *node) fees(ctx context.Context) (chain.Fees, error) {
 	return chain.Fees{Max: highest, Tip: tip.Amount}, nil
 }
 
-// EstimateGas returns the gas that a call takes at the latest block: the most that any RPC says. A call that fails is
-// a *chain.Revert.
+// EstimateGas returns the gas that a call takes at the latest block: the most that any RPC says. A call that fails by
+// the word of all RPCs is a *chain.Revert.
 func (c *Chain) EstimateGas(ctx context.Context, call chain.Call) (uint64, error) {
-	estimates, err := everyAnswer(ctx, c, "the gas of a call", func(ctx context.Context, n *node) (uint64, error) {
+	estimates, err := everyCall(ctx, c, "the gas of a call", func(ctx context.Context, n *node) (uint64, error) {
 		var gas quantity
 		err := n.call(ctx, &gas, "eth_estimateGas", argument(call))
 		return uint64(gas), err
@@ -157,10 +157,10 @@ func (c *Chain) EstimateGas(ctx context.Context, call chain.Call) (uint64, error
 	return gas, nil
 }
 
-// Call makes a call at the latest block without sending it. It fails with a *chain.Revert where any RPC sees it
+// Call makes a call at the latest block without sending it. It fails with a *chain.Revert where all RPCs see it
 // reverted. The result is that of the first RPC, because the latest block is not everywhere the same.
 func (c *Chain) Call(ctx context.Context, call chain.Call) ([]byte, error) {
-	results, err := everyAnswer(ctx, c, "a call", func(ctx context.Context, n *node) ([]byte, error) {
+	results, err := everyCall(ctx, c, "a call", func(ctx context.Context, n *node) ([]byte, error) {
 		var result data
 		err := n.call(ctx, &result, "eth_call", argument(call), "latest")
 		return result, err
