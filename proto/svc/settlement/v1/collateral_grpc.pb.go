@@ -57,7 +57,7 @@ type CollateralServiceClient interface {
 	// RequestRefund asks for all collateral of a provider, which is suspended until the refund
 	// is paid, 7 days later, or cancelled. Idempotent: a refund that is open is returned. Fails
 	// with INVALID_ARGUMENT (invalid_value), with FAILED_PRECONDITION (refund_blocked) while a
-	// payout, a penalty or an appeal is open, and where there is nothing to refund
+	// payout, a penalty or an appeal is open and within 24 hours of the last one, and where there is nothing to refund
 	// (transition_not_allowed).
 	RequestRefund(ctx context.Context, in *RequestRefundRequest, opts ...grpc.CallOption) (*RequestRefundResponse, error)
 	// CancelRefund takes a request back until the refund is being paid. Idempotent. Fails with
@@ -162,7 +162,7 @@ type CollateralServiceServer interface {
 	// RequestRefund asks for all collateral of a provider, which is suspended until the refund
 	// is paid, 7 days later, or cancelled. Idempotent: a refund that is open is returned. Fails
 	// with INVALID_ARGUMENT (invalid_value), with FAILED_PRECONDITION (refund_blocked) while a
-	// payout, a penalty or an appeal is open, and where there is nothing to refund
+	// payout, a penalty or an appeal is open and within 24 hours of the last one, and where there is nothing to refund
 	// (transition_not_allowed).
 	RequestRefund(context.Context, *RequestRefundRequest) (*RequestRefundResponse, error)
 	// CancelRefund takes a request back until the refund is being paid. Idempotent. Fails with

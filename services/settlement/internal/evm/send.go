@@ -140,7 +140,7 @@ func (n *node) fees(ctx context.Context) (chain.Fees, error) {
 }
 
 // EstimateGas returns the gas that a call takes at the latest block: the most that any RPC says. A call that fails by
-// the word of all RPCs is a *chain.Revert.
+// the word of all RPCs is a *chain.Revert, and so is one that takes more than is signed, because it can never be made.
 func (c *Chain) EstimateGas(ctx context.Context, call chain.Call) (uint64, error) {
 	estimates, err := everyCall(ctx, c, "the gas of a call", func(ctx context.Context, n *node) (uint64, error) {
 		var gas quantity
@@ -152,7 +152,7 @@ func (c *Chain) EstimateGas(ctx context.Context, call chain.Call) (uint64, error
 	}
 	gas := slices.Max(estimates)
 	if gas > maxGas {
-		return 0, fmt.Errorf("estimate the gas of a call on chain %s: %d is above %d", c.cfg.ID, gas, maxGas)
+		return 0, &chain.Revert{Reason: fmt.Sprintf("it takes %d of gas, and at most %d is possible", gas, maxGas)}
 	}
 	return gas, nil
 }

@@ -6,6 +6,11 @@
 // penalty that was opened meanwhile, and each part of a penalty that has not ended, holds the refund. Then it is
 // paid, and until then it can be cancelled.
 //
+// Anybody may put something behind a provider, also whoever cannot be paid back: a contract that takes no coin, or an
+// address that the token blocks. Such a position keeps a refund for a day. Then the contract is told that nobody asks
+// for it any more, and the refund ends without it. So the position stays what it was, and its depositor can leave with
+// it as before.
+//
 // What was paid by card stays collateral until the refund is paid: penalties take it until then, and a cancelled refund
 // leaves no trace in the books.
 package refund
@@ -20,8 +25,18 @@ import (
 	"svc.internal/services/settlement/internal/position"
 )
 
+// Every is how often a provider may ask for a refund, because each costs calls of contracts that the platform pays.
+const Every = 24 * time.Hour
+
 // Wait is the time from the request to the refund.
 const Wait = 7 * 24 * time.Hour
+
+const (
+	// GiveUpAfter is how long after its time a position is tried to be paid back that refuses, and maxRefusals how many
+	// calls of it there are at least.
+	GiveUpAfter = 24 * time.Hour
+	maxRefusals = 12
+)
 
 // MaxCardParts bounds the payments by card that one refund gives back.
 const MaxCardParts = 100
@@ -170,18 +185,21 @@ type Decision struct {
 	State  PartState
 }
 
-// OnChain decides for a part on a chain by the state of its refund, the position as it is, whether a call of the part
-// may still change the position, and the time of the last final block of the chain.
-func (p Part) OnChain(of State, at position.Position, underway bool, now time.Time) Decision {
+// OnChain decides for a part on a chain by the state of its refund, the position as it is, what became of the part's
+// last call, and the time of the last final block of the chain.
+func (p Part) OnChain(of State, at position.Position, call chain.SendOutcome, now time.Time) Decision {
 	requested := !at.RefundAt.IsZero()
+	// A request that is done is under way until its event was read.
+	underway := call == chain.SendWaiting || call == chain.SendDone && p.Action == Request
+	back := of == Cancelled || of == Paying && p.givesUp(at, call, now)
 	switch {
 	case at.Total().IsZero() && of != Asked:
 		return Decision{State: PartDone}
-	case of == Cancelled && requested:
+	case back && requested:
 		return Decision{Action: Cancel}
-	case of == Cancelled && underway:
+	case back && underway:
 		return Decision{Action: p.Action} // wait for its end
-	case of == Cancelled:
+	case back:
 		return Decision{State: PartCancelled}
 	case at.Total().IsZero():
 		return Decision{} // a penalty took all of it, or the depositor has left
@@ -195,6 +213,13 @@ func (p Part) OnChain(of State, at position.Position, underway bool, now time.Ti
 		return Decision{Action: Execute}
 	}
 	return Decision{}
+}
+
+// givesUp reports whether a position that is being paid back is left where it is, because its depositor cannot be paid.
+// Once the contract was told so it stays so.
+func (p Part) givesUp(at position.Position, call chain.SendOutcome, now time.Time) bool {
+	return p.Action == Cancel || p.Action == Execute && call == chain.SendRefused && p.Attempt > maxRefusals &&
+		!now.Before(at.RefundAt.Add(GiveUpAfter))
 }
 
 // OnCard decides for a payment by card.
@@ -229,6 +254,11 @@ func (p Part) Calldata(a Action) []byte {
 // Blocked is the error for a refund that something open keeps.
 func Blocked(what string) error {
 	return fault.New(fault.Precondition, fault.RefundBlocked, "collateral is not refunded while %s is open", what)
+}
+
+// TooOften is the error for a refund that follows another within Every.
+func TooOften(wait time.Duration) error {
+	return fault.New(fault.Precondition, fault.RefundBlocked, "a refund is asked for at most once in 24 hours").After(wait)
 }
 
 // NotAllowed is the error for what a refund's state does not allow.

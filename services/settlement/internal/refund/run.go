@@ -41,8 +41,8 @@ type Work struct {
 
 // Store keeps refunds.
 type Store interface {
-	// Ask begins a refund, or returns the one that is open. It fails with refund_blocked, and with
-	// transition_not_allowed where there is nothing to refund.
+	// Ask begins a refund, or returns the one that is open. It fails with refund_blocked, also within a day of the last
+	// request, and with transition_not_allowed where there is nothing to refund.
 	Ask(ctx context.Context, id ID, provider ids.ProviderID) (Refund, error)
 	// Cancel takes a refund back, or returns the last one where that was cancelled. It fails with
 	// transition_not_allowed.
@@ -137,9 +137,7 @@ func (r *Runner) part(ctx context.Context, w Work) error {
 			return err
 		}
 	}
-	// A request that is done is under way until its event was read.
-	underway := outcome == chain.SendWaiting || outcome == chain.SendDone && w.Action == Request
-	d := w.OnChain(w.Of, w.At, underway, w.Final)
+	d := w.OnChain(w.Of, w.At, outcome, w.Final)
 	switch {
 	case d.State != "":
 		return r.Store.Move(ctx, w.Part, d.State, ids.EntryID{})

@@ -200,7 +200,8 @@ func (p *Pipeline) Prepare(ctx context.Context, r Request) (Prepared, error) {
 }
 
 // estimate returns the gas that is allowed for a request: a quarter above the estimate, because the state may be
-// another when it is mined. What is not used is not paid.
+// another when it is mined. What is not used is not paid. A recipient can use up whatever it is given, so what takes
+// more than is possible counts as a call that fails.
 func estimate(ctx context.Context, c Chain, sender chain.Address, r Request) (uint64, error) {
 	gas, err := c.Node.EstimateGas(ctx, chain.Call{From: sender, To: r.To, Value: r.Value, Data: r.Data})
 	if err != nil {
@@ -208,7 +209,7 @@ func estimate(ctx context.Context, c Chain, sender chain.Address, r Request) (ui
 	}
 	gas = max(gas+gas/4, minGas)
 	if gas > maxGas {
-		return 0, fmt.Errorf("a call takes %d of gas, and at most %d is possible", gas, maxGas)
+		return 0, &chain.Revert{Reason: fmt.Sprintf("it takes %d of gas, and at most %d is possible", gas, maxGas)}
 	}
 	return gas, nil
 }

@@ -47,11 +47,14 @@ type modelled struct {
 	final   time.Time
 	calls   map[string]chain.SendOutcome
 	waiting []chain.Sending
+	// refuses are depositors that cannot be paid.
+	refuses map[chain.Address]bool
 }
 
 func newModelled(id chain.ID, scale *big.Int, now func() time.Time) *modelled {
 	return &modelled{id: id, scale: scale, now: now, positions: map[holder]*held{},
-		penalties: map[contract.Word]*slashed{}, calls: map[string]chain.SendOutcome{}}
+		penalties: map[contract.Word]*slashed{}, calls: map[string]chain.SendOutcome{},
+		refuses: map[chain.Address]bool{}}
 }
 
 func (m *modelled) amount(n int64) chain.Amount {
@@ -106,7 +109,7 @@ func (m *modelled) executeRefund(h holder) bool {
 	if due.IsZero() || !p.exitAt.IsZero() && p.exitAt.Before(due) {
 		due = p.exitAt
 	}
-	if p.free+p.escrow == 0 || due.IsZero() || m.now().Before(due) || p.escrow != 0 {
+	if p.free+p.escrow == 0 || due.IsZero() || m.now().Before(due) || p.escrow != 0 || m.refuses[h.depositor] {
 		return false
 	}
 	n := p.free

@@ -46,6 +46,9 @@ func (s Refunds) Ask(ctx context.Context, id refund.ID, provider ids.ProviderID)
 		if err := blocked(ctx, tx, provider); err != nil {
 			return err
 		}
+		if err := recent(ctx, tx, provider); err != nil {
+			return err
+		}
 		h, err := s.holdings(ctx, tx, provider)
 		if err != nil {
 			return err
@@ -95,6 +98,20 @@ func blocked(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
 	}
 	if blocker != "" {
 		return refund.Blocked(blocker)
+	}
+	return nil
+}
+
+// recent fails with refund_blocked where the last refund of the provider, whose row is locked, was asked for within
+// refund.Every.
+func recent(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
+	var wait time.Duration
+	if err := tx.QueryRow(ctx, `SELECT coalesce(max(asked_at) + $2::interval - clock_timestamp(), interval '0')
+		FROM collateral_refund WHERE provider_id = $1`, provider, refund.Every).Scan(&wait); err != nil {
+		return err
+	}
+	if wait > 0 {
+		return refund.TooOften(wait)
 	}
 	return nil
 }
