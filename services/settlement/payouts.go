@@ -63,7 +63,7 @@ func newPayoutWork(
 		signer, w.signs = peers.ChainSigner{Client: deps.Signer}, true
 	}
 	w.pipeline = sending.New(w.store, signer, nodes...)
-	w.keeper = payout.NewKeeper(payout.Config{Assets: w.wallet.assets,
+	w.keeper = payout.NewKeeper(payout.Config{Assets: w.wallet.assets, Own: own(cfg.Chains),
 		Alone:      money.NanoUSD(cfg.Payouts.AloneUSD) * money.USD,
 		AloneDaily: money.NanoUSD(cfg.Payouts.AloneDailyUSD) * money.USD,
 	}, payout.Deps{
@@ -72,6 +72,19 @@ func newPayoutWork(
 		Clock: deps.Clock, Random: rand.Reader, Kept: w.kept,
 	})
 	return w, nil
+}
+
+// own returns the contract of collateral and the treasury of each chain.
+func own(chains chain.Configs) map[chain.ID][]chain.Address {
+	all := map[chain.ID][]chain.Address{}
+	for _, one := range chains {
+		for _, of := range []func() (chain.Address, error){one.CollateralAddress, one.TreasuryAddress} {
+			if address, err := of(); err == nil && !address.IsZero() { // Validate has read both
+				all[one.ID] = append(all[one.ID], address)
+			}
+		}
+	}
+	return all
 }
 
 // preparer is the pipeline for other domains; nil where nothing can be signed.

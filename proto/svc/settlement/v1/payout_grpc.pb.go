@@ -51,9 +51,10 @@ type PayoutServiceClient interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListPayouts(ctx context.Context, in *ListPayoutsRequest, opts ...grpc.CallOption) (*ListPayoutsResponse, error)
 	// Convert turns payable earnings into credit of the user who owns the provider, at par and
-	// without a fee. Idempotent by idempotency_key. Fails with FAILED_PRECONDITION
-	// (insufficient_earnings, account_missing, idempotency_key_reused), NOT_FOUND
-	// (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// without a fee, at most 60 times an hour. Idempotent by idempotency_key. Fails with
+	// FAILED_PRECONDITION (insufficient_earnings, account_missing, idempotency_key_reused),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), NOT_FOUND (provider_not_found) and
+	// INVALID_ARGUMENT (invalid_value).
 	Convert(ctx context.Context, in *ConvertRequest, opts ...grpc.CallOption) (*ConvertResponse, error)
 }
 
@@ -129,9 +130,10 @@ type PayoutServiceServer interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListPayouts(context.Context, *ListPayoutsRequest) (*ListPayoutsResponse, error)
 	// Convert turns payable earnings into credit of the user who owns the provider, at par and
-	// without a fee. Idempotent by idempotency_key. Fails with FAILED_PRECONDITION
-	// (insufficient_earnings, account_missing, idempotency_key_reused), NOT_FOUND
-	// (provider_not_found) and INVALID_ARGUMENT (invalid_value).
+	// without a fee, at most 60 times an hour. Idempotent by idempotency_key. Fails with
+	// FAILED_PRECONDITION (insufficient_earnings, account_missing, idempotency_key_reused),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), NOT_FOUND (provider_not_found) and
+	// INVALID_ARGUMENT (invalid_value).
 	Convert(context.Context, *ConvertRequest) (*ConvertResponse, error)
 	mustEmbedUnimplementedPayoutServiceServer()
 }
@@ -297,7 +299,7 @@ type PayoutAdminServiceClient interface {
 	// ApprovePayout is an operator's consent to a payout that waits for it. Above $10,000 two
 	// operators of different names are needed. Idempotent. Fails with NOT_FOUND
 	// (payout_not_found), FAILED_PRECONDITION (transition_not_allowed) and INVALID_ARGUMENT
-	// (invalid_value).
+	// (invalid_value; operator: who approves has no name).
 	ApprovePayout(ctx context.Context, in *ApprovePayoutRequest, opts ...grpc.CallOption) (*ApprovePayoutResponse, error)
 	// CancelAnyPayout takes a payout back that is requested or approved. It fails as
 	// ApprovePayout.
@@ -393,7 +395,7 @@ type PayoutAdminServiceServer interface {
 	// ApprovePayout is an operator's consent to a payout that waits for it. Above $10,000 two
 	// operators of different names are needed. Idempotent. Fails with NOT_FOUND
 	// (payout_not_found), FAILED_PRECONDITION (transition_not_allowed) and INVALID_ARGUMENT
-	// (invalid_value).
+	// (invalid_value; operator: who approves has no name).
 	ApprovePayout(context.Context, *ApprovePayoutRequest) (*ApprovePayoutResponse, error)
 	// CancelAnyPayout takes a payout back that is requested or approved. It fails as
 	// ApprovePayout.

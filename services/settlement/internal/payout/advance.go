@@ -155,7 +155,7 @@ func (k *Keeper) giveBack(ctx context.Context, p Payout) (Payout, error) {
 		return p, keep(ofBooks(err), err)
 	}
 	crash.At("settlement.payout.given_back")
-	return k.change(ctx, p, End, p.Reason, func(now *Payout, _ *Step) { now.Final = entry })
+	return k.change(ctx, p, End, p.Reason, func(now *Payout, step *Step) { now.Final, step.Unpaid = entry, true })
 }
 
 // ofBooks tells books that say otherwise from books that do not answer.
@@ -237,15 +237,18 @@ func (k *Keeper) send(ctx context.Context, p Payout) (Payout, error) {
 	if err != nil {
 		return p, keep(WaitsForQuote, err)
 	}
-	if err := k.covered(ctx, p.Chain, amount); err != nil {
+	wallet, err := k.covered(ctx, p.Chain, amount)
+	switch {
+	case err != nil:
 		return p, err
+	case wallet == p.Address:
+		return k.reject(ctx, p, "the beneficiary address is the platform's own")
 	}
 	prepared, err := k.deps.Sender.Prepare(ctx, k.request(p, amount))
 	var revert *chain.Revert
 	switch {
 	case errors.As(err, &revert):
-		reason := clip(revert.Error())
-		return k.change(ctx, p, Reject, reason, func(now *Payout, _ *Step) { now.EndsAs, now.Reason = Failed, reason })
+		return k.reject(ctx, p, clip(revert.Error()))
 	case err != nil:
 		return p, ofSending(err)
 	}
@@ -257,6 +260,11 @@ func (k *Keeper) send(ctx context.Context, p Payout) (Payout, error) {
 		return p, ofSending(err)
 	}
 	return next, err
+}
+
+// reject has a payout fail that nothing was sent of.
+func (k *Keeper) reject(ctx context.Context, p Payout, reason string) (Payout, error) {
+	return k.change(ctx, p, Reject, reason, func(now *Payout, _ *Step) { now.EndsAs, now.Reason = Failed, reason })
 }
 
 // request is the call that pays a payout.
@@ -299,26 +307,26 @@ func (k *Keeper) amount(ctx context.Context, p Payout) (chain.Amount, sending.Qu
 	return amount, quote, nil
 }
 
-// covered fails unless the hot wallet holds an amount beside all that is on its way.
-func (k *Keeper) covered(ctx context.Context, id chain.ID, amount chain.Amount) error {
+// covered returns the hot wallet. It fails unless the wallet holds an amount beside all that is on its way.
+func (k *Keeper) covered(ctx context.Context, id chain.ID, amount chain.Amount) (chain.Address, error) {
 	wallet, _, err := k.deps.Sender.Check(ctx, id, sending.Payout)
 	if err != nil {
-		return ofSending(err)
+		return wallet, ofSending(err)
 	}
 	holds, err := k.deps.Wallet.Holds(ctx, id, wallet)
 	if err != nil {
-		return keep(WaitsForChain, err)
+		return wallet, keep(WaitsForChain, err)
 	}
 	// Read last: what ends meanwhile is counted twice, and never not at all.
 	flying, err := k.deps.Store.InFlight(ctx, id)
 	if err != nil {
-		return err
+		return wallet, err
 	}
 	need, ok := flying.Add(amount)
 	if !ok || holds.Cmp(need) < 0 {
-		return keep(WalletLow, nil)
+		return wallet, keep(WalletLow, nil)
 	}
-	return nil
+	return wallet, nil
 }
 
 // submit notes that bytes are stored, which may be sent from then on.
@@ -359,5 +367,7 @@ func (k *Keeper) conclude(ctx context.Context, p Payout) (Payout, error) {
 	}
 	crash.At("settlement.payout.failed")
 	reason := "the transaction was " + string(status.End.Outcome)
-	return k.change(ctx, p, Fail, reason, func(now *Payout, _ *Step) { now.Final, now.Reason = entry, reason })
+	return k.change(ctx, p, Fail, reason, func(now *Payout, step *Step) {
+		now.Final, now.Reason, step.Unpaid = entry, reason, true
+	})
 }

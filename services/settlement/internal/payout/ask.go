@@ -2,6 +2,7 @@ package payout
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/actor"
@@ -96,6 +97,9 @@ func (k *Keeper) paysOn(settles, want chain.ID, to chain.Address) error {
 	case to == asset.Contract:
 		return fault.New(fault.Invalid, fault.InvalidValue, "the beneficiary address is the token's own contract").On(
 			"beneficiary_address")
+	case slices.Contains(k.cfg.Own[settles], to):
+		return fault.New(fault.Invalid, fault.InvalidValue, "the beneficiary address is the platform's own").On(
+			"beneficiary_address")
 	}
 	return nil
 }
@@ -161,13 +165,16 @@ func (k *Keeper) CancelOnChain(ctx context.Context, id ID, reason string) (Payou
 	return k.deps.Store.Get(ctx, id)
 }
 
-// Approve is an operator's consent. Above One two operators of different names are needed. It fails with
-// transition_not_allowed.
+// Approve is an operator's consent. Above One two operators of different names are needed, so one without a name is
+// none. It fails with invalid_value and transition_not_allowed.
 func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, error) {
 	if err := checkReason(reason); err != nil {
 		return Payout{}, err
 	}
 	by := actor.OfOperator(ctx)
+	if by == actor.Operator {
+		return Payout{}, fault.New(fault.Invalid, fault.InvalidValue, "who approves must have a name").On("operator")
+	}
 	return k.deps.Store.Change(ctx, id, func(p *Payout) (Step, error) {
 		switch {
 		case p.EndsAs != "":

@@ -11,26 +11,20 @@ import (
 )
 
 // Convert turns payable earnings into credit. The same operation again returns its conversion. It fails with
-// invalid_value, account_missing, insufficient_earnings and idempotency_key_reused.
+// invalid_value, account_missing, insufficient_earnings, rate_limit_exceeded and idempotency_key_reused.
 func (k *Keeper) Convert(ctx context.Context, op Operation, amount money.NanoUSD) (Conversion, error) {
 	if amount <= 0 || amount > maximum {
 		return Conversion{}, fault.New(fault.Invalid, fault.InvalidValue, "amount_usd must be above 0 and at most %s",
 			money.NanoUSD(maximum)).On("amount_usd")
 	}
-	payee, err := k.deps.Payees.Payee(ctx, op.ProviderID)
-	switch {
-	case err != nil:
-		return Conversion{}, err
-	case payee.Account.IsZero():
-		return Conversion{}, fault.New(fault.Precondition, AccountMissing, "no user owns the provider, so there is no credit")
-	}
-	id, err := ids.New[kindOfID](k.deps.Clock.Now(), k.deps.Random)
+	c, known, err := k.deps.Store.KnownConversion(ctx, op)
 	if err != nil {
 		return Conversion{}, err
 	}
-	c := Conversion{ID: id, ProviderID: op.ProviderID, Account: payee.Account, Amount: amount}
-	if c, err = k.deps.Store.InsertConversion(ctx, c, op); err != nil {
-		return Conversion{}, err
+	if !known {
+		if c, err = k.insertConversion(ctx, op, amount); err != nil {
+			return Conversion{}, err
+		}
 	}
 	if c, err = k.finish(ctx, c); err != nil {
 		return Conversion{}, err
@@ -40,6 +34,35 @@ func (k *Keeper) Convert(ctx context.Context, op Operation, amount money.NanoUSD
 			"the earnings that may be paid out are less").On("amount_usd")
 	}
 	return c, nil
+}
+
+// insertConversion begins a conversion that the books can pay, as far as they say now.
+func (k *Keeper) insertConversion(ctx context.Context, op Operation, amount money.NanoUSD) (Conversion, error) {
+	payee, err := k.deps.Payees.Payee(ctx, op.ProviderID)
+	switch {
+	case err != nil:
+		return Conversion{}, err
+	case payee.Account.IsZero():
+		return Conversion{}, fault.New(fault.Precondition, AccountMissing, "no user owns the provider, so there is no credit")
+	}
+	switch payable, _, err := k.deps.Ledger.Balances(ctx, op.ProviderID); {
+	case err != nil:
+		return Conversion{}, err
+	case payable < amount:
+		return Conversion{}, insufficient(payable)
+	}
+	id, err := ids.New[kindOfID](k.deps.Clock.Now(), k.deps.Random)
+	if err != nil {
+		return Conversion{}, err
+	}
+	c := Conversion{ID: id, ProviderID: op.ProviderID, Account: payee.Account, Amount: amount}
+	return k.deps.Store.InsertConversion(ctx, c, op)
+}
+
+// TooManyConversions is the error for a provider that has had MaxConversions within Every.
+func TooManyConversions() error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "there are at most %d conversions an hour",
+		MaxConversions).After(Every / MaxConversions)
 }
 
 // finish tells the books of a conversion that has not ended.

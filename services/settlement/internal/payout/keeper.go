@@ -44,7 +44,10 @@ type Store interface {
 	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Payout, int, error)
 	InState(ctx context.Context, s State, offset, limit int) ([]Payout, int, error)
 
-	// InsertConversion, Conversions and EndConversion keep conversions. An operation has one.
+	// InsertConversion, Conversions and EndConversion keep conversions. An operation has one, which KnownConversion
+	// returns; ok is false where there is none. InsertConversion fails with rate_limit_exceeded for a provider that has
+	// had MaxConversions within Every.
+	KnownConversion(ctx context.Context, op Operation) (c Conversion, ok bool, err error)
 	InsertConversion(ctx context.Context, c Conversion, op Operation) (Conversion, error)
 	Conversions(ctx context.Context, limit int) ([]Conversion, error)
 	EndConversion(ctx context.Context, c Conversion) (Conversion, error)
@@ -122,7 +125,10 @@ type Sender interface {
 type Config struct {
 	// Assets are what is paid on the chains on which providers are paid.
 	Assets map[chain.ID]chain.Asset
-	// Alone is the most of one payout, and AloneDaily of all payouts of a day (UTC), that is approved without an operator.
+	// Own are addresses of the platform itself, to which nobody is paid.
+	Own map[chain.ID][]chain.Address
+	// Alone is the most of one payout, and AloneDaily of all payouts of a day (UTC) that are not given back, that is
+	// approved without an operator. 0: nothing is.
 	Alone, AloneDaily money.NanoUSD
 }
 

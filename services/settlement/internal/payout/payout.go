@@ -36,6 +36,9 @@ const (
 	Fee = money.USD
 	// Every is how often a provider may ask for a payout on a chain.
 	Every = time.Hour
+	// MaxConversions bounds the conversions of a provider within Every. A conversion has no least amount, and each stays
+	// in the books for ever.
+	MaxConversions = 60
 	// Cooling is how long a new beneficiary address waits.
 	Cooling = 48 * time.Hour
 	// Alone is the most that is approved without an operator.
@@ -121,6 +124,8 @@ type Step struct {
 	// DayCap counts the payout among those that were approved today without an operator, of which all together are at
 	// most so much. 0: it is not counted.
 	DayCap money.NanoUSD
+	// Unpaid takes it back out of what was approved on its day: nothing was paid.
+	Unpaid bool
 	// Call is enqueued.
 	Call *sending.Prepared
 }

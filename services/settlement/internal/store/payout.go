@@ -141,6 +141,11 @@ func (s Payouts) keepStep(ctx context.Context, tx pgx.Tx, p payout.Payout, step 
 			return err
 		}
 	}
+	if step.Unpaid {
+		if err := uncountDay(ctx, tx, p); err != nil {
+			return err
+		}
+	}
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO payout_change (payout_id, revision, from_state, to_state, cause, actor, reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7)`, p.ID, step.Revision, step.From, step.To, step.Cause, step.Actor,
@@ -167,6 +172,15 @@ func countDay(ctx context.Context, tx pgx.Tx, amount, limit money.NanoUSD) error
 	if err == nil && tag.RowsAffected() == 0 {
 		err = payout.ErrDayFull
 	}
+	return err
+}
+
+// uncountDay takes a payout that was given back out of what was approved without a person on its day. Otherwise who has
+// payouts fail uses up the day of all others.
+func uncountDay(ctx context.Context, tx pgx.Tx, p payout.Payout) error {
+	_, err := tx.Exec(ctx, `UPDATE payout_day d SET nano_usd = greatest(d.nano_usd - $2, 0) FROM payout_change c
+		WHERE c.payout_id = $1 AND c.cause = 'approve' AND c.actor = 'platform'
+			AND d.day = (c.changed_at AT TIME ZONE 'UTC')::date`, p.ID, p.Gross)
 	return err
 }
 

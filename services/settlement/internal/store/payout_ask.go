@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/payout"
@@ -162,6 +163,30 @@ func oneConversion(ctx context.Context, db querier, id payout.ID) (payout.Conver
 	return pgx.CollectExactlyOneRow(rows, scanConversion)
 }
 
+// KnownConversion implements payout.Store.
+func (s Payouts) KnownConversion(ctx context.Context, op payout.Operation) (payout.Conversion, bool, error) {
+	id, ok, err := operationOf(ctx, s.pool, operationConvert, op)
+	if err != nil || !ok {
+		return payout.Conversion{}, false, err
+	}
+	c, err := oneConversion(ctx, s.pool, id)
+	if err != nil {
+		return payout.Conversion{}, false, fmt.Errorf("read a conversion: %w", err)
+	}
+	return c, true, nil
+}
+
+// boundConversions fails for a provider, whose row is locked, that has had payout.MaxConversions within payout.Every.
+func boundConversions(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
+	var n int
+	err := tx.QueryRow(ctx, `SELECT count(*) FROM operation WHERE provider_id = $1 AND kind = $2
+		AND at > clock_timestamp() - $3::interval`, provider, operationConvert, payout.Every).Scan(&n)
+	if err == nil && n >= payout.MaxConversions {
+		err = payout.TooManyConversions()
+	}
+	return err
+}
+
 // InsertConversion implements payout.Store.
 func (s Payouts) InsertConversion(
 	ctx context.Context, c payout.Conversion, op payout.Operation,
@@ -176,6 +201,9 @@ func (s Payouts) InsertConversion(
 		}
 		if !known {
 			id = c.ID
+			if err := boundConversions(ctx, tx, c.ProviderID); err != nil {
+				return err
+			}
 			if _, err := tx.Exec(ctx, `INSERT INTO conversion (conversion_id, provider_id, account_id, nano_usd)
 				VALUES ($1, $2, $3, $4)`, c.ID, c.ProviderID, c.Account, c.Amount); err != nil {
 				return err

@@ -217,6 +217,37 @@ var conformance = map[string]func(t *testing.T, b both) error{
 		}
 		return nil
 	},
+	"what is given back does not use up the day of others": func(t *testing.T, b both) error {
+		for i := range 3 {
+			p := b.ask(t, provider(t), 900*money.USD)
+			b.must(t, p.ID, payout.Reserve, payout.Requested, reserved)
+			if _, err := b.move(t.Context(), p.ID, payout.Approve, payout.Approved,
+				func(_ *payout.Payout, step *payout.Step) { step.DayCap = 1_000 * money.USD }); err != nil {
+				return fmt.Errorf("payout %d: got the error %w, want none", i, err)
+			}
+			b.must(t, p.ID, payout.Reject, payout.Approved,
+				func(p *payout.Payout, _ *payout.Step) { p.EndsAs, p.Reason = payout.Failed, "it is reverted" })
+			b.must(t, p.ID, payout.End, payout.Failed,
+				func(p *payout.Payout, step *payout.Step) { p.Final, step.Unpaid = ids.EntryID{2}, true })
+		}
+		return nil
+	},
+	"conversions of a provider have a bound": func(t *testing.T, b both) error {
+		id := provider(t)
+		for i := range payout.MaxConversions {
+			if _, err := b.convert(t, operationOf(id, fmt.Sprint(i))); err != nil {
+				return err
+			}
+		}
+		if _, err := b.convert(t, operationOf(id, "0")); err != nil {
+			return fmt.Errorf("an operation again: got the error %w, want its conversion", err)
+		}
+		if _, err := b.convert(t, operationOf(provider(t), "0")); err != nil {
+			return fmt.Errorf("another provider: got the error %w, want a conversion", err)
+		}
+		_, err := b.convert(t, operationOf(id, "beyond"))
+		return wantReason(err, fault.RateLimitExceeded)
+	},
 	"a halted chain takes nothing, and the payout stays": func(t *testing.T, b both) error {
 		p := b.approved(t)
 		if _, err := b.calls.Next(t.Context(), chain.Base, hot, sending.Payout); err != nil {
@@ -285,6 +316,13 @@ var conformance = map[string]func(t *testing.T, b both) error{
 		}
 		return err
 	},
+}
+
+// convert inserts a conversion.
+func (b both) convert(t *testing.T, op payout.Operation) (payout.Conversion, error) {
+	t.Helper()
+	return b.InsertConversion(t.Context(), payout.Conversion{ID: payout.ID(newID(t)), ProviderID: op.ProviderID,
+		Account: ids.AccountID(newID(t)), Amount: money.USD}, op)
 }
 
 func wantReason(err error, want fault.Reason) error {

@@ -50,6 +50,7 @@ type rows struct {
 	looked      map[payout.ID]time.Time
 	operations  map[string]operation
 	days        map[string]money.NanoUSD
+	counted     map[payout.ID]string // the day among whose payouts it was counted
 	conversions map[payout.ID]payout.Conversion
 	converted   []payout.ID
 }
@@ -67,7 +68,7 @@ func New(now func() time.Time, settles chain.ID) *DB {
 		ended: map[sending.Place]time.Time{}, gas: map[sending.Place]sending.Spent{},
 		posted: map[sending.Place]ids.EntryID{}, halts: map[chain.ID][]sending.Halt{},
 		payouts: map[payout.ID]payout.Payout{}, looked: map[payout.ID]time.Time{}, operations: map[string]operation{},
-		days: map[string]money.NanoUSD{}, conversions: map[payout.ID]payout.Conversion{},
+		days: map[string]money.NanoUSD{}, counted: map[payout.ID]string{}, conversions: map[payout.ID]payout.Conversion{},
 	}}
 }
 
@@ -91,7 +92,7 @@ func (r rows) clone() rows {
 		refs: maps.Clone(r.refs), hashes: maps.Clone(r.hashes), ended: maps.Clone(r.ended), gas: maps.Clone(r.gas),
 		posted: maps.Clone(r.posted), halts: maps.Clone(r.halts), payouts: maps.Clone(r.payouts),
 		asked: slices.Clone(r.asked), looked: maps.Clone(r.looked), operations: maps.Clone(r.operations),
-		days: maps.Clone(r.days), conversions: maps.Clone(r.conversions), converted: slices.Clone(r.converted),
+		days: maps.Clone(r.days), counted: maps.Clone(r.counted), conversions: maps.Clone(r.conversions), converted: slices.Clone(r.converted),
 	}
 }
 

@@ -125,6 +125,10 @@ func (d Payouts) Change(
 	}
 	if step.DayCap > 0 {
 		d.days[day] += p.Gross
+		d.counted[id] = day
+	}
+	if day, ok := d.counted[id]; ok && step.Unpaid {
+		d.days[day] -= p.Gross
 	}
 	p.ChangedAt = d.DB.Now()
 	d.payouts[id] = p
@@ -243,6 +247,22 @@ func (d Payouts) list(
 	return list[from:min(from+limit, len(list))], len(list), nil
 }
 
+// KnownConversion implements payout.Store.
+func (d Payouts) KnownConversion(_ context.Context, op payout.Operation) (payout.Conversion, bool, error) {
+	id, ok, err := d.known("convert", op)
+	return d.conversions[id], ok, err
+}
+
+// recent counts the conversions of a provider within payout.Every.
+func (d Payouts) recent(provider ids.ProviderID) (n int) {
+	for _, id := range d.converted {
+		if c := d.conversions[id]; c.ProviderID == provider && d.DB.Now().Sub(c.RequestedAt) < payout.Every {
+			n++
+		}
+	}
+	return n
+}
+
 // InsertConversion implements payout.Store.
 func (d Payouts) InsertConversion(
 	_ context.Context, c payout.Conversion, op payout.Operation,
@@ -250,6 +270,9 @@ func (d Payouts) InsertConversion(
 	id, ok, err := d.known("convert", op)
 	if err != nil {
 		return payout.Conversion{}, err
+	}
+	if !ok && d.recent(c.ProviderID) >= payout.MaxConversions {
+		return payout.Conversion{}, payout.TooManyConversions()
 	}
 	if !ok {
 		id, c.RequestedAt = c.ID, d.DB.Now()
