@@ -33,7 +33,7 @@ func (s Deposits) GrowthDue(ctx context.Context, id chain.ID) (b chain.Block, du
 	return b, true, nil
 }
 
-// Holdings implements deposit.GrowthStore.
+// Holdings implements deposit.GrowthStore. A sweep above the block has not left the balance of the block.
 func (s Deposits) Holdings(
 	ctx context.Context, token string, block uint64, from int64, limit int,
 ) ([]deposit.Holding, error) {
@@ -44,8 +44,9 @@ func (s Deposits) Holdings(
 			coalesce((SELECT sum(amount) FROM transfer t WHERE t.deposit_index = p.deposit_index AND t.token = $1
 				AND t.state NOT IN ('seen', 'dropped') AND t.block <= $2), 0)
 			+ coalesce((SELECT sum(amount) FROM deposit_dust d WHERE d.deposit_index = p.deposit_index AND d.token = $1), 0)
-			- coalesce((SELECT sum(amount) FROM sweep w WHERE w.deposit_index = p.deposit_index AND w.token = $1
-				AND w.state = 'done'), 0))::text
+			- coalesce((SELECT sum(w.amount) FROM sweep w JOIN signed_tx s ON s.hash = w.tx_hash
+				JOIN call_end e ON (e.chain_id, e.sender, e.nonce) = (s.chain_id, s.sender, s.nonce)
+				WHERE w.deposit_index = p.deposit_index AND w.token = $1 AND w.state = 'done' AND e.block <= $2), 0))::text
 		FROM page p ORDER BY p.deposit_index`, token, block, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read what should be at addresses: %w", err)

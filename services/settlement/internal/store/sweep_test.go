@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/deposit"
 	"svc.internal/services/settlement/internal/evm/evmtest"
 	"svc.internal/services/settlement/internal/sending"
 	"svc.internal/services/settlement/internal/store"
@@ -157,6 +158,29 @@ func TestCoinsAreSweptByTheirAddressWhichKeepsTheGasBack(t *testing.T) {
 	w.pass(s)
 	if got := w.text(`SELECT state || ' ' || amount FROM sweep`); got != "done 49999999999999994750" {
 		t.Errorf("got %q, want it done with value and cost", got)
+	}
+}
+
+// The watcher may be behind: then its block has the balance from before the sweep.
+func TestWhatIsSweptAboveTheBlockOfALookAtBalancesHasNotGrown(t *testing.T) {
+	t.Parallel()
+	w := newDepositWorld(t, chain.SVC, 2)
+	at, by := w.newAddress(), w.watcher()
+	w.catchUp(by)
+	fifty, _ := chain.ParseAmount("50000000000000000000")
+	w.arrive(by, evmtest.Coins(1, at, fifty))
+	s, _ := w.sweeper(evmtest.Address("treasury", 1))
+	w.pass(s)
+	w.ends(sending.Succeeded, 21_000) // in block 9, and block 1 is the last that was read
+	w.pass(s)
+	growth := &deposit.Growth{Store: w.deposits, Chains: w.decider.Chains, Config: w.decider.Config,
+		Small: func(chain.Asset, chain.Amount) bool { return false }}
+	found, err := growth.Pass(t.Context(), chain.SVC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != 0 {
+		t.Errorf("got %d balances that grew, want none: %s", found, w.transfers())
 	}
 }
 
