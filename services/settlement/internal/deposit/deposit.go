@@ -214,7 +214,7 @@ type Store interface {
 	Decide(ctx context.Context, of []Decided) error
 	// Wait notes what transfers wait for.
 	Wait(ctx context.Context, of []watch.Key, waits Waits) error
-	// Due returns transfers that are to be posted, oldest first. Those of halted chains are left out.
+	// Due returns transfers that are to be posted, the oldest of each address first. Those of halted chains are left out.
 	Due(ctx context.Context, limit int) ([]Transfer, error)
 	// Posted notes the entry of a transfer, which moves to a state. The first one stays.
 	Posted(ctx context.Context, of watch.Key, to State, entry string) error

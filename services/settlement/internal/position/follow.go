@@ -56,7 +56,7 @@ type Store interface {
 	// block behind which nothing is missing after them; zero where more may follow. It fails where an event does not
 	// follow.
 	Apply(ctx context.Context, on chain.ID, events []Event, final time.Time) (Applied, error)
-	// Unposted lists what the books are to be told, in the order of events.
+	// Unposted lists what the books are to be told, of each provider in the order of its events.
 	Unposted(ctx context.Context, on chain.ID, limit int) ([]Movement, error)
 	// Posted records that the books were told.
 	Posted(ctx context.Context, m Movement, entry ids.EntryID) error

@@ -30,7 +30,7 @@ type Store interface {
 	AddSigned(ctx context.Context, of Call, s Signed) error
 	// AddEnd stores the end of a call. The first one stays.
 	AddEnd(ctx context.Context, at Place, e End) error
-	// GasDue lists up to limit ended calls whose cost is not in the books, oldest first.
+	// GasDue lists up to limit ended calls whose cost is not in the books, the oldest of each chain first.
 	GasDue(ctx context.Context, limit int) ([]Spent, error)
 	// FixGas stores what the books will be told of a call's cost. The first stays, and is returned.
 	FixGas(ctx context.Context, s Spent) (Spent, error)

@@ -235,12 +235,13 @@ func (s Deposits) Wait(ctx context.Context, of []watch.Key, waits deposit.Waits)
 	return nil
 }
 
-// Due implements deposit.Store.
+// Due implements deposit.Store. The oldest of each address are first, so that an account that the books refuse keeps no
+// other one waiting.
 func (s Deposits) Due(ctx context.Context, limit int) ([]deposit.Transfer, error) {
 	return s.transfers(ctx, "transfers that are to be posted", `
 		WHERE (t.state = 'final' AND t.decision IS NOT NULL OR t.ended IS NOT NULL AND t.end_entry_id IS NULL)
 			AND NOT EXISTS (SELECT FROM chain_halt h WHERE h.chain_id = t.chain_id AND h.lifted_at IS NULL)
-		ORDER BY t.found_at LIMIT $1`, limit)
+		ORDER BY row_number() OVER (PARTITION BY t.deposit_index ORDER BY t.found_at), t.found_at LIMIT $1`, limit)
 }
 
 // Posted implements deposit.Store.

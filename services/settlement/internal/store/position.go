@@ -217,10 +217,12 @@ func queueStep(batch *pgx.Batch, s step) {
 		p.Booked, p.Counted, e.Number)
 }
 
-// Unposted implements position.Store.
+// Unposted implements position.Store. The first of each provider come before the second of any, so that a provider whom
+// the books refuse keeps no other one waiting.
 func (s Positions) Unposted(ctx context.Context, on chain.ID, limit int) ([]position.Movement, error) {
 	rows, err := s.pool.Query(ctx, `SELECT chain_id, number, tx, place, provider_id, units FROM position_event
-		WHERE chain_id = $1 AND units <> 0 AND entry_id IS NULL ORDER BY number LIMIT $2`, on, limit)
+		WHERE chain_id = $1 AND units <> 0 AND entry_id IS NULL
+		ORDER BY row_number() OVER (PARTITION BY provider_id ORDER BY number), number LIMIT $2`, on, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read what the books were not told: %w", err)
 	}

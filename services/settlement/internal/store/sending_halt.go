@@ -59,13 +59,14 @@ func (s Sending) Lift(ctx context.Context, id chain.ID, cause sending.Cause, act
 	return nil
 }
 
-// GasDue implements sending.Store. A cost below one unit of the books is dust.
+// GasDue implements sending.Store. A cost below one unit of the books is dust. The oldest of each chain are first, so
+// that a coin without a price keeps no other chain waiting.
 func (s Sending) GasDue(ctx context.Context, limit int) ([]sending.Spent, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT e.chain_id, e.sender, e.nonce, e.hash, e.cost, g.units, g.rate_nano_usd, g.rate_source, g.rate_at
 		FROM call_end e LEFT JOIN call_gas g USING (chain_id, sender, nonce)
 		WHERE e.cost >= 1000000000 AND (g.nonce IS NULL OR g.entry_id IS NULL AND NOT g.worthless)
-		ORDER BY e.ended_at, e.chain_id, e.sender, e.nonce LIMIT $1`, limit)
+		ORDER BY row_number() OVER (PARTITION BY e.chain_id ORDER BY e.ended_at, e.sender, e.nonce), e.chain_id LIMIT $1`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list costs of calls: %w", err)
 	}

@@ -47,10 +47,12 @@ func sweepInto(s *sweep.Sweep, address []byte, token, amount string) (err error)
 	return err
 }
 
-// Planned implements sweep.Store.
+// Planned implements sweep.Store. The oldest of each chain are first, so that a chain that is halted keeps no other one
+// waiting.
 func (s Sweeps) Planned(ctx context.Context, limit int) ([]sweep.Sweep, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+sweepColumns+` FROM sweep w JOIN deposit_address a USING (deposit_index)
-		WHERE w.state = 'planned' ORDER BY w.planned_at LIMIT $1`, limit)
+		WHERE w.state = 'planned'
+		ORDER BY row_number() OVER (PARTITION BY w.chain_id ORDER BY w.planned_at, w.sweep_id), w.chain_id LIMIT $1`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read planned sweeps: %w", err)
 	}

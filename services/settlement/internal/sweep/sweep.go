@@ -57,7 +57,7 @@ type Backlog struct {
 type Store interface {
 	// Plan plans today's sweeps of the addresses that have at least an amount of a token, and returns how many.
 	Plan(ctx context.Context, id chain.ID, token string, least chain.Amount) (int, error)
-	// Planned returns sweeps that were not sent, oldest first.
+	// Planned returns sweeps that were not sent, the oldest of each chain first.
 	Planned(ctx context.Context, limit int) ([]Sweep, error)
 	// Send enqueues the call of a sweep, which is sent then, in one transaction.
 	Send(ctx context.Context, s Sweep, call sending.Prepared) error
