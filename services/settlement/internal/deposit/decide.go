@@ -56,21 +56,16 @@ type candidate struct {
 
 // address decides of what waits at one address.
 func (d *Decider) address(ctx context.Context, open Open) (decided int, err error) {
-	var credit, others []candidate
 	waiting := map[Waits][]watch.Key{}
-	halted := map[chain.ID]bool{}
-	for _, t := range open.Transfers {
-		if _, asked := halted[t.Chain]; !asked {
-			if halted[t.Chain], err = d.Halted(ctx, t.Chain); err != nil {
-				return 0, err
-			}
-		}
-		if halted[t.Chain] {
-			continue
-		}
-		switch c, waits := d.look(ctx, t); {
+	valued, err := d.valued(ctx, open, waiting)
+	if err != nil {
+		return 0, err
+	}
+	var credit, others []candidate
+	for _, c := range valued {
+		switch waits := d.screen(ctx, &c); {
 		case waits != "":
-			waiting[waits] = append(waiting[waits], t.Key)
+			waiting[waits] = append(waiting[waits], c.Key)
 		case c.Decision == Credit:
 			credit = append(credit, c)
 		default:
@@ -80,9 +75,7 @@ func (d *Decider) address(ctx context.Context, open Open) (decided int, err erro
 	if enough(credit) {
 		others = append(others, credit...)
 	} else {
-		for _, c := range credit {
-			waiting[ForMinimum] = append(waiting[ForMinimum], c.Key)
-		}
+		wait(waiting, ForMinimum, credit)
 	}
 	all, err := d.coveredOnes(ctx, open, others, waiting)
 	if err != nil {
@@ -96,34 +89,82 @@ func (d *Decider) address(ctx context.Context, open Open) (decided int, err erro
 	return len(all), d.Store.Decide(ctx, all)
 }
 
-// look says what would become of one transfer, or what it waits for.
-func (d *Decider) look(ctx context.Context, t Transfer) (candidate, Waits) {
+// valued returns what has a value and may be decided of. What the address is credited for waits, and nobody is asked
+// about it, until it is worth Minimum together: otherwise many small transfers would be many questions at each pass.
+func (d *Decider) valued(ctx context.Context, open Open, waiting map[Waits][]watch.Key) ([]candidate, error) {
+	var credit, others []candidate
+	halted, quotes := map[chain.ID]bool{}, map[chain.ID]*sending.Quote{}
+	for _, t := range open.Transfers {
+		if _, asked := halted[t.Chain]; !asked {
+			var err error
+			if halted[t.Chain], err = d.Halted(ctx, t.Chain); err != nil {
+				return nil, err
+			}
+		}
+		if halted[t.Chain] {
+			continue
+		}
+		switch c, waits := d.value(ctx, t, quotes); {
+		case waits != "":
+			waiting[waits] = append(waiting[waits], t.Key)
+		case t.creditable():
+			credit = append(credit, c)
+		default:
+			others = append(others, c)
+		}
+	}
+	if !enough(credit) {
+		wait(waiting, ForMinimum, credit)
+		return others, nil
+	}
+	return append(others, credit...), nil
+}
+
+func wait(waiting map[Waits][]watch.Key, waits Waits, of []candidate) {
+	for _, c := range of {
+		waiting[waits] = append(waiting[waits], c.Key)
+	}
+}
+
+// value finds the price of a transfer, or what it waits for. quotes are those that were asked for.
+func (d *Decider) value(
+	ctx context.Context, t Transfer, quotes map[chain.ID]*sending.Quote,
+) (candidate, Waits) {
 	c := candidate{Decided: Decided{Key: t.Key, Decision: Stray}, t: t}
 	if t.kind() == chain.Coin {
-		quote, err := d.Quotes.Quote(ctx, t.Chain)
-		if err != nil {
+		if _, asked := quotes[t.Chain]; !asked {
+			quotes[t.Chain] = nil
+			if quote, err := d.Quotes.Quote(ctx, t.Chain); err == nil {
+				quotes[t.Chain] = &quote
+			}
+		}
+		if c.Quote = quotes[t.Chain]; c.Quote == nil {
 			return c, ForQuote // the price is looked for again, and its absence is measured there
 		}
-		c.Quote = &quote
 	}
 	if down, _, err := Value(t.Units, c.Quote); err != nil || down == 0 {
 		return c, ForMinimum
 	}
-	if !t.Sender.IsZero() {
-		verdict, err := d.Screener.Check(ctx, t.Sender)
+	return c, ""
+}
+
+// screen sets what would become of a transfer, or returns what it waits for.
+func (d *Decider) screen(ctx context.Context, c *candidate) Waits {
+	if !c.t.Sender.IsZero() {
+		verdict, err := d.Screener.Check(ctx, c.t.Sender)
 		if err != nil {
-			return c, ForScreening // the screener is asked again
+			return ForScreening // the screener is asked again
 		}
 		c.Screened = verdict.Version
 		if verdict.Denied {
 			c.Decision = Deny
-			return c, ""
+			return ""
 		}
 	}
-	if t.creditable() {
+	if c.t.creditable() {
 		c.Decision = Credit
 	}
-	return c, ""
+	return ""
 }
 
 // coveredOnes returns the decisions on what the address really has. The others wait for the balance.

@@ -3,7 +3,8 @@
 // Every account has one address, the same on all chains, at m/44'/60'/0'/0/index of an extended public key. A watcher
 // (package watch) stores what arrives there. Of a final transfer this package decides once, and the decision stays:
 //
-//   - deny: its sender is screened out. The tokens are the platform's, and wait for an operator.
+//   - deny: its sender is screened out. The tokens are the platform's, and wait for an operator. What would be credited
+//     is screened once it is enough.
 //   - stray: the token is credited to nobody: coins of chains 1 and 8453, and coins that no transaction brought.
 //   - credit: the account is credited. It needs a price of a coin, a balance of the address that covers all that is
 //     recorded there (so a log that lies credits nothing), and an open sum of the address of at least $1, before any

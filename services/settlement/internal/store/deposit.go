@@ -130,13 +130,13 @@ const maxOpen = 1_000
 // Open implements deposit.Store.
 func (s Deposits) Open(ctx context.Context, behind int64, limit int) ([]deposit.Open, error) {
 	list, err := s.transfers(ctx, "open transfers", `
-		JOIN LATERAL (SELECT count(*) FILTER (WHERE (o.found_at, o.chain_id, o.tx_hash, o.place)
-			<= (t.found_at, t.chain_id, t.tx_hash, t.place)) AS rank FROM transfer o
-			WHERE o.deposit_index = t.deposit_index AND o.state = 'final' AND o.decision IS NULL) r ON r.rank <= $3
-		WHERE t.state = 'final' AND t.decision IS NULL AND t.deposit_index IN (
-			SELECT DISTINCT deposit_index FROM transfer WHERE state = 'final' AND decision IS NULL AND deposit_index > $1
-			ORDER BY deposit_index LIMIT $2)
-		ORDER BY t.deposit_index, t.found_at, t.chain_id, t.tx_hash, t.place`, behind, limit, maxOpen)
+		JOIN (SELECT chain_id, tx_hash, place, row_number() OVER (PARTITION BY deposit_index
+				ORDER BY found_at, chain_id, tx_hash, place) AS rank FROM transfer
+			WHERE state = 'final' AND decision IS NULL AND deposit_index IN (
+				SELECT DISTINCT deposit_index FROM transfer WHERE state = 'final' AND decision IS NULL AND deposit_index > $1
+				ORDER BY deposit_index LIMIT $2)
+		) r ON (r.chain_id, r.tx_hash, r.place) = (t.chain_id, t.tx_hash, t.place)
+		WHERE r.rank <= $3 ORDER BY t.deposit_index, t.found_at, t.chain_id, t.tx_hash, t.place`, behind, limit, maxOpen)
 	if err != nil {
 		return nil, err
 	}
