@@ -54,6 +54,9 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 	o := f.owner(t)
 	credits["grant"](t, f, o)
 	held := f.serve(t, o.consumer, o.provider)
+	subscriber := f.owner(t)
+	credits["plan"](t, f, subscriber)
+	covered := f.serve(t, subscriber.consumer, subscriber.provider)
 	c := f.consumer(t, "")
 	alice := metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("alice"))
 	type result struct {
@@ -105,6 +108,12 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			return result{held, err}
 		}, "release_earnings", map[string]any{"provider_id": o.provider, "reason": "known", "payout_usd": earned.String()},
 			0},
+		"ForfeitHeldEarnings": {func(ctx context.Context) result {
+			_, err := f.accounts.ForfeitHeldEarnings(ctx, &billingv1.ForfeitHeldEarningsRequest{RequestIds: []string{covered},
+				Reason: "own"})
+			return result{covered, err}
+		}, "forfeit_earnings", map[string]any{"provider_id": subscriber.provider, "reason": "own",
+			"payout_usd": earned.String()}, 0},
 	}
 	methods := billingv1.File_svc_billing_v1_account_proto.Services().ByName("AccountAdminService").Methods()
 	for i := range methods.Len() {

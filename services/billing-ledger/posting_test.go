@@ -120,6 +120,9 @@ func (b *books) part(id string, usd int64) *billingv1.CollateralPart {
 // story has every fact, in an order in which the books allow them.
 func (b *books) story() []*billingv1.PostRequest {
 	owed := []*billingv1.Compensation{{AccountId: b.account, AmountNanoUsd: 5}}
+	// What the slash brought less the gas, at twice the rate.
+	dear := coinSum(6_000)
+	dear.Quote.RateNanoUsd = dollars(2)
 	return []*billingv1.PostRequest{
 		{Fact: &billingv1.PostRequest_EarningsBatch{EarningsBatch: &billingv1.EarningsBatch{
 			Day: day, ProviderId: b.provider, ChainId: "8453", AmountNanoUsd: dollars(60)}}},
@@ -159,7 +162,7 @@ func (b *books) story() []*billingv1.PostRequest {
 		{Fact: &billingv1.PostRequest_TreasuryMoved{TreasuryMoved: &billingv1.TreasuryMoved{
 			ChainId: "8453", TransactionHash: txHash("f"), Sum: usdcSum(5), Out: true}}},
 		{Fact: &billingv1.PostRequest_Revalued{Revalued: &billingv1.Revalued{
-			Day: day, Sum: coinSum(6_000), BookedNanoUsd: 5_000}}},
+			Day: time.Now().UTC().Format(time.DateOnly), Sum: dear, BookedNanoUsd: 6_000}}},
 		{Fact: &billingv1.PostRequest_PlanSold{PlanSold: &billingv1.PlanSold{
 			InvoiceId: "in_1", Month: "2026-03", PriceNanoUsd: dollars(6)}}},
 	}

@@ -27,6 +27,7 @@ func Spec() node.Spec {
 			billingv1.AccountAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			billingv1.AccrualService_ServiceDesc.ServiceName:      {node.Settlement},
 			billingv1.PostingService_ServiceDesc.ServiceName:      {node.Settlement},
+			billingv1.BalanceService_ServiceDesc.ServiceName:      {node.Settlement},
 			billingv1.IdempotencyService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			billingv1.VisitorService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.UserService_ServiceDesc.ServiceName:         {node.EdgeGateway},

@@ -239,7 +239,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
-		Earnings: s.store})
+		Earnings: s.store, NewEntry: s.newEntry})
+	billingv1.RegisterBalanceServiceServer(r, &rpc.Balances{Store: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
@@ -273,6 +274,11 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.consumer.Run(ctx) })
 	group.Go(func() error { return s.workReceipts.Run(ctx) })
 	return group.Wait()
+}
+
+// newEntry makes the id of an entry.
+func (s *Service) newEntry() (ids.EntryID, error) {
+	return ids.NewEntry(s.deps.Clock.Now(), s.deps.Random)
 }
 
 func (s *Service) keepPartitions(ctx context.Context) {

@@ -2019,6 +2019,105 @@ func (x *ReleaseHeldEarningsResponse) GetList() []*HeldEarning {
 	return nil
 }
 
+type ForfeitHeldEarningsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100.
+	RequestIds []string `protobuf:"bytes,1,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`
+	// 1 to 200 printable characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForfeitHeldEarningsRequest) Reset() {
+	*x = ForfeitHeldEarningsRequest{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForfeitHeldEarningsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForfeitHeldEarningsRequest) ProtoMessage() {}
+
+func (x *ForfeitHeldEarningsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForfeitHeldEarningsRequest.ProtoReflect.Descriptor instead.
+func (*ForfeitHeldEarningsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ForfeitHeldEarningsRequest) GetRequestIds() []string {
+	if x != nil {
+		return x.RequestIds
+	}
+	return nil
+}
+
+func (x *ForfeitHeldEarningsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ForfeitHeldEarningsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As they stand now, one for each request, by request id.
+	List          []*HeldEarning `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForfeitHeldEarningsResponse) Reset() {
+	*x = ForfeitHeldEarningsResponse{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForfeitHeldEarningsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForfeitHeldEarningsResponse) ProtoMessage() {}
+
+func (x *ForfeitHeldEarningsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForfeitHeldEarningsResponse.ProtoReflect.Descriptor instead.
+func (*ForfeitHeldEarningsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ForfeitHeldEarningsResponse) GetList() []*HeldEarning {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 var File_svc_billing_v1_account_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_account_proto_rawDesc = "" +
@@ -2203,10 +2302,16 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"requestIds\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
 	"\x1bReleaseHeldEarningsResponse\x12/\n" +
+	"\x04list\x18\x01 \x03(\v2\x1b.svc.billing.v1.HeldEarningR\x04list\"U\n" +
+	"\x1aForfeitHeldEarningsRequest\x12\x1f\n" +
+	"\vrequest_ids\x18\x01 \x03(\tR\n" +
+	"requestIds\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
+	"\x1bForfeitHeldEarningsResponse\x12/\n" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.billing.v1.HeldEarningR\x04list2j\n" +
 	"\x0eReceiptService\x12X\n" +
 	"\n" +
-	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\xc1\v\n" +
+	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\xe5\f\n" +
 	"\x13AccountAdminService\x12\x7f\n" +
 	"\rCreateAccount\x12$.svc.billing.v1.CreateAccountRequest\x1a%.svc.billing.v1.CreateAccountResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/v1/admin/accounts\x12\x83\x01\n" +
 	"\n" +
@@ -2218,7 +2323,8 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\bIssueKey\x12\x1f.svc.billing.v1.IssueKeyRequest\x1a .svc.billing.v1.IssueKeyResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/accounts/{account_id}/keys\x12x\n" +
 	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"&\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}\x90\x02\x02\x12\x8d\x01\n" +
 	"\x10ListHeldEarnings\x12'.svc.billing.v1.ListHeldEarningsRequest\x1a(.svc.billing.v1.ListHeldEarningsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/admin/held-earnings\x90\x02\x01\x12\xa1\x01\n" +
-	"\x13ReleaseHeldEarnings\x12*.svc.billing.v1.ReleaseHeldEarningsRequest\x1a+.svc.billing.v1.ReleaseHeldEarningsResponse\"1\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/admin/held-earnings/release\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x13ReleaseHeldEarnings\x12*.svc.billing.v1.ReleaseHeldEarningsRequest\x1a+.svc.billing.v1.ReleaseHeldEarningsResponse\"1\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/admin/held-earnings/release\x90\x02\x02\x12\xa1\x01\n" +
+	"\x13ForfeitHeldEarnings\x12*.svc.billing.v1.ForfeitHeldEarningsRequest\x1a+.svc.billing.v1.ForfeitHeldEarningsResponse\"1\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/admin/held-earnings/forfeit\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_account_proto_rawDescOnce sync.Once
@@ -2232,7 +2338,7 @@ func file_svc_billing_v1_account_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_account_proto_rawDescData
 }
 
-var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_svc_billing_v1_account_proto_goTypes = []any{
 	(*GetReceiptRequest)(nil),           // 0: svc.billing.v1.GetReceiptRequest
 	(*GetReceiptResponse)(nil),          // 1: svc.billing.v1.GetReceiptResponse
@@ -2263,60 +2369,65 @@ var file_svc_billing_v1_account_proto_goTypes = []any{
 	(*HeldEarning)(nil),                 // 26: svc.billing.v1.HeldEarning
 	(*ReleaseHeldEarningsRequest)(nil),  // 27: svc.billing.v1.ReleaseHeldEarningsRequest
 	(*ReleaseHeldEarningsResponse)(nil), // 28: svc.billing.v1.ReleaseHeldEarningsResponse
-	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
+	(*ForfeitHeldEarningsRequest)(nil),  // 29: svc.billing.v1.ForfeitHeldEarningsRequest
+	(*ForfeitHeldEarningsResponse)(nil), // 30: svc.billing.v1.ForfeitHeldEarningsResponse
+	(*timestamppb.Timestamp)(nil),       // 31: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_account_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.GetReceiptResponse.receipt:type_name -> svc.billing.v1.Receipt
 	3,  // 1: svc.billing.v1.Receipt.attempts:type_name -> svc.billing.v1.ReceiptAttempt
-	29, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
-	29, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
+	31, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
+	31, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: svc.billing.v1.Account.limits:type_name -> svc.billing.v1.Limits
-	29, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	31, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	6,  // 6: svc.billing.v1.Account.plan:type_name -> svc.billing.v1.AccountPlan
-	29, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
-	29, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
+	31, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
+	31, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
 	7,  // 9: svc.billing.v1.AccountPlan.counters:type_name -> svc.billing.v1.PlanCounter
-	29, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
+	31, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
 	5,  // 11: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 12: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 13: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
 	4,  // 14: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
 	5,  // 15: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
-	29, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
+	31, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
 	5,  // 17: svc.billing.v1.SetAccountPlanResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 18: svc.billing.v1.SetAccountStateResponse.account:type_name -> svc.billing.v1.Account
-	29, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	31, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
 	26, // 20: svc.billing.v1.ListHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
-	29, // 21: svc.billing.v1.HeldEarning.held_at:type_name -> google.protobuf.Timestamp
-	29, // 22: svc.billing.v1.HeldEarning.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 21: svc.billing.v1.HeldEarning.held_at:type_name -> google.protobuf.Timestamp
+	31, // 22: svc.billing.v1.HeldEarning.ended_at:type_name -> google.protobuf.Timestamp
 	26, // 23: svc.billing.v1.ReleaseHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
-	0,  // 24: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
-	8,  // 25: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
-	10, // 26: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
-	12, // 27: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
-	14, // 28: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
-	16, // 29: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
-	18, // 30: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
-	20, // 31: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
-	22, // 32: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
-	24, // 33: svc.billing.v1.AccountAdminService.ListHeldEarnings:input_type -> svc.billing.v1.ListHeldEarningsRequest
-	27, // 34: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:input_type -> svc.billing.v1.ReleaseHeldEarningsRequest
-	1,  // 35: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
-	9,  // 36: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
-	11, // 37: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
-	13, // 38: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
-	15, // 39: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
-	17, // 40: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
-	19, // 41: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
-	21, // 42: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
-	23, // 43: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
-	25, // 44: svc.billing.v1.AccountAdminService.ListHeldEarnings:output_type -> svc.billing.v1.ListHeldEarningsResponse
-	28, // 45: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:output_type -> svc.billing.v1.ReleaseHeldEarningsResponse
-	35, // [35:46] is the sub-list for method output_type
-	24, // [24:35] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	26, // 24: svc.billing.v1.ForfeitHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	0,  // 25: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
+	8,  // 26: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
+	10, // 27: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
+	12, // 28: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
+	14, // 29: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
+	16, // 30: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
+	18, // 31: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
+	20, // 32: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
+	22, // 33: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
+	24, // 34: svc.billing.v1.AccountAdminService.ListHeldEarnings:input_type -> svc.billing.v1.ListHeldEarningsRequest
+	27, // 35: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:input_type -> svc.billing.v1.ReleaseHeldEarningsRequest
+	29, // 36: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:input_type -> svc.billing.v1.ForfeitHeldEarningsRequest
+	1,  // 37: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
+	9,  // 38: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
+	11, // 39: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
+	13, // 40: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
+	15, // 41: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
+	17, // 42: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
+	19, // 43: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
+	21, // 44: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
+	23, // 45: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
+	25, // 46: svc.billing.v1.AccountAdminService.ListHeldEarnings:output_type -> svc.billing.v1.ListHeldEarningsResponse
+	28, // 47: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:output_type -> svc.billing.v1.ReleaseHeldEarningsResponse
+	30, // 48: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:output_type -> svc.billing.v1.ForfeitHeldEarningsResponse
+	37, // [37:49] is the sub-list for method output_type
+	25, // [25:37] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_account_proto_init() }
@@ -2330,7 +2441,7 @@ func file_svc_billing_v1_account_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_account_proto_rawDesc), len(file_svc_billing_v1_account_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -427,6 +427,33 @@ func local_request_AccountAdminService_ReleaseHeldEarnings_0(ctx context.Context
 	return msg, metadata, err
 }
 
+func request_AccountAdminService_ForfeitHeldEarnings_0(ctx context.Context, marshaler runtime.Marshaler, client AccountAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ForfeitHeldEarningsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ForfeitHeldEarnings(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AccountAdminService_ForfeitHeldEarnings_0(ctx context.Context, marshaler runtime.Marshaler, server AccountAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ForfeitHeldEarningsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ForfeitHeldEarnings(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterAccountAdminServiceHandlerServer registers the http handlers for service AccountAdminService to "mux".
 // UnaryRPC     :call AccountAdminServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -632,6 +659,26 @@ func RegisterAccountAdminServiceHandlerServer(ctx context.Context, mux *runtime.
 			return
 		}
 		forward_AccountAdminService_ReleaseHeldEarnings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_AccountAdminService_ForfeitHeldEarnings_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.billing.v1.AccountAdminService/ForfeitHeldEarnings", runtime.WithHTTPPathPattern("/api/v1/admin/held-earnings/forfeit"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AccountAdminService_ForfeitHeldEarnings_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AccountAdminService_ForfeitHeldEarnings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -843,6 +890,23 @@ func RegisterAccountAdminServiceHandlerClient(ctx context.Context, mux *runtime.
 		}
 		forward_AccountAdminService_ReleaseHeldEarnings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_AccountAdminService_ForfeitHeldEarnings_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.billing.v1.AccountAdminService/ForfeitHeldEarnings", runtime.WithHTTPPathPattern("/api/v1/admin/held-earnings/forfeit"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AccountAdminService_ForfeitHeldEarnings_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AccountAdminService_ForfeitHeldEarnings_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -857,6 +921,7 @@ var (
 	pattern_AccountAdminService_RevokeKey_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "v1", "admin", "keys", "key_id"}, ""))
 	pattern_AccountAdminService_ListHeldEarnings_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "admin", "held-earnings"}, ""))
 	pattern_AccountAdminService_ReleaseHeldEarnings_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "held-earnings", "release"}, ""))
+	pattern_AccountAdminService_ForfeitHeldEarnings_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 2, 4}, []string{"api", "v1", "admin", "held-earnings", "forfeit"}, ""))
 )
 
 var (
@@ -870,4 +935,5 @@ var (
 	forward_AccountAdminService_RevokeKey_0           = runtime.ForwardResponseMessage
 	forward_AccountAdminService_ListHeldEarnings_0    = runtime.ForwardResponseMessage
 	forward_AccountAdminService_ReleaseHeldEarnings_0 = runtime.ForwardResponseMessage
+	forward_AccountAdminService_ForfeitHeldEarnings_0 = runtime.ForwardResponseMessage
 )

@@ -139,6 +139,7 @@ const (
 	AccountAdminService_RevokeKey_FullMethodName           = "/svc.billing.v1.AccountAdminService/RevokeKey"
 	AccountAdminService_ListHeldEarnings_FullMethodName    = "/svc.billing.v1.AccountAdminService/ListHeldEarnings"
 	AccountAdminService_ReleaseHeldEarnings_FullMethodName = "/svc.billing.v1.AccountAdminService/ReleaseHeldEarnings"
+	AccountAdminService_ForfeitHeldEarnings_FullMethodName = "/svc.billing.v1.AccountAdminService/ForfeitHeldEarnings"
 )
 
 // AccountAdminServiceClient is the client API for AccountAdminService service.
@@ -193,6 +194,15 @@ type AccountAdminServiceClient interface {
 	// Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
 	// (request_not_found: nothing was ever held of a request).
 	ReleaseHeldEarnings(ctx context.Context, in *ReleaseHeldEarningsRequest, opts ...grpc.CallOption) (*ReleaseHeldEarningsResponse, error)
+	// ForfeitHeldEarnings takes held earnings by plans from their providers, all of
+	// them or none, and posts that at once. While the month is open, the shares of
+	// the others rise; the part of a closed month's pool that waits for them is
+	// revenue. What has ended before, however it did, stays as it is. The reason is
+	// kept. Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
+	// (request_not_found: nothing was ever held of a request), FAILED_PRECONDITION
+	// (transition_not_allowed: credit paid for a request, whose refund ends what is
+	// held of it).
+	ForfeitHeldEarnings(ctx context.Context, in *ForfeitHeldEarningsRequest, opts ...grpc.CallOption) (*ForfeitHeldEarningsResponse, error)
 }
 
 type accountAdminServiceClient struct {
@@ -303,6 +313,16 @@ func (c *accountAdminServiceClient) ReleaseHeldEarnings(ctx context.Context, in 
 	return out, nil
 }
 
+func (c *accountAdminServiceClient) ForfeitHeldEarnings(ctx context.Context, in *ForfeitHeldEarningsRequest, opts ...grpc.CallOption) (*ForfeitHeldEarningsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForfeitHeldEarningsResponse)
+	err := c.cc.Invoke(ctx, AccountAdminService_ForfeitHeldEarnings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccountAdminServiceServer is the server API for AccountAdminService service.
 // All implementations must embed UnimplementedAccountAdminServiceServer
 // for forward compatibility.
@@ -355,6 +375,15 @@ type AccountAdminServiceServer interface {
 	// Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
 	// (request_not_found: nothing was ever held of a request).
 	ReleaseHeldEarnings(context.Context, *ReleaseHeldEarningsRequest) (*ReleaseHeldEarningsResponse, error)
+	// ForfeitHeldEarnings takes held earnings by plans from their providers, all of
+	// them or none, and posts that at once. While the month is open, the shares of
+	// the others rise; the part of a closed month's pool that waits for them is
+	// revenue. What has ended before, however it did, stays as it is. The reason is
+	// kept. Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
+	// (request_not_found: nothing was ever held of a request), FAILED_PRECONDITION
+	// (transition_not_allowed: credit paid for a request, whose refund ends what is
+	// held of it).
+	ForfeitHeldEarnings(context.Context, *ForfeitHeldEarningsRequest) (*ForfeitHeldEarningsResponse, error)
 	mustEmbedUnimplementedAccountAdminServiceServer()
 }
 
@@ -394,6 +423,9 @@ func (UnimplementedAccountAdminServiceServer) ListHeldEarnings(context.Context, 
 }
 func (UnimplementedAccountAdminServiceServer) ReleaseHeldEarnings(context.Context, *ReleaseHeldEarningsRequest) (*ReleaseHeldEarningsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseHeldEarnings not implemented")
+}
+func (UnimplementedAccountAdminServiceServer) ForfeitHeldEarnings(context.Context, *ForfeitHeldEarningsRequest) (*ForfeitHeldEarningsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForfeitHeldEarnings not implemented")
 }
 func (UnimplementedAccountAdminServiceServer) mustEmbedUnimplementedAccountAdminServiceServer() {}
 func (UnimplementedAccountAdminServiceServer) testEmbeddedByValue()                             {}
@@ -596,6 +628,24 @@ func _AccountAdminService_ReleaseHeldEarnings_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountAdminService_ForfeitHeldEarnings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForfeitHeldEarningsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountAdminServiceServer).ForfeitHeldEarnings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountAdminService_ForfeitHeldEarnings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountAdminServiceServer).ForfeitHeldEarnings(ctx, req.(*ForfeitHeldEarningsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccountAdminService_ServiceDesc is the grpc.ServiceDesc for AccountAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -642,6 +692,10 @@ var AccountAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseHeldEarnings",
 			Handler:    _AccountAdminService_ReleaseHeldEarnings_Handler,
+		},
+		{
+			MethodName: "ForfeitHeldEarnings",
+			Handler:    _AccountAdminService_ForfeitHeldEarnings_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

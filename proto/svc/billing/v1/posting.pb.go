@@ -2218,12 +2218,14 @@ func (x *TreasuryMoved) GetOut() bool {
 	return false
 }
 
-// Revalued is a coin's value in the books at the rate of a day.
+// Revalued is a coin's value in the books at the rate of a day, once for each coin and day: a
+// repeat returns the first entry, whatever it says. Units and value are those of
+// BalanceService.GetCryptoHoldings, else counts_differ.
 type Revalued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// YYYY-MM-DD.
+	// YYYY-MM-DD: today.
 	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
-	// All units that the platform holds, with the day's quote. They may be 0.
+	// All units that the books have, with the day's quote. They may be 0 or below.
 	Sum *TokenSum `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"`
 	// What they stood for in the books before.
 	BookedNanoUsd int64 `protobuf:"varint,3,opt,name=booked_nano_usd,json=bookedNanoUsd,proto3" json:"booked_nano_usd,omitempty"`

@@ -38,8 +38,8 @@ type PostingServiceClient interface {
 	// Post posts a fact. It fails with INVALID_ARGUMENT for what cannot be a fact, with
 	// NOT_FOUND for an account that there is not, and with FAILED_PRECONDITION for what the
 	// books do not allow: insufficient_earnings, earnings_held, insufficient_credits,
-	// transition_not_allowed, and idempotency_key_reused where another fact was posted under
-	// the same business id.
+	// transition_not_allowed, counts_differ where a coin is revalued that the books do not have
+	// so, and idempotency_key_reused where another fact was posted under the same business id.
 	Post(ctx context.Context, in *PostRequest, opts ...grpc.CallOption) (*PostResponse, error)
 	// ClosePlanMonth divides the pool of a month among what providers earned by its plans,
 	// and posts lines 13 and 14. The ledger counts for itself, and fails with
@@ -57,7 +57,7 @@ type PostingServiceClient interface {
 	ListPlanShares(ctx context.Context, in *ListPlanSharesRequest, opts ...grpc.CallOption) (*ListPlanSharesResponse, error)
 	// ShareReleased pays what was held of a request's earnings when its month was closed, and
 	// was released since. It fails with FAILED_PRECONDITION (transition_not_allowed) where
-	// nothing was.
+	// nothing was held then, or it is not released.
 	ShareReleased(ctx context.Context, in *ShareReleasedRequest, opts ...grpc.CallOption) (*ShareReleasedResponse, error)
 }
 
@@ -140,8 +140,8 @@ type PostingServiceServer interface {
 	// Post posts a fact. It fails with INVALID_ARGUMENT for what cannot be a fact, with
 	// NOT_FOUND for an account that there is not, and with FAILED_PRECONDITION for what the
 	// books do not allow: insufficient_earnings, earnings_held, insufficient_credits,
-	// transition_not_allowed, and idempotency_key_reused where another fact was posted under
-	// the same business id.
+	// transition_not_allowed, counts_differ where a coin is revalued that the books do not have
+	// so, and idempotency_key_reused where another fact was posted under the same business id.
 	Post(context.Context, *PostRequest) (*PostResponse, error)
 	// ClosePlanMonth divides the pool of a month among what providers earned by its plans,
 	// and posts lines 13 and 14. The ledger counts for itself, and fails with
@@ -159,7 +159,7 @@ type PostingServiceServer interface {
 	ListPlanShares(context.Context, *ListPlanSharesRequest) (*ListPlanSharesResponse, error)
 	// ShareReleased pays what was held of a request's earnings when its month was closed, and
 	// was released since. It fails with FAILED_PRECONDITION (transition_not_allowed) where
-	// nothing was.
+	// nothing was held then, or it is not released.
 	ShareReleased(context.Context, *ShareReleasedRequest) (*ShareReleasedResponse, error)
 	mustEmbedUnimplementedPostingServiceServer()
 }

@@ -5,9 +5,9 @@
 // A provider's earnings by requests of its own owner are held when the platform bore a
 // part of them (see usage.Line.Held). Held earnings are accrued like all other earnings,
 // and no entry takes a held earning from its balance before the held earning ends. Each
-// held earning ends once: it is released here, given back with the request's refund,
-// forfeited with the rest of the month's plan earnings, or, for orphan work, undone with
-// the entry that paid for it.
+// held earning ends once: it is released or forfeited here, given back with the request's
+// refund, forfeited with the rest of the month's plan earnings, or, for orphan work, undone
+// with the entry that paid for it.
 package earning
 
 import (
@@ -66,6 +66,17 @@ type HeldStore interface {
 	// ReleaseHeld ends what is still held of the requests, in one transaction, and
 	// returns their state after that. It returns the fault of Complete.
 	ReleaseHeld(ctx context.Context, requests []ids.RequestID, reason string) ([]Held, error)
+	// ForfeitHeld is ReleaseHeld for what is forfeited, and posts it in the same transaction.
+	// It also returns the fault of NotByPlan.
+	ForfeitHeld(ctx context.Context, newID func() (ids.EntryID, error), requests []ids.RequestID,
+		reason string) ([]Held, error)
+}
+
+// NotByPlan is the error for earnings that no plan paid for. The books have no entry that
+// forfeits them: they end with the refund of their request.
+func NotByPlan(request ids.RequestID) error {
+	return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+		"no plan paid for request %q: refund the request instead", request).On("request_ids")
 }
 
 // Complete returns a fault unless there is one of found for each request.
@@ -115,17 +126,41 @@ func ListHeld(
 // Release ends what is held of requests, so that it may be paid. Held earnings that ended
 // before stay as they are.
 func Release(ctx context.Context, store HeldStore, requests []ids.RequestID, reason string) ([]Held, error) {
-	switch {
-	case len(requests) == 0 || len(requests) > MaxRelease:
-		return nil, invalid("request_ids", "must be 1 to %d", MaxRelease)
-	case !account.ValidLabel(reason, 1, MaxReason):
-		return nil, invalid("reason", "must have 1 to %d printable characters", MaxReason)
+	if err := checkRuling(requests, reason); err != nil {
+		return nil, err
 	}
 	list, err := store.ReleaseHeld(ctx, requests, reason)
 	if err != nil {
 		return nil, fmt.Errorf("release held earnings: %w", err)
 	}
 	return list, nil
+}
+
+// Forfeit ends what is held of requests that plans paid for, so that their provider loses it.
+// While the month is open the shares of the others rise. The part of a closed month's pool
+// that waits is revenue then. newID makes the ids of entries. Held earnings that ended before
+// stay as they are.
+func Forfeit(
+	ctx context.Context, store HeldStore, newID func() (ids.EntryID, error), requests []ids.RequestID, reason string,
+) ([]Held, error) {
+	if err := checkRuling(requests, reason); err != nil {
+		return nil, err
+	}
+	list, err := store.ForfeitHeld(ctx, newID, requests, reason)
+	if err != nil {
+		return nil, fmt.Errorf("forfeit held earnings: %w", err)
+	}
+	return list, nil
+}
+
+func checkRuling(requests []ids.RequestID, reason string) error {
+	switch {
+	case len(requests) == 0 || len(requests) > MaxRelease:
+		return invalid("request_ids", "must be 1 to %d", MaxRelease)
+	case !account.ValidLabel(reason, 1, MaxReason):
+		return invalid("reason", "must have 1 to %d printable characters", MaxReason)
+	}
+	return nil
 }
 
 func invalid(field, format string, args ...any) error {

@@ -127,6 +127,22 @@ func (q Quote) Value(units Units) (down, even money.NanoUSD, err error) {
 	return down, even, nil
 }
 
+// Worth returns what the books' units of a coin are worth, rounded half to even. The books
+// have units below zero while more was spent than is recorded to have arrived: they are
+// worth as much less than nothing.
+func (q Quote) Worth(units Units) (money.NanoUSD, error) {
+	switch {
+	case units == 0:
+		return 0, q.Validate()
+	case units < 0:
+		_, even, err := q.Value(-units)
+		return -even, err
+	default:
+		_, even, err := q.Value(units)
+		return even, err
+	}
+}
+
 // Buys returns how many units an amount buys, rounded down.
 func (q Quote) Buys(amount money.NanoUSD) (Units, error) {
 	if err := q.Validate(); err != nil {

@@ -236,14 +236,14 @@ func PlanLateShare(fact Fact, provider ids.ProviderID, month Month, amount, owed
 }
 
 // PlanUnclaim follows line 25 after the close of its month: the part of the pool that
-// waited for forfeited earnings is revenue. Business id: the penalty and the month.
+// waited for forfeited earnings is revenue. Business id: that of PlanForfeit.
 func PlanUnclaim(fact Fact, month Month, amount money.NanoUSD) (Entry, error) {
 	return move(PlanUnclaimed, fact, amount, Account{Kind: PlanAccrual, Book: string(month)}, Account{Kind: PlanRevenue})
 }
 
-// PlanForfeit is line 25: a provider loses what it had earned by the plans of a
-// month, and the shares of the others rise. Business id: the penalty and the
-// month.
+// PlanForfeit is line 25: a provider loses what it had earned by the plans of a month. While
+// the month is open, the shares of the others rise. Business id: that of PlanShare for what an
+// operator forfeits of held earnings, else the penalty and the month.
 func PlanForfeit(fact Fact, provider ids.ProviderID, month Month, amount money.NanoUSD) (Entry, error) {
 	if err := positive("amount", amount); err != nil {
 		return Entry{}, fmt.Errorf("plan forfeit: %w", err)

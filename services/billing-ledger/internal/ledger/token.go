@@ -210,11 +210,7 @@ func TreasuryMove(fact Fact, way Way, of Sum) (Entry, error) {
 // units are worth by quote. Nothing is posted where nothing changes. Business id: token and
 // day.
 func Revaluation(fact Fact, booked money.NanoUSD, units Units, quote Quote) (Entry, error) {
-	var worth money.NanoUSD
-	err := quote.Validate()
-	if err == nil && units != 0 {
-		_, worth, err = quote.Value(units)
-	}
+	worth, err := quote.Worth(units)
 	switch {
 	case err != nil:
 	case quote.Token.stable():

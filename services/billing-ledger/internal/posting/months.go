@@ -39,11 +39,9 @@ type Closed struct {
 var (
 	// ErrMonthOpen is the error for a month that is not closed.
 	ErrMonthOpen = errors.New("the month is not closed")
-	// ErrDiffers is the error where the ledger counts otherwise than settlement.
-	ErrDiffers = errors.New("the ledger counts otherwise")
-	// ErrNotReleased is the error for a request of which nothing was released after the
-	// close of its month.
-	ErrNotReleased = errors.New("nothing was released after the close of its month")
+	// ErrNotReleased is the error for a request of which nothing was held when its month was
+	// closed, or is released since.
+	ErrNotReleased = errors.New("nothing was held at the close of its month and released since")
 )
 
 // Close divides the pool that the books have among the shares that they have, unless
@@ -88,8 +86,43 @@ func (r Released) Entry(id ids.EntryID) (ledger.Entry, error) {
 	if err != nil {
 		return ledger.Entry{}, err
 	}
-	business := fmt.Sprintf("%s/%s/held/%s", r.Month, r.Provider, r.Request)
-	return ledger.PlanShare(ledger.Fact{ID: id, BusinessID: business}, r.Provider, r.Month, r.Earned, paid, r.Owed)
+	return ledger.PlanShare(heldFact(id, r.Month, r.Provider, r.Request), r.Provider, r.Month, r.Earned, paid, r.Owed)
+}
+
+// heldFact is the fact that a request's held earnings of a month end.
+func heldFact(id ids.EntryID, month ledger.Month, provider ids.ProviderID, request ids.RequestID) ledger.Fact {
+	return ledger.Fact{ID: id, BusinessID: fmt.Sprintf("%s/%s/held/%s", month, provider, request)}
+}
+
+// Forfeited is what is held of a request's earnings by a plan, and is forfeited.
+type Forfeited struct {
+	Request  ids.RequestID
+	Provider ids.ProviderID
+	Month    ledger.Month
+	Earned   money.NanoUSD
+	// Unpaid is the part of a closed month's pool that waits for it. It is revenue then.
+	Unpaid money.NanoUSD
+}
+
+// Entries returns line 25, and plan_unclaimed where something waits.
+func (f Forfeited) Entries(newID func() (ids.EntryID, error)) ([]ledger.Entry, error) {
+	var entries []ledger.Entry
+	add := func(make func(ledger.Fact) (ledger.Entry, error)) error {
+		id, err := newID()
+		if err != nil {
+			return fmt.Errorf("make an entry id: %w", err)
+		}
+		e, err := make(heldFact(id, f.Month, f.Provider, f.Request))
+		entries = append(entries, e)
+		return err
+	}
+	err := add(func(fact ledger.Fact) (ledger.Entry, error) {
+		return ledger.PlanForfeit(fact, f.Provider, f.Month, f.Earned)
+	})
+	if err == nil && f.Unpaid > 0 {
+		err = add(func(fact ledger.Fact) (ledger.Entry, error) { return ledger.PlanUnclaim(fact, f.Month, f.Unpaid) })
+	}
+	return entries, err
 }
 
 // MonthStore closes months.
@@ -182,8 +215,6 @@ func (m *Months) ShareReleased(ctx context.Context, request ids.RequestID) (ids.
 
 func explainMonth(err error) error {
 	switch {
-	case errors.Is(err, ErrDiffers):
-		return fault.Wrap(err, fault.Precondition, fault.CountsDiffer, "%v", err)
 	case errors.Is(err, earning.ErrDayOpen):
 		return fault.Wrap(err, fault.Precondition, fault.DayOpen, "the day is not sealed yet").On("through")
 	case errors.Is(err, ErrMonthOpen), errors.Is(err, ErrNotReleased):

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -47,12 +48,43 @@ type Fact interface {
 	entry(f ledger.Fact, has Has) (ledger.Entry, error)
 }
 
+// Revalued is a coin's value in the books at the rate of a day: Booked before, and Units of
+// it. A coin is revalued once a day, on the day itself, and only by what the books have.
+type Revalued struct {
+	Day    time.Time
+	Booked money.NanoUSD
+	Units  ledger.Units
+	Quote  ledger.Quote
+}
+
+func (f Revalued) needs() Needs { return Needs{} }
+
+func (f Revalued) businessID() string {
+	return fmt.Sprintf("%s/%s", f.Quote.Token, f.Day.Format(time.DateOnly))
+}
+
+func (f Revalued) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
+	return ledger.Revaluation(fact, f.Booked, f.Units, f.Quote)
+}
+
+// The errors of revaluations and closes.
+var (
+	// ErrDiffers is the error where the ledger counts otherwise than settlement.
+	ErrDiffers = errors.New("the ledger counts otherwise")
+	// ErrOtherDay is the error for the revaluation of another day than today.
+	ErrOtherDay = errors.New("the day is not today")
+)
+
 // Store posts entries.
 type Store interface {
 	// PostFrom posts the entry that make returns for what the books say of needs, in one
 	// transaction, and returns the id of the first entry of that fact. Its errors are those
 	// of ledger and of make.
 	PostFrom(ctx context.Context, needs Needs, make func(Has) (ledger.Entry, error)) (ids.EntryID, error)
+	// Revalue posts the entry that make returns, once for each day and coin: a repeat returns
+	// the first entry. Its errors are ErrDiffers where the books do not have what the fact
+	// says, ErrOtherDay where the day is not today, and those of ledger and of make.
+	Revalue(ctx context.Context, r Revalued, make func() (ledger.Entry, error)) (ids.EntryID, error)
 }
 
 // Poster posts facts.
@@ -69,13 +101,19 @@ func (p *Poster) Post(ctx context.Context, f Fact) (ids.EntryID, error) {
 	if err != nil {
 		return ids.EntryID{}, fmt.Errorf("make an entry id: %w", err)
 	}
-	posted, err := p.Store.PostFrom(ctx, f.needs(), func(has Has) (ledger.Entry, error) {
+	from := func(has Has) (ledger.Entry, error) {
 		e, err := f.entry(ledger.Fact{ID: id, BusinessID: f.businessID()}, has)
 		if err != nil {
 			return e, fault.New(fault.Invalid, fault.InvalidValue, "%v", err)
 		}
 		return e, nil
-	})
+	}
+	var posted ids.EntryID
+	if r, ok := f.(Revalued); ok {
+		posted, err = p.Store.Revalue(ctx, r, func() (ledger.Entry, error) { return from(Has{}) })
+	} else {
+		posted, err = p.Store.PostFrom(ctx, f.needs(), from)
+	}
 	return posted, explain(err)
 }
 
@@ -93,12 +131,16 @@ var reasons = []struct {
 	{ledger.ErrNoPayout, fault.TransitionNotAllowed, "no payout of the provider and the amount was requested"},
 	{ledger.ErrMonthClosed, fault.TransitionNotAllowed, "the month is closed"},
 	{ledger.ErrEnded, fault.TransitionNotAllowed, "it has ended otherwise"},
+	{ErrOtherDay, fault.TransitionNotAllowed, "a coin is revalued on the day itself"},
 	{ledger.ErrCeiling, fault.InvalidValue, "a balance would grow beyond its bound"},
 }
 
 func explain(err error) error {
 	if errors.Is(err, ledger.ErrNoWallet) {
 		return fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+	}
+	if errors.Is(err, ErrDiffers) {
+		return fault.Wrap(err, fault.Precondition, fault.CountsDiffer, "%v", err)
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {

@@ -2,7 +2,6 @@ package posting
 
 import (
 	"fmt"
-	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -96,22 +95,4 @@ func (f TreasuryMoved) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 		return ledger.Entry{}, err
 	}
 	return ledger.TreasuryMove(fact, f.Way, f.Sum)
-}
-
-// Revalued is a coin's value in the books at the rate of a day: Booked before, and Units of
-// it.
-type Revalued struct {
-	none
-	Day    time.Time
-	Booked money.NanoUSD
-	Units  ledger.Units
-	Quote  ledger.Quote
-}
-
-func (f Revalued) businessID() string {
-	return fmt.Sprintf("%s/%s", f.Quote.Token, f.Day.Format(time.DateOnly))
-}
-
-func (f Revalued) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
-	return ledger.Revaluation(fact, f.Booked, f.Units, f.Quote)
 }

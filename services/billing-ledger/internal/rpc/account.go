@@ -30,6 +30,8 @@ type Accounts struct {
 	Keys     *key.Keys
 	Plans    *plan.Plans
 	Earnings earning.HeldStore
+	// NewEntry makes the ids of entries.
+	NewEntry func() (ids.EntryID, error)
 }
 
 // byOperator puts the operator's name into the context, so that the audit entry has it.

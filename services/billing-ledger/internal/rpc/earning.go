@@ -35,20 +35,43 @@ func (s *Accounts) ListHeldEarnings(
 func (s *Accounts) ReleaseHeldEarnings(
 	ctx context.Context, req *billingv1.ReleaseHeldEarningsRequest,
 ) (*billingv1.ReleaseHeldEarningsResponse, error) {
-	var requests []ids.RequestID
-	// One id beyond the bound is enough to be refused for.
-	for _, text := range req.GetRequestIds()[:min(len(req.GetRequestIds()), earning.MaxRelease+1)] {
-		id, err := ids.ParseRequest(text)
-		if err != nil {
-			return nil, earning.NotFound(text)
-		}
-		requests = append(requests, id)
+	requests, err := heldRequests(req.GetRequestIds())
+	if err != nil {
+		return nil, err
 	}
 	list, err := earning.Release(byOperator(ctx), s.Earnings, requests, req.GetReason())
 	if err != nil {
 		return nil, err
 	}
 	return &billingv1.ReleaseHeldEarningsResponse{List: heldToProto(list)}, nil
+}
+
+// ForfeitHeldEarnings takes held earnings from their providers.
+func (s *Accounts) ForfeitHeldEarnings(
+	ctx context.Context, req *billingv1.ForfeitHeldEarningsRequest,
+) (*billingv1.ForfeitHeldEarningsResponse, error) {
+	requests, err := heldRequests(req.GetRequestIds())
+	if err != nil {
+		return nil, err
+	}
+	list, err := earning.Forfeit(byOperator(ctx), s.Earnings, s.NewEntry, requests, req.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.ForfeitHeldEarningsResponse{List: heldToProto(list)}, nil
+}
+
+// heldRequests reads the ids of requests. One id beyond the bound is enough to be refused for.
+func heldRequests(texts []string) ([]ids.RequestID, error) {
+	var requests []ids.RequestID
+	for _, text := range texts[:min(len(texts), earning.MaxRelease+1)] {
+		id, err := ids.ParseRequest(text)
+		if err != nil {
+			return nil, earning.NotFound(text)
+		}
+		requests = append(requests, id)
+	}
+	return requests, nil
 }
 
 func heldToProto(list []earning.Held) []*billingv1.HeldEarning {

@@ -21,6 +21,7 @@ const (
 	issuedKey        action = "issue_key"
 	revokedKey       action = "revoke_key"
 	releasedEarnings action = "release_earnings"
+	forfeitEarnings  action = "forfeit_earnings"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

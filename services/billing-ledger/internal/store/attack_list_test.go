@@ -57,6 +57,9 @@ cleared_day cleared_day_day_fkey | day = day + 1000
 cleared_day cleared_day_pkey | =
 closed_day closed_day_pkey | =
 closed_day day_is_over | day = now()::date => is not over
+closed_month closed_month_begins_last | ! UPDATE held_earning SET book = '2000-02', ended_as = 'released',
+	ended_at = now(), reason = 'x'; INSERT INTO closed_month (month, through, pool, earned, paid, providers)
+	SELECT '2000-02', through, pool, earned, paid, providers FROM closed_month => ended meanwhile
 closed_month closed_month_earned_check | month = '2000-02', earned = -1, paid = -1
 closed_month closed_month_is_over | month = '2999-01'
 closed_month closed_month_month_check | month = '2000-1'
@@ -71,6 +74,7 @@ closed_share closed_share_earned_check | provider_id = gen_random_uuid(), earned
 closed_share closed_share_month_fkey | month = '2000-02'
 closed_share closed_share_paid | provider_id = gen_random_uuid(), paid = 8
 closed_share closed_share_pkey | =
+closed_share closed_share_withholds | provider_id = gen_random_uuid()
 closed_share closed_share_waits | provider_id = gen_random_uuid(), withheld_paid = 3
 checkout checkout_account_id_fkey | id = gen_random_uuid(), account_id = gen_random_uuid()
 checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cents, fee_cents, processor, livemode,
@@ -231,6 +235,12 @@ entry entry_reverses_key | ! INSERT INTO entry (id, kind, business_id, reverses)
 entry_kind entry_kind_line_check | kind = 'gift', line = 28
 entry_kind entry_kind_pkey | =
 held_earning held_earning_account_id_fkey | request_id = gen_random_uuid(), account_id = gen_random_uuid()
+held_earning held_earning_begins_free | ! INSERT INTO held_earning (request_id, day, account_id, provider_id, rule,
+	book, payout, withheld) SELECT gen_random_uuid(), day, account_id, provider_id, rule, book, payout, true
+	FROM held_earning => may not change any more
+held_earning held_earning_stays_withheld | ! UPDATE held_earning SET withheld = true;
+	UPDATE held_earning SET withheld = false => may not change any more
+held_earning held_earning_withheld_by_close | ! UPDATE held_earning SET book = '2000-01', withheld = true
 held_earning held_earning_begins_held | ! INSERT INTO held_earning SELECT gen_random_uuid(), day, account_id,
 	provider_id, rule, book, payout, held_at, 'released', now(), 'x' FROM held_earning => may not change any more
 held_earning held_earning_ended_as_check | ! UPDATE held_earning SET ended_as = 'gone', ended_at = now(), reason = 'x'
@@ -399,6 +409,15 @@ posting slash_ends_once | ! WITH l (kind, leg, account_kind, owned, amount) AS (
 posting plan_pool_is_open | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'plan_sale', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
 	account_kind, account_owned, book, amount) SELECT id, 1, kind, 'l:plan_pool', false, '2000-01', 1 FROM e
+posting withheld_ends_as_ruled | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'plan_unclaimed', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind,
+	account_kind, account_owned, book, amount) SELECT id, leg, kind, account_kind, false, book, amount
+	FROM e, (VALUES (1, 'x:plan_accrual', '2000-01', -1), (2, 'r:plan', '', 1)) AS l (leg, account_kind, book, amount)
+posting revaluation_is_known | ! WITH e AS (INSERT INTO entry (id, kind, business_id, quote_asset, quote_rate,
+	quote_source, quote_at) VALUES (gen_random_uuid(), 'revaluation', 'x', '254:native', 5, 'x', now())
+	RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, book, amount)
+	SELECT id, leg, kind, account_kind, false, book, amount FROM e, (VALUES (1, 'a:crypto', '254:native', -1),
+	(2, 'e:fx_revaluation', '', 1)) AS l (leg, account_kind, book, amount) => revaluation_is_posted
 posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id, name)
 	VALUES (gen_random_uuid(), 'x') RETURNING id), e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
@@ -453,6 +472,12 @@ renewal renewal_only_grows | ! UPDATE renewal SET relayed_tokens = relayed_token
 renewal renewal_pkey | =
 renewal renewal_relayed_bytes_check | relayed_bytes = -1
 renewal renewal_relayed_tokens_check | relayed_tokens = -1
+revaluation revaluation_changes | token = '1:eth', entry_id = gen_random_uuid(), worth = booked
+revaluation revaluation_entry_id_key | token = '1:eth'
+revaluation revaluation_is_posted | token = '1:eth', entry_id = gen_random_uuid()
+revaluation revaluation_of_its_day | day = day - 1, entry_id = gen_random_uuid()
+revaluation revaluation_pkey | entry_id = gen_random_uuid()
+revaluation revaluation_token_fkey | token = '1:doge', entry_id = gen_random_uuid()
 seal seal_check | entries = 5, postings = 9
 seal seal_day_fkey | day = day + 1, previous = root, root = @root(root, day + 1)
 seal seal_day_root_key | ! ALTER TABLE seal DROP CONSTRAINT seal_day_root_key => depend on it

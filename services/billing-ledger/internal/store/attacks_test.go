@@ -57,6 +57,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'open', '')`, account)
 	e.exec(t, `INSERT INTO closed_month SELECT '2000-01', min(day), 6, 7, 6, 1 FROM seal`)
 	e.exec(t, `INSERT INTO closed_share VALUES ('2000-01', $1, 7, 6, 2, 1)`, account)
+	e.exec(t, `INSERT INTO revaluation SELECT (now() AT TIME ZONE 'UTC')::date, '254:native', 1, 2, 3, gen_random_uuid()`)
 	e.besiegeCards(t)
 	return e
 }
@@ -286,7 +287,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"consumer_key":   "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
-			"UPDATE(ended_as,ended_at,reason)",
+			"UPDATE(ended_as,ended_at,reason,withheld)",
+		"revaluation": "SELECT INSERT(day,token,units,booked,worth,entry_id)", "withheld_end": "SELECT",
 		"common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)",

@@ -27,6 +27,13 @@ type maker struct {
 
 func (m *maker) fact() ledger.Fact { return newFact(m.t) }
 
+// today is the fact that a coin is revalued today.
+func (m *maker) today(token ledger.Token) ledger.Fact {
+	f := m.fact()
+	f.BusinessID = string(token) + "/" + time.Now().UTC().Format(time.DateOnly)
+	return f
+}
+
 func (m *maker) add(e ledger.Entry, err error) {
 	m.t.Helper()
 	if err != nil {
@@ -74,8 +81,10 @@ func (m *maker) tokens() {
 	m.add(ledger.ReverseDeposit(m.fact(), m.account, m.coins, 5))
 	m.add(ledger.TreasuryMove(m.fact(), ledger.In, usdc(5)))
 	m.add(ledger.TreasuryMove(m.fact(), ledger.Out, m.coins))
-	m.add(ledger.Revaluation(m.fact(), 5, 1_000_000_000, *m.coins.Quote))
-	m.add(ledger.Revaluation(m.fact(), usd, 1_000_000_000, *m.coins.Quote))
+	m.add(ledger.Revaluation(m.today(ledger.Native), 5, 1_000_000_000, *m.coins.Quote))
+	gas := *m.coins.Quote
+	gas.Token = ledger.ETHBase
+	m.add(ledger.Revaluation(m.today(gas.Token), usd, 1_000_000_000, gas))
 	m.add(ledger.GasSpent(m.fact(), m.coins))
 }
 
@@ -167,8 +176,8 @@ func (e *env) fund(t testing.TB, provider ids.ProviderID, c consumer) (undo func
 // charging is held while changes of card payments are written.
 var charging sync.Mutex
 
-// charge keeps the card payments and the reversals, without which the database takes no
-// entry of line 23.
+// charge keeps the card payments, the reversals and the revaluations, without which the
+// database takes no entry of line 23 and no revaluation.
 func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 	t.Helper()
 	// Changes have numbers without gaps, and a statement does not see those of another that is under way.
@@ -200,7 +209,18 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 				SELECT (SELECT count(*) + 1 FROM card_change), 'reversed', p.checkout_id, r.id, r.cents, $4
 				FROM r JOIN card_payment p ON p.id = r.payment_id`,
 				entry.BusinessID, payment, int64(cents), [16]byte(entry.ID))
-		default: // no card is charged for it
+		case ledger.TokensRevalued:
+			var change money.NanoUSD
+			for _, p := range entry.Postings {
+				if p.Account.Kind == ledger.Crypto {
+					change -= p.Amount
+				}
+			}
+			const worth = 123_456_789
+			e.exec(t, `INSERT INTO revaluation (day, token, units, booked, worth, entry_id)
+				VALUES ((now() AT TIME ZONE 'UTC')::date, $1, 1000000000, $2, $3, $4)`, string(entry.Quote.Token),
+				worth-int64(change), worth, [16]byte(entry.ID))
+		default: // nothing but the entry says it
 		}
 	}
 }

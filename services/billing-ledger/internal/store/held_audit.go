@@ -75,35 +75,5 @@ var payoutChecks = []check{
 		`SELECT count(*) FROM entry WHERE kind IN ('slash_forfeit', 'slash_appeal_won')`,
 		`SELECT format('slash %s has %s ends', business_id, count(*)) FROM entry
 		WHERE kind IN ('slash_forfeit', 'slash_appeal_won') GROUP BY business_id HAVING count(*) > 1`,
-	}, {
-		"what a closed month still owes is what waits of its shares and what came late",
-		`SELECT count(*) FROM closed_month`,
-		`WITH waits AS (
-			SELECT s.month, sum(s.withheld - s.withheld_paid) - coalesce(sum(e.unpaid), 0) AS amount FROM closed_share s
-			LEFT JOIN LATERAL (SELECT sum(p.amount) AS unpaid FROM posting h JOIN entry e ON e.id = h.entry_id
-				JOIN posting p ON p.entry_id = h.entry_id AND p.account_kind = 'x:plan_accrual'
-				WHERE s.withheld > 0 AND h.account_kind = 'l:provider:plan_held' AND h.owner_id = s.provider_id
-					AND h.book = s.month AND h.entry_kind = 'plan_share' AND e.business_id LIKE '%/held/%') e ON true
-			GROUP BY s.month),
-		late AS (
-			SELECT m.month, sum(l.amount) AS amount FROM closed_month m JOIN ledger_leg l ON l.book = m.month
-			WHERE l.account_kind = 'l:provider:plan_held' AND l.line = 12
-				AND l.at >= (m.through + 1)::timestamp AT TIME ZONE 'UTC' GROUP BY m.month),
-		stands AS (
-			SELECT book AS month, -sum(amount) AS amount FROM ledger_leg
-			WHERE account_kind = 'x:plan_accrual' AND book IN (SELECT month FROM closed_month) GROUP BY book)
-		SELECT format('month %s: stands %s, waits %s, late %s', month, coalesce(stands.amount, 0), coalesce(waits.amount, 0),
-			coalesce(late.amount, 0))
-		FROM closed_month LEFT JOIN waits USING (month) LEFT JOIN late USING (month) LEFT JOIN stands USING (month)
-		WHERE coalesce(stands.amount, 0) <> coalesce(waits.amount, 0) + coalesce(late.amount, 0)`,
-	}, {
-		"the shares of a closed month are its sums",
-		`SELECT count(*) FROM closed_month`,
-		`SELECT format('month %s: earned %s, paid %s of %s providers', month, sum(s.earned), sum(s.paid),
-			count(s.provider_id))
-		FROM closed_month m LEFT JOIN closed_share s USING (month)
-		GROUP BY month, m.earned, m.paid, m.providers
-		HAVING (coalesce(sum(s.earned), 0), coalesce(sum(s.paid), 0), count(s.provider_id))
-			<> (m.earned, m.paid, m.providers)`,
 	},
 }

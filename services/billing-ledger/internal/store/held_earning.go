@@ -267,46 +267,6 @@ func (s *Store) HeldEarnings(
 	return list, err
 }
 
-// ReleaseHeld ends what is held of requests; see earning.Store.
-func (s *Store) ReleaseHeld(
-	ctx context.Context, requests []ids.RequestID, reason string,
-) (list []earning.Held, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT `+heldColumns+
-			` FROM held_earning WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests))
-		if err != nil {
-			return fmt.Errorf("lock held earnings: %w", err)
-		}
-		if list, err = scanHeld(rows); err != nil {
-			return err
-		}
-		if err := earning.Complete(requests, list); err != nil {
-			return err
-		}
-		rows, err = tx.Query(ctx, `UPDATE held_earning SET ended_as = $2, ended_at = now(), reason = $3
-			WHERE request_id = ANY ($1) AND ended_as IS NULL RETURNING `+heldColumns, raw(requests), string(earning.Released),
-			reason)
-		if err != nil {
-			return fmt.Errorf("release held earnings: %w", err)
-		}
-		released, err := scanHeld(rows)
-		if err != nil {
-			return err
-		}
-		for _, r := range released {
-			i := slices.IndexFunc(list, func(h earning.Held) bool { return h.Request == r.Request })
-			list[i] = r
-			if err := audited(ctx, tx, releasedEarnings, [16]byte(r.Request), details{
-				"provider_id": r.Provider.String(), "payout_usd": r.Payout.String(), "reason": reason,
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return list, err
-}
-
 func scanHeld(rows pgx.Rows) ([]earning.Held, error) {
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h earning.Held, err error) {
 		var request, account, provider [16]byte

@@ -123,6 +123,9 @@ func readMonth(ctx context.Context, tx pgx.Tx, m posting.Month) (money.NanoUSD, 
 		WHERE account_kind = 'l:provider:plan_held' AND book = $1`, string(m.Month)); err != nil {
 		return 0, nil, fmt.Errorf("lock earnings: %w", err)
 	}
+	if err := withhold(ctx, tx, m); err != nil {
+		return 0, nil, err
+	}
 	if err := tx.QueryRow(ctx, selectPool, string(m.Month)).Scan(&pool); err != nil {
 		return 0, nil, fmt.Errorf("read the pool: %w", err)
 	}
@@ -142,6 +145,18 @@ func readMonth(ctx context.Context, tx pgx.Tx, m posting.Month) (money.NanoUSD, 
 	return pool, shares, nil
 }
 
+// withhold marks what is held of a month that is being closed. Whoever rules of it at once
+// waits for the close, or has ended it before.
+func withhold(ctx context.Context, tx pgx.Tx, m posting.Month) error {
+	if _, err := tx.Exec(ctx, `UPDATE held_earning SET withheld = true WHERE request_id IN (
+			SELECT request_id FROM held_earning WHERE book = $1 AND ended_as IS NULL
+				AND held_at < ($2::date + 1)::timestamp AT TIME ZONE 'UTC' ORDER BY request_id FOR UPDATE)`,
+		string(m.Month), m.Through); err != nil {
+		return fmt.Errorf("withhold what is held: %w", err)
+	}
+	return nil
+}
+
 // monthShares are what providers have earned by the plans of the month $1 up to the sealed
 // day $2, what is held of it, and what they owe. What was forfeited since counts no more.
 const monthShares = `
@@ -157,10 +172,9 @@ const monthShares = `
 		SELECT owner_id, sum(amount)::bigint AS amount FROM parts GROUP BY owner_id HAVING sum(amount) > 0
 	), held AS (
 		SELECT provider_id, sum(payout)::bigint AS amount FROM held_earning
-		WHERE book = $1 AND ended_as IS NULL AND held_at < ($2::date + 1)::timestamp AT TIME ZONE 'UTC'
-		GROUP BY provider_id
+		WHERE book = $1 AND book <> '' AND withheld GROUP BY provider_id
 	)
-	SELECT owner_id, earned.amount, least(coalesce(held.amount, 0), earned.amount),
+	SELECT owner_id, earned.amount, coalesce(held.amount, 0),
 		-provider_balance('a:provider_receivable', owner_id, '')
 	FROM earned LEFT JOIN held ON held.provider_id = owner_id ORDER BY owner_id`
 
@@ -191,6 +205,14 @@ func (s *Store) ShareReleased(ctx context.Context, id ids.EntryID, request ids.R
 		if err != nil {
 			return nil, err
 		}
+		var first [16]byte
+		err = tx.QueryRow(ctx, `SELECT entry_id FROM withheld_end WHERE request_id = $1`, [16]byte(request)).Scan(&first)
+		if err == nil {
+			return []ids.EntryID{first}, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return nil, fmt.Errorf("look for a shared earning: %w", err)
+		}
 		e, err := held.Entry(id)
 		if err != nil {
 			return nil, err
@@ -203,14 +225,13 @@ func (s *Store) ShareReleased(ctx context.Context, id ids.EntryID, request ids.R
 	return posted[0], nil
 }
 
-// readReleased reads what was held of a request and released after the close of its month,
+// readReleased reads what was held of a request at the close of its month and is released,
 // and what waits of its provider's share, under the provider's lock.
 func readReleased(ctx context.Context, tx pgx.Tx, request ids.RequestID) (posting.Released, error) {
 	r := posting.Released{Request: request}
 	var provider [16]byte
-	err := tx.QueryRow(ctx, `SELECT h.provider_id, h.book, h.payout
-		FROM held_earning h JOIN closed_month m ON m.month = h.book
-		WHERE h.request_id = $1 AND h.ended_as = 'released' AND h.ended_at > m.closed_at`, [16]byte(request)).
+	err := tx.QueryRow(ctx, `SELECT provider_id, book, payout FROM held_earning
+		WHERE request_id = $1 AND withheld AND ended_as = 'released'`, [16]byte(request)).
 		Scan(&provider, &r.Month, &r.Earned)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -222,24 +243,27 @@ func readReleased(ctx context.Context, tx pgx.Tx, request ids.RequestID) (postin
 	if err := lockEarnings(ctx, tx, provider); err != nil {
 		return r, err
 	}
-	// What this request's own entry took belongs to it still: a repeat finds the same.
-	err = tx.QueryRow(ctx, `SELECT s.withheld - coalesce(sum(ended.earned), 0)::bigint,
-			s.withheld_paid - coalesce(sum(ended.paid), 0)::bigint,
-			-provider_balance('a:provider_receivable', s.provider_id, '')
-		FROM closed_share s
-		LEFT JOIN LATERAL (SELECT -h.amount AS earned, (SELECT sum(p.amount) FROM posting p WHERE p.entry_id = h.entry_id
-				AND p.account_kind IN ('l:provider:payable', 'a:provider_receivable')) AS paid
-			FROM posting h JOIN entry e ON e.id = h.entry_id
-			WHERE h.account_kind = 'l:provider:plan_held' AND h.owner_id = s.provider_id AND h.book = s.month
-				AND h.entry_kind = 'plan_share' AND e.business_id LIKE '%/held/%'
-				AND e.business_id NOT LIKE '%/held/' || $3::text) ended ON true
-		WHERE s.month = $1 AND s.provider_id = $2 GROUP BY s.month, s.provider_id, s.withheld, s.withheld_paid`,
-		r.Month, provider, request.String()).Scan(&r.Waits.Earned, &r.Waits.Paid, &r.Owed)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return r, posting.ErrNotReleased
+	if err := tx.QueryRow(ctx, `SELECT -provider_balance('a:provider_receivable', $1, '')`, provider).
+		Scan(&r.Owed); err != nil {
+		return r, fmt.Errorf("read what a provider owes: %w", err)
 	}
+	r.Waits, err = readWaits(ctx, tx, r.Month, r.Provider)
+	return r, err
+}
+
+// readWaits reads what waits of a provider's share of a closed month. The caller has the
+// provider's lock.
+func readWaits(
+	ctx context.Context, tx pgx.Tx, month ledger.Month, provider ids.ProviderID,
+) (ledger.Withheld, error) {
+	var w ledger.Withheld
+	err := tx.QueryRow(ctx, `SELECT s.withheld - coalesce(e.earned, 0), s.withheld_paid - coalesce(e.paid, 0)
+		FROM closed_share s CROSS JOIN LATERAL (
+			SELECT sum(earned)::bigint AS earned, sum(paid)::bigint AS paid FROM withheld_end w
+			WHERE w.month = s.month AND w.provider_id = s.provider_id) e
+		WHERE s.month = $1 AND s.provider_id = $2`, string(month), [16]byte(provider)).Scan(&w.Earned, &w.Paid)
 	if err != nil {
-		return r, fmt.Errorf("read what waits of a share: %w", err)
+		return w, fmt.Errorf("read what waits of a share: %w", err)
 	}
-	return r, nil
+	return w, nil
 }
