@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
@@ -91,12 +92,20 @@ type paying struct {
 	keeper   *payout.Keeper
 	pipeline *sending.Pipeline
 	hot      chain.Address
+	store    *store.Store
+	pool     *pgxpool.Pool
 }
 
 func newPaying(t *testing.T, id chain.ID) *paying {
 	t.Helper()
-	p := &paying{desk: &desk{address: chain.Address{0: 0x77, 19: byte(id)}, rate: money.USD / 2}}
-	p.chain = startChain(t, id)
+	return newPayingOn(t, startChain(t, id))
+}
+
+// newPayingOn is newPaying on a chain of the test's own.
+func newPayingOn(t *testing.T, on *devchain.Chain) *paying {
+	t.Helper()
+	id := chain.ID(on.ID())
+	p := &paying{desk: &desk{address: chain.Address{0: 0x77, 19: byte(id)}, rate: money.USD / 2}, chain: on}
 	seed := filepath.Join(t.TempDir(), "seed")
 	addresses, err := development.Addresses(seed)
 	must(t, err)
@@ -122,7 +131,9 @@ func newPaying(t *testing.T, id chain.ID) *paying {
 
 func (p *paying) start(t *testing.T, cfg chain.Config, client signerv1.SignerServiceClient) {
 	t.Helper()
-	st := store.New(pgtest.Pool(t, Schema, Role, store.Migrations))
+	p.pool = pgtest.Pool(t, Schema, Role, store.Migrations)
+	st := store.New(p.pool)
+	p.store = st
 	asset, _ := cfg.Asset(cfg.ID.PaysOut())
 	assets := map[chain.ID]chain.Asset{cfg.ID: asset}
 	p.pipeline = sending.New(store.Sending{Store: st}, peers.ChainSigner{Client: client},
@@ -147,12 +158,24 @@ func must(t *testing.T, err error) {
 
 func startChain(t *testing.T, id chain.ID) *devchain.Chain {
 	t.Helper()
+	return startChainOf(t, devchain.Config{ID: uint64(id)})
+}
+
+// startByHand starts a chain that makes a block for each transaction, and none by itself.
+func startByHand(t *testing.T, id chain.ID) *devchain.Chain {
+	t.Helper()
+	return startChainOf(t, devchain.Config{ID: uint64(id), ByHand: true})
+}
+
+func startChainOf(t *testing.T, cfg devchain.Config) *devchain.Chain {
+	t.Helper()
 	path, err := anvil.Install(t.Context(), "../..")
 	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
 	must(t, err)
-	c, err := devchain.Start(context.WithoutCancel(t.Context()), devchain.Config{Binary: path, ID: uint64(id)})
+	cfg.Binary = path
+	c, err := devchain.Start(context.WithoutCancel(t.Context()), cfg)
 	must(t, err)
 	t.Cleanup(c.Stop)
 	return c

@@ -43,6 +43,8 @@ type Config struct {
 	ID uint64
 	// Dir is the folder of the chain's state; empty: the state ends with the chain.
 	Dir string
+	// ByHand leaves blocks to the caller: one comes for each transaction, and none by itself. It has no folder.
+	ByHand bool
 }
 
 // heartbeat is the time between two blocks of a chain on which nothing happens, so that nobody takes it for a chain
@@ -51,14 +53,20 @@ const heartbeat = time.Minute
 
 // Start starts a chain, which ends with ctx or by Stop. Deploy makes it one that settlement can work with.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
-	running, err := anvil.Start(ctx, anvil.Config{Binary: cfg.Binary, ChainID: cfg.ID, Arguments: []string{
-		"--block-time", strconv.Itoa(int(heartbeat / time.Second)), "--mixed-mining",
-	}})
+	arguments := []string{"--block-time", strconv.Itoa(int(heartbeat / time.Second)), "--mixed-mining"}
+	if cfg.ByHand {
+		arguments = nil
+	}
+	running, err := anvil.Start(ctx, anvil.Config{Binary: cfg.Binary, ChainID: cfg.ID, Arguments: arguments})
 	if err != nil {
 		return nil, err
 	}
 	c := &Chain{Chain: running, id: cfg.ID, kept: make(chan struct{})}
 	ctx, c.stop = context.WithCancel(ctx)
+	if cfg.ByHand {
+		close(c.kept)
+		return c, nil
+	}
 	if err := c.restore(ctx, cfg.Dir); err != nil {
 		c.stop()
 		running.Stop()
