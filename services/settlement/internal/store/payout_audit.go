@@ -47,7 +47,7 @@ func payoutChecks() []check {
 			FROM payout_day d FULL JOIN (
 				SELECT (c.changed_at AT TIME ZONE 'UTC')::date AS day, sum(p.gross_nano_usd)
 				FROM payout_change c JOIN payout p USING (payout_id)
-				WHERE c.cause = 'approve' AND c.actor = 'platform' GROUP BY 1
+				WHERE c.cause = 'approve' AND c.actor = 'platform' AND p.state NOT IN ('failed', 'cancelled') GROUP BY 1
 			) AS a USING (day) WHERE coalesce(d.nano_usd, 0) <> coalesce(a.sum, 0)`),
 	}
 }

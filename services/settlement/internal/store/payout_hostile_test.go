@@ -259,6 +259,15 @@ func TestFailedPayoutsDoNotUseUpTheDayOfOthers(t *testing.T) {
 			t.Errorf("payout %d: got %s that waits for %q, want failed", i, p.State, p.Waiting)
 		}
 	}
+	report, err := c.rows.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Drift > 0 {
+			t.Errorf("%s: got %d that break it (%v), want none", i.Name, i.Drift, i.Examples)
+		}
+	}
 }
 
 func TestThePlatformPaysNothingToItself(t *testing.T) {
