@@ -7,7 +7,9 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/payout"
 	"svc.internal/services/settlement/internal/refund"
+	"svc.internal/services/settlement/internal/store"
 )
 
 // asked asks for the refund of a provider.
@@ -109,4 +111,95 @@ func TestARefundIsAskedForOnceADay(t *testing.T) {
 	if r := m.asked(t, id); r.State != refund.Asked {
 		t.Errorf("after a day: got %s, want asked", r.State)
 	}
+}
+
+// crowd makes providers with 40 dollars each on a chain.
+func (m *market) crowd(t *testing.T, n int) []ids.ProviderID {
+	t.Helper()
+	crowd := make([]ids.ProviderID, n)
+	for i := range crowd {
+		crowd[i] = provider(t)
+		m.chains[chain.Base].deposit(holder{subjectOf(crowd[i]), m.people[0]}, 40_000_000)
+	}
+	m.chains[chain.Base].mine()
+	m.work(0)
+	return crowd
+}
+
+// penalize opens a penalty of a provider.
+func (m *market) penalize(t *testing.T, by int, id ids.ProviderID) error {
+	d := draft(t)
+	d.ProviderID = id
+	_, err := m.keepers[by].Open(t.Context(), d)
+	return err
+}
+
+func TestHostile49_RefundPayoutAndPenaltyAtOnceComeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	const providers = 16
+	m := newMarket(t, 1)
+	crowd := m.crowd(t, providers)
+	errs := atOnce(3*providers, func(i int) error {
+		id, by := crowd[i/3], i%2
+		switch (i + i/3) % 3 {
+		case 0:
+			_, err := m.payers[by].Store.Ask(t.Context(), refund.ID(newID(t)), id)
+			return err
+		case 1:
+			d := payout.Draft{ID: payout.ID(newID(t)), ProviderID: id, Gross: payout.Minimum, Fee: payout.Fee,
+				Address: chain.Address{7}}
+			_, _, err := store.Payouts{Store: m.stores[by].Store}.Insert(t.Context(), d, operationOf(id, "k"), anyChain)
+			return err
+		default:
+			return m.penalize(t, by, id)
+		}
+	})
+	for i, err := range errs {
+		if err != nil && !fault.Is(err, fault.RefundBlocked) && !fault.Is(err, payout.RefundOpen) {
+			t.Errorf("call %d: got the error %v, want %s or %s", i, err, fault.RefundBlocked, payout.RefundOpen)
+		}
+	}
+	if n := m.count(`SELECT count(*) FROM collateral_refund r JOIN payout p USING (provider_id)`); n > 0 {
+		t.Errorf("providers with a refund and a payout: got %d, want none", n)
+	}
+	if n := m.count(`SELECT count(*) FROM penalty`); n != providers {
+		t.Errorf("penalties: got %d, want %d, because nothing holds them", n, providers)
+	}
+	m.audited(t)
+}
+
+func TestHostile49_ARefundThatIsDueIsNotPaidBesideAPenalty(t *testing.T) {
+	t.Parallel()
+	const providers = 16
+	m := newMarket(t, 1)
+	crowd := m.crowd(t, providers)
+	due := make([]refund.Refund, providers)
+	for i, id := range crowd {
+		due[i] = m.asked(t, id)
+	}
+	m.goOn(t, 2, time.Minute)
+	m.pass(t, refund.Wait)
+	begun := make([]bool, providers)
+	errs := atOnce(2*providers, func(i int) (err error) {
+		if i%2 == 0 {
+			begun[i/2], err = m.payers[i/2%2].Store.Pay(t.Context(), due[i/2], nil)
+			return err
+		}
+		return m.penalize(t, i/2%2, crowd[i/2])
+	})
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("call %d: got the error %v, want none", i, err)
+		}
+	}
+	for i, id := range crowd {
+		state := m.count(`SELECT count(*) FROM collateral_refund WHERE provider_id = $1 AND state = 'paying'`, id)
+		if (state == 1) != begun[i] {
+			t.Errorf("provider %d: got %d refunds that are paid, want what the call said: %t", i, state, begun[i])
+		}
+	}
+	m.providers = crowd
+	m.settle()
+	m.check(t)
+	m.audited(t)
 }
