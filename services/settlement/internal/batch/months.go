@@ -113,16 +113,23 @@ func (m *Months) Pass(ctx context.Context) (waiting int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, month := range due {
+	failed := m.closeAll(ctx, due, &waiting)
+	return waiting, errors.Join(failed, m.followUp(ctx))
+}
+
+// closeAll closes months in their order, up to one that fails. Those that are not closed are counted.
+func (m *Months) closeAll(ctx context.Context, due []string, waiting *int) error {
+	for i, month := range due {
 		closed, err := m.close(ctx, month)
 		if err != nil {
-			return len(due), fmt.Errorf("close the month %s: %w", month, err)
+			*waiting += len(due) - i
+			return fmt.Errorf("close the month %s: %w", month, err)
 		}
 		if !closed {
-			waiting++
+			*waiting++
 		}
 	}
-	return waiting, m.followUp(ctx)
+	return nil
 }
 
 // close closes a month, and reports whether it is closed. A month that the ledger has closed already, because the
