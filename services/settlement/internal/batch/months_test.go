@@ -16,7 +16,9 @@ type monthStore struct {
 	kept int
 }
 
-func (*monthStore) DueMonths(context.Context) ([]string, error) { return []string{"2026-02", "2026-03"}, nil }
+func (*monthStore) DueMonths(context.Context) ([]string, error) {
+	return []string{"2026-02", "2026-03"}, nil
+}
 
 func (*monthStore) DueLate(context.Context, int) ([]batch.Late, error) {
 	return []batch.Late{{Month: "2026-01", Amount: 5}}, nil
@@ -38,7 +40,9 @@ func (monthLedger) ClosedMonth(context.Context, string) (batch.ClosedMonth, erro
 	return batch.ClosedMonth{}, errMonth
 }
 
-func (monthLedger) PostLate(context.Context, batch.Late) (ids.EntryID, error) { return ids.EntryID{1}, nil }
+func (monthLedger) PostLate(context.Context, batch.Late) (ids.EntryID, error) {
+	return ids.EntryID{1}, nil
+}
 
 func TestAMonthThatFailsKeepsNothingOfClosedOnesWaiting(t *testing.T) {
 	t.Parallel()

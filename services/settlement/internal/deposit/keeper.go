@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/printable"
 	"svc.internal/services/settlement/internal/watch"
 )
 
@@ -73,8 +74,8 @@ func (k *Keeper) InState(ctx context.Context, state State, number, length int) (
 // End ends a transfer that is unmatched or denied.
 func (k *Keeper) End(ctx context.Context, e Ending) (Transfer, error) {
 	e.Reason = strings.TrimSpace(e.Reason)
-	if e.Reason == "" || len(e.Reason) > maxReason {
-		return Transfer{}, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to %d bytes",
+	if !printable.Within(e.Reason, maxReason) {
+		return Transfer{}, fault.New(fault.Invalid, fault.InvalidValue, "reason must be 1 to %d printable characters",
 			maxReason).On("reason")
 	}
 	t, done, err := k.Lists.End(ctx, e)

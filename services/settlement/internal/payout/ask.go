@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/printable"
 )
 
 // Request asks for a payout of a provider's earnings. want is the chain that the owner names, which must be the
@@ -200,7 +201,7 @@ func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, err
 
 // checkReason requires 1 to maxReason printable characters.
 func checkReason(reason string) error {
-	if !printable(reason, maxReason) {
+	if !printable.Within(reason, maxReason) {
 		return fault.New(fault.Invalid, fault.InvalidValue, "reason must be 1 to %d printable characters", maxReason).On(
 			"reason")
 	}

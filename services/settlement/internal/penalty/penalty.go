@@ -26,6 +26,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/settlement/internal/printable"
 )
 
 // Window is how long a provider may appeal.
@@ -113,7 +114,7 @@ func (d Draft) check() error {
 		return invalid("kind", "must be %s or %s", Misrepresentation, Benchmark)
 	case d.ShareBasisPoints < 1 || d.ShareBasisPoints > MaxShare:
 		return invalid("share_basis_points", "must be 1 to %d", MaxShare)
-	case len(d.ModelID) < 1 || len(d.ModelID) > maxModel || !printable(d.ModelID):
+	case len(d.ModelID) > maxModel || !printable.Within(d.ModelID, maxModel):
 		return invalid("model_id", "must be 1 to %d printable bytes", maxModel)
 	}
 	return checkText("summary", d.Summary, maxSummary)
@@ -121,14 +122,10 @@ func (d Draft) check() error {
 
 // checkText requires 1 to limit printable characters.
 func checkText(field, text string, limit int) error {
-	if n := utf8.RuneCountInString(text); n < 1 || n > limit || !printable(text) {
+	if !printable.Within(text, limit) {
 		return invalid(field, "must be 1 to %d printable characters", limit)
 	}
 	return nil
-}
-
-func printable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // checkAppeal requires 1 to maxAppeal characters that are printable, tabs or ends of

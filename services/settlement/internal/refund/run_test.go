@@ -20,7 +20,9 @@ type oneDue struct {
 	waits int
 }
 
-func (s *oneDue) DueRefunds(context.Context, time.Duration, int) ([]refund.Refund, error) { return nil, nil }
+func (s *oneDue) DueRefunds(context.Context, time.Duration, int) ([]refund.Refund, error) {
+	return nil, nil
+}
 
 func (s *oneDue) DueParts(context.Context, time.Duration, int) ([]refund.Work, error) {
 	return []refund.Work{s.work}, nil

@@ -77,6 +77,9 @@ func (s *ChainAdmin) state(ctx context.Context, cfg chain.Config, at store.Chain
 	return out
 }
 
+// maxHaltReason bounds the reason of a halt of a chain that is lifted, in characters.
+const maxHaltReason = 2_000
+
 // LiftHalt accepts the changed history of a halted chain.
 func (s *ChainAdmin) LiftHalt(
 	ctx context.Context, req *settlementv1.LiftHaltRequest,
@@ -90,8 +93,8 @@ func (s *ChainAdmin) LiftHalt(
 		return nil, err
 	}
 	reason := strings.TrimSpace(req.GetReason())
-	if reason == "" || len(reason) > 2_000 {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to 2000 bytes").On("reason")
+	if err := checkText("reason", reason, maxHaltReason); err != nil {
+		return nil, err
 	}
 	lift, err := s.Lifter.Lift(ctx, id, hash, operator(ctx), reason)
 	if err != nil {

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
@@ -75,9 +74,8 @@ func (s *CollateralAdmin) ConfirmBankRefund(
 	if err := id.Scan(req.GetRefundId()); err != nil {
 		return nil, fault.New(fault.NotFound, refund.NotFound, "there is no such refund").On("refund_id")
 	}
-	if n := utf8.RuneCountInString(req.GetReference()); n < 1 || n > maxBankReference {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "reference must have 1 to %d characters",
-			maxBankReference).On("reference")
+	if err := checkText("reference", req.GetReference(), maxBankReference); err != nil {
+		return nil, err
 	}
 	by := actor.OfOperator(actor.WithOperator(ctx, serve.Operator(ctx)))
 	r, err := s.Store.ConfirmBank(ctx, id, by, req.GetReference())

@@ -2,10 +2,7 @@ package rpc
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,6 +12,7 @@ import (
 	"svc.internal/pkg/serve"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/batch"
+	"svc.internal/services/settlement/internal/printable"
 )
 
 // maxBlocks bounds the blocks of an answer, and maxReason an operator's reason in characters.
@@ -120,11 +118,12 @@ func (s *EarningAdmin) UnblockProvider(
 	return &settlementv1.UnblockProviderResponse{Lifted: lifted}, nil
 }
 
-func checkReason(text string) error {
-	printable := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
-	if n := utf8.RuneCountInString(text); n < 1 || n > maxReason || !utf8.ValidString(text) || !printable {
-		return fault.New(fault.Invalid, fault.InvalidValue, "reason must be 1 to %d printable characters",
-			maxReason).On("reason")
+func checkReason(text string) error { return checkText("reason", text, maxReason) }
+
+// checkText requires 1 to limit printable characters.
+func checkText(field, text string, limit int) error {
+	if !printable.Within(text, limit) {
+		return fault.New(fault.Invalid, fault.InvalidValue, "%s must be 1 to %d printable characters", field, limit).On(field)
 	}
 	return nil
 }

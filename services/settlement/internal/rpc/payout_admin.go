@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"unicode/utf8"
 
 	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
@@ -12,9 +11,6 @@ import (
 	"svc.internal/services/settlement/internal/payout"
 	"svc.internal/services/settlement/internal/sending"
 )
-
-// maxLiftReason bounds the reason of a lifted halt, in characters.
-const maxLiftReason = 500
 
 // Halts lists and lifts halts of chains.
 type Halts interface {
@@ -126,9 +122,8 @@ func (s *PayoutAdmin) ListSendingHalts(
 func (s *PayoutAdmin) LiftSendingHalt(
 	ctx context.Context, req *settlementv1.LiftSendingHaltRequest,
 ) (*settlementv1.LiftSendingHaltResponse, error) {
-	if n := utf8.RuneCountInString(req.GetReason()); n < 1 || n > maxLiftReason || !utf8.ValidString(req.GetReason()) {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "reason must have 1 to %d characters", maxLiftReason).On(
-			"reason")
+	if err := checkReason(req.GetReason()); err != nil {
+		return nil, err
 	}
 	by := actor.OfOperator(actor.WithOperator(ctx, serve.Operator(ctx)))
 	err := s.Halts.Lift(ctx, chain.ID(max(req.GetChainId(), 0)), sending.Cause(req.GetCause()), by, req.GetReason())
