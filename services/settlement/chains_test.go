@@ -57,3 +57,16 @@ func TestTheEnvironmentSetsChainsAndPrices(t *testing.T) {
 		t.Error("a fixed price outside of development: got no error, want one")
 	}
 }
+
+func TestWhatEndedIsLookedAtAgainWithinAnHour(t *testing.T) {
+	t.Parallel()
+	for pause, allowed := range map[time.Duration]bool{
+		0: false, time.Second - 1: false, time.Second: true, time.Hour: true, time.Hour + 1: false,
+	} {
+		cfg := DefaultConfig()
+		cfg.Payouts.RecheckInterval = pause
+		if err := cfg.Validate(); (err == nil) != allowed {
+			t.Errorf("a pause of %v: got the error %v, want it allowed: %t", pause, err, allowed)
+		}
+	}
+}

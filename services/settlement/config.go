@@ -113,9 +113,16 @@ type PayoutConfig struct {
 	AloneUSD int64 `yaml:"alone_usd" env:"SVC_SETTLEMENT_PAYOUTS_ALONE_USD"`
 	// AloneDailyUSD is the most of all payouts of a day (UTC), in dollars, that are approved without an operator.
 	AloneDailyUSD int64 `yaml:"alone_daily_usd" env:"SVC_SETTLEMENT_PAYOUTS_ALONE_DAILY_USD"`
+	// RecheckInterval is the pause between two looks at what ended, at nonces and at costs.
+	RecheckInterval time.Duration `yaml:"recheck_interval" env:"SVC_SETTLEMENT_PAYOUTS_RECHECK_INTERVAL"`
 }
 
-func defaultPayoutConfig() PayoutConfig { return PayoutConfig{AloneUSD: 1_000, AloneDailyUSD: 5_000} }
+func defaultPayoutConfig() PayoutConfig {
+	return PayoutConfig{AloneUSD: 1_000, AloneDailyUSD: 5_000, RecheckInterval: time.Minute}
+}
+
+// maxRecheck bounds RecheckInterval, because a final transaction that is gone is found by that look.
+const maxRecheck = time.Hour
 
 func (c PayoutConfig) validate() error {
 	var faults []error
@@ -124,6 +131,9 @@ func (c PayoutConfig) validate() error {
 	}
 	if c.AloneDailyUSD < 0 || c.AloneDailyUSD > maxAloneDaily {
 		faults = append(faults, fmt.Errorf("settlement: payouts: alone_daily_usd must be 0 to %d", maxAloneDaily))
+	}
+	if c.RecheckInterval < time.Second || c.RecheckInterval > maxRecheck {
+		faults = append(faults, fmt.Errorf("settlement: payouts: recheck_interval must be %v to %v", time.Second, maxRecheck))
 	}
 	return errors.Join(faults...)
 }

@@ -21,8 +21,6 @@ import (
 const (
 	// payoutInterval is the pause between two looks at payouts and transactions.
 	payoutInterval = 5 * time.Second
-	// recheckInterval is the pause between two looks at what ended, at nonces and at costs.
-	recheckInterval = time.Minute
 	// maxPayouts bounds the payouts, and the conversions, of one look.
 	maxPayouts = 200
 )
@@ -35,6 +33,8 @@ type payoutWork struct {
 	books    peers.PayoutBooks
 	quotes   sending.Quotes
 	wallet   hotWallet
+	// rechecks is the pause between two looks at what ended.
+	rechecks time.Duration
 	// signs reports whether there is a chain-signer.
 	signs   bool
 	log     *slog.Logger
@@ -49,8 +49,9 @@ func newPayoutWork(
 		return nil, err
 	}
 	w := &payoutWork{store: store.Sending{Store: st}, quotes: reads.quotes, log: deps.Log, metrics: made,
-		books:  peers.PayoutBooks{Posting: deps.Posting, Accruals: deps.Accruals},
-		wallet: hotWallet{chains: reads.chains, assets: map[chain.ID]chain.Asset{}}}
+		rechecks: cfg.Payouts.RecheckInterval,
+		books:    peers.PayoutBooks{Posting: deps.Posting, Accruals: deps.Accruals},
+		wallet:   hotWallet{chains: reads.chains, assets: map[chain.ID]chain.Asset{}}}
 	var nodes []sending.Chain
 	for _, one := range cfg.Chains {
 		nodes = append(nodes, sending.Chain{ID: one.ID, Node: reads.chains[one.ID], MaxGasPrice: one.MaxGasPrice})
@@ -105,7 +106,7 @@ func (w *payoutWork) run(ctx context.Context) {
 	last := time.Time{}
 	for now := range clock.Every(ctx, payoutInterval) {
 		w.pass(ctx)
-		if now.Sub(last) >= recheckInterval {
+		if now.Sub(last) >= w.rechecks {
 			w.recheck(ctx)
 			last = now
 		}

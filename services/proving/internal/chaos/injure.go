@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// reachBound bounds the time until a request reaches a moment, and restoreBound the
-	// time until a victim can serve.
-	reachBound   = 90 * time.Second
-	restoreBound = 2 * time.Minute
 	// refill is the pause between two fillings of a disk, for processes that were started
 	// meanwhile.
 	refill = 50 * time.Millisecond
@@ -28,8 +24,10 @@ const (
 	darkSettle = 2 * time.Second
 )
 
-// errMissed is returned when no request reached the moment.
-var errMissed = errors.New("no request came to this moment")
+// manners are how a node behaves.
+var manners = map[plan.Kind]ethnode.Manner{
+	plan.NodeAway: ethnode.Away, plan.NodeLies: ethnode.Lying, plan.NodeMute: ethnode.Mute,
+}
 
 // injure does one fault and repairs everything. It calls hurt at the moment at which the
 // harm is done.
@@ -57,14 +55,15 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		return m.stop(ctx, f, m.victims(f, pid), stand.Release)
 	case plan.Full:
 		return m.fill(ctx, f, m.victims(f, pid), stand.Release)
-	case plan.NodeAway, plan.NodeLies:
-		manner := ethnode.Away
-		if f.Cell.Kind == plan.NodeLies {
-			manner = ethnode.Lying
-		}
-		defer m.paying.node.Behave(manner)()
+	case plan.NodeAway, plan.NodeLies, plan.NodeMute:
+		defer m.paying.node.Behave(manners[f.Cell.Kind])()
 		stand.Release()
 		return clock.Sleep(ctx, f.Away)
+	case plan.Reorg:
+		stand.Release()
+		return m.reorg(ctx)
+	case plan.Unfinal:
+		return m.unfinal(ctx, stand.Release)
 	case plan.Forget:
 		defer stand.Release()
 		return m.books.ForgetSigned(ctx)

@@ -152,7 +152,7 @@ func (r *run) judge(ctx context.Context) error {
 		return err
 	}
 	r.report.take(r.watch, m.fleet.Exits())
-	r.report.Forged = m.intrusions.counts
+	r.report.Forged, r.report.Reorged = m.intrusions.counts, m.reorgs.Load()
 	r.report.Faulty = append(r.report.Faulty, m.intrusions.wrong...)
 	if err := r.export(ctx); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"svc.internal/pkg/crash"
@@ -23,6 +24,16 @@ import (
 
 // fleetFolder begins the name of the fleet's folder in that of the run.
 const fleetFolder = "fleet-"
+
+const (
+	// reachBound bounds the time until a request reaches a moment, and restoreBound the
+	// time until a victim can serve.
+	reachBound   = 90 * time.Second
+	restoreBound = 2 * time.Minute
+)
+
+// errMissed is returned when no request reached the moment.
+var errMissed = errors.New("no request came to this moment")
 
 // agents is the number of agents. The third shares the hub of the first.
 const agents = 3
@@ -102,6 +113,8 @@ type market struct {
 	over chan struct{}
 
 	intrusions intrusions
+	// reorgs counts the payouts' transactions that were taken off a chain.
+	reorgs atomic.Int64
 }
 
 // open starts the fleet and makes everything that callers need.

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"svc.internal/pkg/ethereum"
 	"svc.internal/services/proving/internal/chaos/ethnode"
@@ -36,6 +37,8 @@ type paying struct {
 	chain *devchain.Chain
 	node  *ethnode.Node
 	keys  map[string]ethereum.Address
+	// reorgs is held while blocks are taken off.
+	reorgs sync.Mutex
 }
 
 // startChain starts the chain with its contracts and wallets, for the signer whose seed is in a file. Where anvil
@@ -114,7 +117,8 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 		return nil, fmt.Errorf("read a signer's settings: %w", err)
 	}
 	settlement := object{"chains": chains, "development": true,
-		"quotes": object{"fixed": object{"8453:eth": "3000", "254:native": "0.5"}}}
+		"payouts": object{"recheck_interval": "3s"},
+		"quotes":  object{"fixed": object{"8453:eth": "3000", "254:native": "0.5"}}}
 	if batch, ok := base[fleet.Settlement]["settlement"].(object); ok {
 		maps.Copy(settlement, batch)
 	}

@@ -40,9 +40,11 @@ type Report struct {
 	Nights []time.Duration `json:"nights_ns,omitempty"`
 	// Paid has how long it took each night until all payouts had ended. NoChain reports that a run with nights had no
 	// chain, and so no payouts, because anvil could not be installed.
-	Paid     []time.Duration `json:"paid_ns,omitempty"`
-	NoChain  bool            `json:"no_chain,omitempty"`
-	Requests int64           `json:"requests"`
+	Paid    []time.Duration `json:"paid_ns,omitempty"`
+	NoChain bool            `json:"no_chain,omitempty"`
+	// Reorged counts the payouts' transactions that a chain had and had no longer.
+	Reorged  int64 `json:"reorged,omitempty"`
+	Requests int64 `json:"requests"`
 	// Faults counts the faults that were done; Cells has them by cell.
 	Faults int             `json:"faults"`
 	Cells  map[string]Cell `json:"cells"`
@@ -195,6 +197,9 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	if n := len(r.Paid); n > 0 {
 		fmt.Fprintf(out, "  payouts of each night ended within %v\n", slices.Max(r.Paid).Round(100*time.Millisecond))
+	}
+	if r.Reorged > 0 {
+		fmt.Fprintf(out, "  transactions of payouts that a chain lost and had to have again: %d\n", r.Reorged)
 	}
 	if r.NoChain {
 		fmt.Fprintln(out, "  there was no chain, and nobody was paid: anvil is not there")

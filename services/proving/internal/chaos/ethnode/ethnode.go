@@ -29,6 +29,8 @@ const (
 	Away
 	// Lying passes answers on, and lies about transactions and blocks.
 	Lying
+	// Mute takes every question and answers none, until it behaves otherwise or nobody waits any more.
+	Mute
 )
 
 // maxBody bounds a question and an answer, in bytes.
@@ -47,6 +49,7 @@ type Node struct {
 	mu     sync.Mutex
 	manner Manner
 	asked  int64
+	turned chan struct{} // closed when the manner is another
 }
 
 // Start starts a node that asks the one at target.
@@ -56,7 +59,7 @@ func Start(target string) (*Node, error) {
 		return nil, fmt.Errorf("start a node: %w", err)
 	}
 	n := &Node{URL: "http://" + lis.Addr().String(), target: target, client: &http.Client{Timeout: 30 * time.Second},
-		done: make(chan struct{})}
+		done: make(chan struct{}), turned: make(chan struct{})}
 	n.server = &http.Server{Handler: n, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		defer close(n.done)
@@ -82,6 +85,8 @@ func (n *Node) set(m Manner) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.manner = m
+	close(n.turned)
+	n.turned = make(chan struct{})
 }
 
 // Asked is how many questions there were.
@@ -94,9 +99,16 @@ func (n *Node) Asked() int64 {
 // ServeHTTP answers a question, or several.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
-	manner := n.manner
+	manner, turned := n.manner, n.turned
 	n.asked++
 	n.mu.Unlock()
+	if manner == Mute {
+		select {
+		case <-turned:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler) // whoever still waits hears nothing
+	}
 	if manner == Away {
 		http.Error(w, "the node is away", http.StatusServiceUnavailable)
 		return

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -87,5 +88,37 @@ func TestALiarLiesAboutTransactionsAndBlocksAlone(t *testing.T) {
 		if _, got := ask(t, n, c.question); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %s, want %s in it", c.question, got, c.want)
 		}
+	}
+}
+
+func TestAMuteNodeAnswersNothingUntilItIsMended(t *testing.T) {
+	t.Parallel()
+	n := start(t, receipt)
+	mend := n.Behave(Mute)
+	heard := make(chan error, 1)
+	go func() {
+		resp, err := http.Post(n.URL, "application/json", strings.NewReader(`{"id":1,"method":"eth_chainId"}`))
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		heard <- err
+	}()
+	for n.Asked() == 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the question did not come")
+		}
+		runtime.Gosched()
+	}
+	select {
+	case err := <-heard:
+		t.Errorf("an answer of a mute node: got one with the error %v, want none", err)
+	default:
+	}
+	mend()
+	if err := <-heard; err == nil {
+		t.Error("what was asked of a mute node: got an answer, want none")
+	}
+	if got, _ := ask(t, n, `{"id":1,"method":"eth_blockNumber"}`); got != http.StatusOK {
+		t.Errorf("mended: got %d, want %d", got, http.StatusOK)
 	}
 }

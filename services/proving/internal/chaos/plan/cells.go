@@ -142,6 +142,12 @@ func nights() []Cell {
 		Cell{What: "settlement-signer-forgets", When: "stored", Kind: Forget, Program: fleet.Signer, Chain: true},
 		Cell{What: "settlement-node-away", When: "sent", Kind: NodeAway, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-lies", When: "sent", Kind: NodeLies, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-node-mute", When: "signed", Kind: NodeMute, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-reorg", When: "sent", Kind: Reorg, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-reorg-final", When: "confirmed", Kind: Unfinal, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-payout-nats", When: "reserved", Kind: Kill, Program: fleet.NATS, Chain: true},
+		Cell{What: "cut-settlement-payout-nats", When: "prepared", Kind: Cut, Program: fleet.Settlement, To: fleet.NATS,
+			Chain: true},
 		Cell{What: "settlement-payout-postgres", When: "stored", Kind: Kill, Program: fleet.Postgres, Chain: true},
 		Cell{What: "settlement-payout-billing", When: "mined", Kind: Kill, Program: fleet.Billing, Chain: true},
 	)

@@ -38,9 +38,15 @@ const (
 	// Dark is the death of all processes but PostgreSQL, with NATS's store and the
 	// agents' disks. Only the hubs' journals and the database remain.
 	Dark Kind = "dark"
-	// NodeAway and NodeLies are of one of the two nodes of a chain that settlement asks; see package ethnode.
+	// NodeAway and its like are of one of the two nodes of a chain that settlement asks; see package ethnode.
 	NodeAway Kind = "node-away"
 	NodeLies Kind = "node-lies"
+	// NodeMute is a node that takes questions and never answers.
+	NodeMute Kind = "node-mute"
+	// Reorg takes blocks off a chain that are not final, with a payout in them. Unfinal takes final ones off too; an
+	// operator lifts the halts that follow.
+	Reorg   Kind = "reorg"
+	Unfinal Kind = "unfinal"
 	// Forget takes away what the signer has written down of what it signed.
 	Forget Kind = "forget"
 	// Forge hurts nobody: an intruder is on NATS; see package intruder.
@@ -122,7 +128,7 @@ func (c Cell) Class() Class {
 		return Apart
 	case c.Program == fleet.Gateway && (c.Kind == Kill || c.Kind == Stop):
 		return Mute
-	case c.Kind == Stop || c.Kind == Stall || c.Kind == Full:
+	case c.Kind == Stop || c.Kind == Stall || c.Kind == Full || c.Kind == Unfinal:
 		return Long
 	default:
 		return Short
@@ -214,7 +220,7 @@ func away(kind Kind, random *rand.Rand) time.Duration {
 	switch kind {
 	case Stop, Stall:
 		return StillFor + time.Duration(random.IntN(2000))*time.Millisecond
-	case Cut, Full, NodeAway, NodeLies:
+	case Cut, Full, NodeAway, NodeLies, NodeMute:
 		return 500*time.Millisecond + time.Duration(random.IntN(2500))*time.Millisecond
 	default:
 		return time.Duration(random.IntN(500)) * time.Millisecond
