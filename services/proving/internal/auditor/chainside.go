@@ -167,6 +167,9 @@ func (a *audit) checkReceived(u id, p *payout, times int) {
 		a.r.found(Unpaid, subject, "it is confirmed in the books, and not received on its chain")
 	case times == 1:
 		a.r.count("payouts that were received once")
+		if p.chain == coinChain {
+			a.r.count("payouts that were received in coins")
+		}
 	default:
 		a.r.count("payouts that were never received")
 	}

@@ -272,6 +272,10 @@ func ofReserves() []corruption {
 			Overdrawn, "reserves of " + usdcBase, "and wallets hold"},
 		{"the contract is short", func(f *fixture) { bump(f.chains["wallet"][1], "amount", -1) },
 			Overdrawn, "contract of chain 8453", "positions are 20000000"},
+		{"a wallet is short of coins", func(f *fixture) { f.buyCoins(3, 2) }, Overdrawn, "reserves of " + coinSVC,
+			"wallets hold 2"},
+		{"a contract is short of coins", func(f *fixture) { f.stakeCoins(7, 6) }, Overdrawn, "contract of chain 254",
+			"positions are 7"},
 		{"claims are not covered", func(f *fixture) {
 			f.post(entryID(99), "goodwill", "from nothing", 5, nil, leg("r:usage_margin", nil, -900_000_000_000),
 				leg(kindAvailable, accountID(rich), 900_000_000_000))

@@ -326,3 +326,58 @@ func (f *fixture) stake() {
 		leg("m:collateral", providerID(first), 20_000_000))
 	f.legs(95)[0]["asset"], f.legs(95)[0]["book"], f.legs(95)[1]["asset"] = usdcBase, "8453", usdcBase
 }
+
+const coinSVC = "254:native"
+
+// buyCoins has the bank buy so many billionths of a coin, and the wallet hold others.
+func (f *fixture) buyCoins(bought, held int64) {
+	f.chain("chain", row{"chain_id": 254, "final_block": 100})
+	f.post(entryID(91), "treasury", "254/funding", aDay, nil, leg("a:crypto", nil, -bought),
+		leg("m:treasury", nil, bought), leg("a:crypto", nil, -bought), leg("a:bank", nil, bought))
+	for i, l := range f.legs(91) {
+		if i < 2 {
+			l["asset"] = coinSVC
+		}
+		if l["account_kind"] == "a:crypto" {
+			l["book"] = coinSVC
+		}
+	}
+	f.chain("wallet", row{"asset": coinSVC, "role": "hot", "address": text(hot),
+		"amount": fmt.Sprint(held * 1_000_000_000)})
+}
+
+// stakeCoins has a position of so many billionths of a coin on chain 254, and the contract hold others.
+func (f *fixture) stakeCoins(staked, held int64) {
+	f.chain("chain", row{"chain_id": 254, "final_block": 100})
+	at20 := row{"chain_id": 254, "subject": text(digest('s', 2)), "depositor": text(bytes.Repeat([]byte{8}, 20)),
+		"provider_id": providerID(second), "number": 1}
+	with := func(more row) row {
+		r := maps.Clone(at20)
+		maps.Copy(r, more)
+		return r
+	}
+	wei := fmt.Sprint(staked * 1_000_000_000)
+	f.settled("position_event", with(row{"free_after": wei, "escrow_after": 0, "units": staked, "entry_id": entryID(97)}))
+	f.settled("position", with(row{"free": wei, "escrow": 0, "booked": staked}))
+	f.chain("wallet", row{"asset": coinSVC, "role": "contract", "address": text(bytes.Repeat([]byte{7}, 20)),
+		"amount": fmt.Sprint(held * 1_000_000_000)})
+	f.post(entryID(97), "custody_in", "254/0xbb/0", aDay+10, nil, leg("m:custody", nil, -staked),
+		leg("m:collateral", providerID(second), staked))
+	f.legs(97)[0]["asset"], f.legs(97)[0]["book"], f.legs(97)[1]["asset"] = coinSVC, "254", coinSVC
+}
+
+// Coins that are there to the last unit are no fault; what is smaller than a unit does not count.
+func TestCoinsThatAreThereAreNoFault(t *testing.T) {
+	t.Parallel()
+	f := newSettled()
+	f.buyCoins(3, 3)
+	f.chain("wallet", row{"asset": coinSVC, "role": "treasury", "address": text(digest(6, 6)[:20]), "amount": "999999999"})
+	if r := mustAudit(t, f, Options{}); !r.Clean() {
+		t.Errorf("the audit: got %v, want nothing wrong", r.Judgements)
+	}
+	f = newSettled()
+	f.stakeCoins(7, 7)
+	if r := mustAudit(t, f, Options{}); !r.Clean() {
+		t.Errorf("the audit of a position in coins: got %v, want nothing wrong", r.Judgements)
+	}
+}

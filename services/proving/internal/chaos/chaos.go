@@ -129,6 +129,11 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 			err = errors.Join(err, fmt.Errorf("chaos: %w", closeErr))
 		}
 	}()
+	if m.paying != nil {
+		if err := errors.Join(m.fund(ctx), m.stakeAll(ctx)); err != nil {
+			return nil, fmt.Errorf("chaos: %w", err)
+		}
+	}
 	run := newRun(cfg, m, faults)
 	return run.all(ctx)
 }

@@ -43,8 +43,8 @@ type receipt struct {
 	} `json:"logs"`
 }
 
-// export writes what the chain itself says, for the auditor: all of its transactions, transfers of the dollar, and what
-// the platform's wallets hold. Nothing of it is from a service.
+// export writes what the chains themselves say, for the auditor: all of their transactions, transfers of the dollar,
+// and what the platform's wallets hold. Nothing of it is from a service.
 func (p *paying) export(ctx context.Context, path string) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,65 +56,98 @@ func (p *paying) export(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("export a chain: %w", err)
 		}
 	}()
+	for _, c := range p.all() {
+		if err := p.exportChain(ctx, w, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *paying) exportChain(ctx context.Context, w *chainFile, c *devchain.Chain) error {
 	var latest, final header
-	if err := errors.Join(p.ask(ctx, &latest, "eth_getBlockByNumber", "latest", false),
-		p.ask(ctx, &final, "eth_getBlockByNumber", "finalized", false)); err != nil {
+	if err := errors.Join(devchain.Ask(ctx, c.URL, &latest, "eth_getBlockByNumber", "latest", false),
+		devchain.Ask(ctx, c.URL, &final, "eth_getBlockByNumber", "finalized", false)); err != nil {
 		return err
 	}
-	w.row("chain", object{"chain_id": payingChain, "final_block": number(final.Number)})
+	w.row("chain", object{"chain_id": c.ID(), "final_block": number(final.Number)})
 	for n := int64(0); n <= number(latest.Number); n++ {
 		var b block
-		if err := p.ask(ctx, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", n), true); err != nil {
+		if err := devchain.Ask(ctx, c.URL, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", n), true); err != nil {
 			return err
 		}
 		for _, tx := range b.Transactions {
-			if err := p.exportTransaction(ctx, w, n, tx); err != nil {
+			if err := exportTransaction(ctx, w, c, n, tx); err != nil {
 				return err
 			}
 		}
 	}
-	return p.exportWallets(ctx, w)
+	return p.exportWallets(ctx, w, c)
 }
 
-func (p *paying) exportTransaction(ctx context.Context, w *chainFile, n int64, tx transaction) error {
+func exportTransaction(ctx context.Context, w *chainFile, c *devchain.Chain, n int64, tx transaction) error {
 	var r receipt
-	if err := p.ask(ctx, &r, "eth_getTransactionReceipt", tx.Hash); err != nil {
+	if err := devchain.Ask(ctx, c.URL, &r, "eth_getTransactionReceipt", tx.Hash); err != nil {
 		return err
 	}
 	if tx.To == "" {
 		tx.To = "0x" + strings.Repeat("0", 40) // it made a contract
 	}
-	w.row("transaction", object{"chain_id": payingChain, "hash": column(tx.Hash), "sender": column(tx.From),
+	w.row("transaction", object{"chain_id": c.ID(), "hash": column(tx.Hash), "sender": column(tx.From),
 		"nonce": number(tx.Nonce), "recipient": column(tx.To), "value": large(tx.Value),
 		"succeeded": r.Status == "0x1", "block": n})
 	for _, l := range r.Logs {
 		if !strings.EqualFold(l.Address, devchain.USD) || len(l.Topics) != 3 || l.Topics[0] != transferEvent {
 			continue
 		}
-		w.row("transfer", object{"chain_id": payingChain, "hash": column(tx.Hash), "sender": column("0x" + l.Topics[1][26:]),
+		w.row("transfer", object{"chain_id": c.ID(), "hash": column(tx.Hash), "sender": column("0x" + l.Topics[1][26:]),
 			"recipient": column("0x" + l.Topics[2][26:]), "amount": large(l.Data)})
 	}
 	return nil
 }
 
-// exportWallets writes what each wallet of the platform holds of the dollar.
-func (p *paying) exportWallets(ctx context.Context, w *chainFile) error {
-	for role, address := range map[string]string{"hot": p.keys["payout"].String(), "treasury": devchain.Treasury,
-		"contract": devchain.Collateral} {
-		a, err := ethereum.ParseAddress(address)
+// exportWallets writes what the platform's addresses on a chain hold: coins, and dollars where they count. A contract
+// holds what its chain's collateral is in.
+func (p *paying) exportWallets(ctx context.Context, w *chainFile, c *devchain.Chain) error {
+	coin, dollars := assetETH, c.ID() == payingChain
+	if !dollars {
+		coin = assetCoin
+	}
+	holders := []struct{ role, address string }{{"treasury", devchain.Treasury}}
+	for _, name := range platformKeys {
+		holders = append(holders, struct{ role, address string }{"hot", p.keys[name].String()})
+	}
+	contract := struct{ role, address string }{"contract", devchain.Collateral}
+	if !dollars {
+		holders = append(holders, contract)
+	}
+	for _, one := range holders {
+		var held string
+		if err := devchain.Ask(ctx, c.URL, &held, "eth_getBalance", one.address, "latest"); err != nil {
+			return err
+		}
+		w.row("wallet", object{"asset": coin, "role": one.role, "address": column(one.address), "amount": large(held)})
+	}
+	if !dollars {
+		return nil
+	}
+	for _, one := range append(holders[:2:2], contract) { // the treasury, and the key of payouts
+		a, err := ethereum.ParseAddress(one.address)
 		if err != nil {
 			return err
 		}
 		var held string
-		if err := p.ask(ctx, &held, "eth_call", map[string]string{"to": devchain.USD,
+		if err := devchain.Ask(ctx, c.URL, &held, "eth_call", map[string]string{"to": devchain.USD,
 			"data": fmt.Sprintf("0x70a08231%064x", a[:])}, "latest"); err != nil {
 			return err
 		}
-		w.row("wallet", object{"asset": payingAsset, "role": role, "address": column(address), "amount": large(held)})
+		w.row("wallet", object{"asset": assetUSDC, "role": one.role, "address": column(one.address),
+			"amount": large(held)})
 	}
 	return nil
 }
 
+// ask asks the chain on which dollars are paid.
 func (p *paying) ask(ctx context.Context, out any, method string, params ...any) error {
 	return devchain.Ask(ctx, p.chain.URL, out, method, params...)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -107,8 +106,10 @@ type market struct {
 	engines  []*engine.Engine
 	accounts []caller.Account
 	setup    record.Setup
-	// paying is the chain of a run with nights; nil where there is none.
-	paying *paying
+	// paying has the chains of a run with nights; nil where there are none. stakers are the providers who serve nothing
+	// and have collateral there.
+	paying  *paying
+	stakers []string
 	// over is closed when the work of a night is done, so that its faults wait for their moments no longer; nil by day.
 	over chan struct{}
 
@@ -206,13 +207,6 @@ func (m *market) stock(ctx context.Context) error {
 	}
 	if err := record.Write(m.path(record.SetupFile), m.setup); err != nil {
 		return err
-	}
-	if m.paying != nil {
-		// The wallet for payouts begins with dollars that the bank bought.
-		err := m.peers().BuyTokens(ctx, strconv.Itoa(payingChain), "0x"+strings.Repeat("f0", 32), payingAsset, hotMicros)
-		if err != nil {
-			return err
-		}
 	}
 	return m.fleet.WaitOnline(ctx, m.modelIDs())
 }

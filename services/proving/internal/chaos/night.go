@@ -55,10 +55,12 @@ func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 // night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults
 // are done beside the day's end, with the load of the next day.
 func (r *run) night(ctx context.Context, faults []plan.Fault) error {
+	r.note(r.market.penalize(ctx))
 	if err := r.earn(ctx); err != nil {
 		return err
 	}
 	r.stopLoad()
+	r.note(r.market.escrowed(ctx))
 	if err := r.idle(ctx); err != nil {
 		return err
 	}
@@ -84,6 +86,13 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	return err
 }
 
+// note keeps what went wrong for the report.
+func (r *run) note(err error) {
+	if err != nil {
+		r.report.Faulty = append(r.report.Faulty, err.Error())
+	}
+}
+
 // earnedBound is how long providers may take to earn a payout.
 const earnedBound = 30 * time.Second
 
@@ -106,11 +115,17 @@ func (r *run) earn(ctx context.Context) error {
 	return err
 }
 
-// nextDay moves the time of the database, and of the chain.
+// nextDay moves the time of the database, and of the chains. Where there are any, nobody can appeal any more then of
+// what was open.
 func (m *market) nextDay(ctx context.Context, by time.Duration) error {
+	if m.paying == nil {
+		_, err := devclock.Advance(ctx, m.fleet.DatabaseURL(), by)
+		return err
+	}
+	by += appealTime
 	_, err := devclock.Advance(ctx, m.fleet.DatabaseURL(), by)
-	if err == nil && m.paying != nil {
-		err = m.paying.chain.Ahead(ctx, by)
+	for _, c := range m.paying.all() {
+		err = errors.Join(err, c.Ahead(ctx, by))
 	}
 	return err
 }

@@ -21,27 +21,41 @@ import (
 )
 
 const (
-	// payingChain is the chain on which providers are paid, and payingAsset what they are paid in.
+	// payingChain is the chain on which providers are paid in dollars, and coinChain that on which they are paid in its
+	// coin.
 	payingChain = 8453
-	payingAsset = "8453:usdc"
-	// hotMicros is what the wallet for payouts begins with, in millionths of a dollar.
+	coinChain   = 254
+	// hotMicros is what the wallet for payouts begins with, in millionths of a dollar, and hotCoins how many coins it
+	// has on coinChain. gasCoins are the coins of each other key of the platform, on each chain.
 	hotMicros = 1_000_000_000_000
+	hotCoins  = 100_000
+	gasCoins  = 1_000
 )
 
-// hotGas is what the platform's keys have for gas, in wei.
-var hotGas = new(big.Int).Exp(big.NewInt(10), big.NewInt(21), nil)
+// The assets of the books that the platform holds on its chains, and the prices of coins.
+const (
+	assetUSDC = "8453:usdc"
+	assetETH  = "8453:eth"
+	assetCoin = "254:native"
+	ethPrice  = "3000"
+	coinPrice = "0.5"
+)
 
-// paying is the development chain of a run with nights, on which providers are paid. Settlement asks two nodes of it,
-// of which the second one may be away or lie.
+// platformKeys are the keys whose addresses hold coins.
+var platformKeys = []string{"payout", "operator", "slasher", "arbiter", "gas"}
+
+// paying are the development chains of a run with nights, on which providers are paid. Settlement asks two nodes of the
+// first one, of which the second one may be away or lie.
 type paying struct {
 	chain *devchain.Chain
+	coin  *devchain.Chain
 	node  *ethnode.Node
 	keys  map[string]ethereum.Address
 	// reorgs is held while blocks are taken off.
 	reorgs sync.Mutex
 }
 
-// startChain starts the chain with its contracts and wallets, for the signer whose seed is in a file. Where anvil
+// startChain starts the chains with their contracts and wallets, for the signer whose seed is in a file. Where anvil
 // cannot be installed there is none, unless this is CI.
 func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 	root, err := fleet.Tree()
@@ -64,24 +78,45 @@ func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 	if p.keys, err = development.Addresses(seedFile); err != nil {
 		return nil, err
 	}
-	p.chain, err = devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: binary, ID: payingChain})
-	if err != nil {
+	if p.chain, err = p.start(ctx, binary, payingChain); err != nil {
+		return nil, err
+	}
+	if p.coin, err = p.start(ctx, binary, coinChain); err != nil {
 		return nil, err
 	}
 	if p.node, err = ethnode.Start(p.chain.URL); err != nil {
 		return nil, err
 	}
-	if _, err = p.chain.Deploy(ctx, devchain.Roles{Operator: p.keys["operator"], Slasher: p.keys["slasher"],
-		Arbiter: p.keys["arbiter"]}); err != nil {
+	return p, errors.Join(p.coin.Fund(ctx, p.keys["payout"], coins(hotCoins)),
+		p.chain.Mint(ctx, p.keys["payout"], hotMicros))
+}
+
+// start starts a chain. The treasury holds nothing, which on a development chain it otherwise does.
+func (p *paying) start(ctx context.Context, binary string, id uint64) (*devchain.Chain, error) {
+	c, err := devchain.Start(context.WithoutCancel(ctx), devchain.Config{Binary: binary, ID: id})
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"payout", "operator", "slasher", "arbiter", "gas"} {
-		if err = p.chain.Fund(ctx, p.keys[name], hotGas); err != nil {
-			return nil, err
-		}
+	_, err = c.Deploy(ctx, devchain.Roles{Operator: p.keys["operator"], Slasher: p.keys["slasher"],
+		Arbiter: p.keys["arbiter"]})
+	for _, name := range platformKeys {
+		err = errors.Join(err, c.Fund(ctx, p.keys[name], coins(gasCoins)))
 	}
-	return p, p.chain.Mint(ctx, p.keys["payout"], hotMicros)
+	treasury, parsed := ethereum.ParseAddress(devchain.Treasury)
+	if err = errors.Join(err, parsed, c.Fund(ctx, treasury, new(big.Int))); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
 }
+
+// coins are so many coins of a chain, in its smallest unit.
+func coins(whole int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(whole), new(big.Int).Exp(big.NewInt(10), big.NewInt(18), nil))
+}
+
+// all are the chains.
+func (p *paying) all() []*devchain.Chain { return []*devchain.Chain{p.chain, p.coin} }
 
 func (p *paying) close() error {
 	if p == nil {
@@ -91,16 +126,18 @@ func (p *paying) close() error {
 	if p.node != nil {
 		err = p.node.Close()
 	}
-	if p.chain != nil {
-		p.chain.Stop()
+	for _, c := range p.all() {
+		if c != nil {
+			c.Stop()
+		}
 	}
 	return err
 }
 
-// configure adds the chain to the settings of settlement and of its signer.
+// configure adds the chains to the settings of settlement and of its signer.
 func (p *paying) configure(base map[string]map[string]any) (map[string]map[string]any, error) {
 	with := maps.Clone(base)
-	text, err := devchain.Settings(p.chain)
+	text, err := devchain.Settings(p.all()...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +146,10 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 		return nil, fmt.Errorf("read a chain's settings: %w", err)
 	}
 	chains[0]["rpcs"] = []string{p.chain.URL, p.node.URL}
-	chains[0]["block_time"] = "200ms"
-	if text, err = devchain.SignerSettings(p.chain); err != nil {
+	for _, one := range chains {
+		one["block_time"] = "200ms"
+	}
+	if text, err = devchain.SignerSettings(p.all()...); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal([]byte(text), &allowed); err != nil {
@@ -118,7 +157,7 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 	}
 	settlement := object{"chains": chains, "development": true,
 		"payouts": object{"recheck_interval": "3s"},
-		"quotes":  object{"fixed": object{"8453:eth": "3000", "254:native": "0.5"}}}
+		"quotes":  object{"fixed": object{"8453:eth": ethPrice, "254:native": coinPrice}}}
 	if batch, ok := base[fleet.Settlement]["settlement"].(object); ok {
 		maps.Copy(settlement, batch)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ethereum"
+	"svc.internal/services/settlement/devchain"
 )
 
 const (
@@ -81,8 +82,8 @@ func (m *market) unfinal(ctx context.Context, release func()) error {
 	return err
 }
 
-// removePayouts removes all blocks from the newest one on that has a payout, of those that stand so many blocks below the
-// head. It returns the payouts' transactions that the chain has no longer.
+// removePayouts removes all blocks from the newest one on that has a payout, of those that stand so many blocks below
+// the head. It returns the payouts' transactions that the chain has no longer.
 func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (removed []string, err error) {
 	p.reorgs.Lock()
 	defer p.reorgs.Unlock()
@@ -180,7 +181,7 @@ func (m *market) liftHalts(ctx context.Context) (lifted, open int, err error) {
 		if one.Halt == nil {
 			continue
 		}
-		hash, err := m.paying.hashOf(ctx, one.Halt.Block)
+		hash, err := m.paying.hashOf(ctx, one.ID, one.Halt.Block)
 		if err != nil {
 			return lifted, open, err
 		}
@@ -192,8 +193,12 @@ func (m *market) liftHalts(ctx context.Context) (lifted, open int, err error) {
 	return lifted, open, errors.Join(faults...)
 }
 
-// hashOf is the hash of a block, by its number in decimal digits.
-func (p *paying) hashOf(ctx context.Context, decimal string) (string, error) {
+// hashOf is the hash of a block of a chain, by their numbers in decimal digits.
+func (p *paying) hashOf(ctx context.Context, chain, decimal string) (string, error) {
+	c := p.chain
+	if chain == strconv.Itoa(coinChain) {
+		c = p.coin
+	}
 	n, err := strconv.ParseInt(decimal, 10, 64)
 	if err != nil {
 		return "", fmt.Errorf("read the block of a halt: %w", err)
@@ -201,7 +206,7 @@ func (p *paying) hashOf(ctx context.Context, decimal string) (string, error) {
 	var b struct {
 		Hash string `json:"hash"`
 	}
-	if err := p.ask(ctx, &b, "eth_getBlockByNumber", "0x"+strconv.FormatInt(n, 16), false); err != nil {
+	if err := devchain.Ask(ctx, c.URL, &b, "eth_getBlockByNumber", "0x"+strconv.FormatInt(n, 16), false); err != nil {
 		return "", err
 	}
 	if !strings.HasPrefix(b.Hash, "0x") {

@@ -4,17 +4,22 @@ package peers
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/devcerts"
+	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -40,12 +45,23 @@ func (s Services) SignUp(ctx context.Context, name, beneficiary string) (id, key
 	return id, key, nil
 }
 
-// BuyTokens tells the books, as settlement, that the bank bought units of a token, which came by a transaction.
-func (s Services) BuyTokens(ctx context.Context, chain, transaction, token string, units int64) error {
+// Bought is a token that the bank bought, which came by a transaction. Rate is what a coin costs, in nano-USD; 0 for a
+// dollar.
+type Bought struct {
+	Chain, Transaction, Token string
+	Units, Rate               int64
+}
+
+// BuyTokens tells the books, as settlement, that the bank bought units of a token.
+func (s Services) BuyTokens(ctx context.Context, b Bought) error {
+	sum := &billingv1.TokenSum{Token: b.Token, Units: b.Units}
+	if b.Rate != 0 {
+		sum.Quote = &billingv1.TokenQuote{RateNanoUsd: b.Rate, Source: "fixed", At: timestamppb.Now()}
+	}
 	err := s.call(fleet.Settlement, fleet.Billing, func(conn *grpc.ClientConn) error {
 		_, err := billingv1.NewPostingServiceClient(conn).Post(ctx, &billingv1.PostRequest{
 			Fact: &billingv1.PostRequest_TreasuryMoved{TreasuryMoved: &billingv1.TreasuryMoved{
-				ChainId: chain, TransactionHash: transaction, Sum: &billingv1.TokenSum{Token: token, Units: units},
+				ChainId: b.Chain, TransactionHash: b.Transaction, Sum: sum,
 			}},
 		})
 		return err
@@ -66,6 +82,44 @@ func (s Services) RequestPayout(ctx context.Context, provider, usd, key, actor s
 	})
 	if err != nil {
 		return fmt.Errorf("ask for a payout of %s: %w", usd, err)
+	}
+	return nil
+}
+
+// PrepareDeposit says how to put collateral behind a provider on a chain, as a gateway asks.
+func (s Services) PrepareDeposit(ctx context.Context, provider string, chain int64, amount string) (
+	out *settlementv1.DepositCall, err error,
+) {
+	err = s.call(fleet.Gateway, fleet.Settlement, func(conn *grpc.ClientConn) error {
+		resp, err := settlementv1.NewCollateralServiceClient(conn).PrepareDeposit(ctx, &settlementv1.PrepareDepositRequest{
+			ProviderId: provider, How: &settlementv1.PrepareDepositRequest_Chain{
+				Chain: &settlementv1.ChainDeposit{ChainId: chain, Amount: amount}},
+		})
+		out = resp.GetCall()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask how to put collateral behind %s: %w", provider, err)
+	}
+	return out, nil
+}
+
+// OpenPenalty opens a penalty of so many basis points, as the verifier does.
+func (s Services) OpenPenalty(ctx context.Context, provider, model string, share int32) error {
+	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
+	if err != nil {
+		return fmt.Errorf("open a penalty: %w", err)
+	}
+	evidence := sha256.Sum256([]byte(provider))
+	err = s.call(fleet.Verifier, fleet.Settlement, func(conn *grpc.ClientConn) error {
+		_, err := settlementv1.NewPenaltyServiceClient(conn).OpenPenalty(ctx, &settlementv1.OpenPenaltyRequest{
+			PenaltyId: id.String(), ProviderId: provider, ModelId: model, Kind: "misrepresentation",
+			ShareBasisPoints: share, Summary: "chaos", EvidenceHash: evidence[:],
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("open a penalty of %s: %w", provider, err)
 	}
 	return nil
 }

@@ -141,11 +141,12 @@ func (b *Databases) LeastEarned(ctx context.Context, providers int) (nano int64,
 }
 
 // Unpaid counts what settlement has yet to do about payouts: those that have not ended, and calls without an end.
+// Parts counts what penalties have yet to take, and Custody the events of collateral that the books do not know.
 // Halts counts the halts of chains that an operator has to lift.
-type Unpaid struct{ Payouts, Calls, Halts int64 }
+type Unpaid struct{ Payouts, Calls, Parts, Custody, Halts int64 }
 
 // None reports whether nothing is left.
-func (u Unpaid) None() bool { return u.Payouts+u.Calls == 0 }
+func (u Unpaid) None() bool { return u.Payouts+u.Calls+u.Parts+u.Custody == 0 }
 
 // Unpaid counts what settlement has yet to do about payouts.
 func (b *Databases) Unpaid(ctx context.Context) (u Unpaid, err error) {
@@ -153,11 +154,37 @@ func (b *Databases) Unpaid(ctx context.Context) (u Unpaid, err error) {
 		(SELECT count(*) FROM settlement.payout WHERE state NOT IN ('confirmed', 'failed', 'cancelled')),
 		(SELECT count(*) FROM settlement.chain_call c WHERE NOT EXISTS (SELECT FROM settlement.call_end e
 			WHERE (e.chain_id, e.sender, e.nonce) = (c.chain_id, c.sender, c.nonce))),
-		(SELECT count(*) FROM settlement.sending_halt WHERE lifted_at IS NULL)`).Scan(&u.Payouts, &u.Calls, &u.Halts)
+		(SELECT count(*) FROM settlement.penalty_part WHERE state IN ('opened', 'escrowed', 'appealed')
+			OR state = 'executed' AND ended_entry IS NULL),
+		(SELECT count(*) FROM settlement.position_event WHERE units <> 0 AND entry_id IS NULL),
+		(SELECT count(*) FROM settlement.sending_halt WHERE lifted_at IS NULL)`).Scan(&u.Payouts, &u.Calls, &u.Parts,
+		&u.Custody, &u.Halts)
 	if err != nil {
 		return u, fmt.Errorf("count payouts that have not ended: %w", err)
 	}
 	return u, nil
+}
+
+// Staked counts the positions of collateral that are in the books.
+func (b *Databases) Staked(ctx context.Context) (n int64, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT count(*) FROM settlement.position p WHERE free > 0 AND EXISTS (
+		SELECT FROM settlement.position_event e WHERE (e.chain_id, e.subject, e.depositor) = (p.chain_id, p.subject,
+			p.depositor) AND e.entry_id IS NOT NULL)`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count positions: %w", err)
+	}
+	return n, nil
+}
+
+// Unescrowed counts what penalties have yet to move into escrow.
+func (b *Databases) Unescrowed(ctx context.Context) (n int64, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM settlement.penalty_part WHERE state = 'opened') +
+		(SELECT count(*) FROM settlement.penalty p WHERE state = 'proposed' AND NOT EXISTS (
+			SELECT FROM settlement.penalty_part t WHERE t.penalty_id = p.penalty_id))`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count parts of penalties: %w", err)
+	}
+	return n, nil
 }
 
 // ForgetSigned takes away everything that the signer has written down of what it signed, as the loss of its disk would.

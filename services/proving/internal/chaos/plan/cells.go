@@ -120,7 +120,11 @@ var payable = []struct{ when, point string }{
 
 // nights are the cells of a day's end, and of the payouts that follow it.
 func nights() []Cell {
-	points := map[string]string{}
+	points := map[string]string{
+		"begun":    "settlement.slash.begun",    // a call for a penalty is to be sent, and has no nonce
+		"taken":    "settlement.slash.taken",    // the books have what a penalty took, and settlement does not know that
+		"released": "settlement.custody.posted", // the books know what the contract has no longer, and settlement does not
+	}
 	var cells []Cell
 	for _, moment := range nightly {
 		points[moment.when] = moment.point
@@ -142,6 +146,9 @@ func nights() []Cell {
 		Cell{What: "settlement-signer-forgets", When: "stored", Kind: Forget, Program: fleet.Signer, Chain: true},
 		Cell{What: "settlement-node-away", When: "sent", Kind: NodeAway, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-lies", When: "sent", Kind: NodeLies, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-slash", When: "begun", Kind: Kill, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-slash", When: "taken", Kind: Kill, Program: fleet.Settlement, Chain: true},
+		Cell{What: "settlement-custody", When: "released", Kind: Kill, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-mute", When: "signed", Kind: NodeMute, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-reorg", When: "sent", Kind: Reorg, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-reorg-final", When: "confirmed", Kind: Unfinal, Program: fleet.Settlement, Chain: true},

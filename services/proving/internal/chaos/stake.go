@@ -1,0 +1,140 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/ethereum"
+	"svc.internal/services/proving/internal/peers"
+	"svc.internal/services/settlement/devchain"
+)
+
+const (
+	// stakedTokens is what stands behind each provider, in dollars or coins: three times what is needed, so that no
+	// penalty of a run takes the provider off.
+	stakedTokens = 60
+	// stakers are the providers who serve nothing and are penalised each night, one on each chain.
+	stakers = 2
+	// penaltyShare is what a penalty takes, in basis points.
+	penaltyShare = 300
+	// stakedBound is how long settlement may take to see a deposit, or to move what a penalty takes into escrow.
+	stakedBound = 90 * time.Second
+	// appealTime is how long a provider may appeal.
+	appealTime = 48 * time.Hour
+	// spareUnits are billionths of a coin that the platform holds beyond its books: they count whole ones, and a
+	// transaction that is mined again may cost more.
+	spareUnits = 1_000_000_000
+)
+
+// fund tells the books what the platform's addresses were given, as if the bank had bought it.
+func (m *market) fund(ctx context.Context) error {
+	others := int64(len(platformKeys))
+	for i, b := range []peers.Bought{
+		{Token: assetUSDC, Units: hotMicros},
+		{Token: assetETH, Units: others*gasCoins*1_000_000_000 - spareUnits, Rate: 3_000_000_000_000},
+		{Token: assetCoin, Units: ((others-1)*gasCoins+hotCoins)*1_000_000_000 - spareUnits, Rate: 500_000_000},
+	} {
+		b.Chain, _, _ = strings.Cut(b.Token, ":")
+		b.Transaction = "0x" + strings.Repeat(fmt.Sprintf("f%d", i), 32)
+		if err := m.peers().BuyTokens(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stakeAll puts collateral behind every provider, and behind those that serve nothing. The last one of both is paid in
+// coins, because its collateral is in them.
+func (m *market) stakeAll(ctx context.Context) error {
+	all := m.setup.Providers
+	var ids []string
+	for _, p := range all {
+		ids = append(ids, p.ProviderID)
+	}
+	for i := range stakers {
+		id, _, err := m.peers().SignUp(ctx, "staker-"+strconv.Itoa(i+1), beneficiary(len(all)+i))
+		if err != nil {
+			return err
+		}
+		m.stakers = append(m.stakers, id)
+		ids = append(ids, id)
+	}
+	for i, id := range ids {
+		c := m.paying.chain
+		if i == len(all)-1 || i == len(ids)-1 {
+			c = m.paying.coin
+		}
+		if err := m.stake(ctx, id, i, c); err != nil {
+			return err
+		}
+	}
+	return m.until(ctx, "deposits are in the books", func(ctx context.Context) (int64, error) {
+		n, err := m.books.Staked(ctx)
+		return int64(len(ids)) - n, err
+	})
+}
+
+// stake deposits collateral for a provider on a chain, as whoever gets the provider's money.
+func (m *market) stake(ctx context.Context, provider string, number int, c *devchain.Chain) error {
+	amount := big.NewInt(stakedTokens * 1_000_000)
+	if c.ID() == coinChain {
+		amount = coins(stakedTokens)
+	}
+	call, err := m.peers().PrepareDeposit(ctx, provider, int64(c.ID()), amount.String())
+	if err != nil {
+		return err
+	}
+	from := beneficiary(number)
+	address, err := ethereum.ParseAddress(from)
+	if err != nil {
+		return err
+	}
+	if err := c.Fund(ctx, address, coins(2*stakedTokens)); err != nil {
+		return err
+	}
+	value := new(big.Int)
+	if call.GetTokenAddress() == "" {
+		value = amount
+	} else if err := errors.Join(c.Mint(ctx, address, amount.Uint64()), c.Send(ctx,
+		devchain.Transaction{From: from, To: call.GetTokenAddress(), Data: call.GetApproveCalldata()})); err != nil {
+		return err
+	}
+	return c.Send(ctx, devchain.Transaction{From: from, To: call.GetContractAddress(), Value: value,
+		Data: call.GetCalldata()})
+}
+
+// penalize has the verifier open a penalty of each staker.
+func (m *market) penalize(ctx context.Context) error {
+	for _, id := range m.stakers {
+		if err := m.peers().OpenPenalty(ctx, id, gold.id, penaltyShare); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// escrowed returns when all that penalties take is in escrow.
+func (m *market) escrowed(ctx context.Context) error {
+	return m.until(ctx, "penalties are in escrow", m.books.Unescrowed)
+}
+
+// until returns when nothing is left.
+func (m *market) until(ctx context.Context, what string, left func(context.Context) (int64, error)) error {
+	bounded, cancel := context.WithTimeout(ctx, stakedBound)
+	defer cancel()
+	var n int64
+	var last error
+	err := every(bounded, idleInterval, func() (bool, error) {
+		n, last = left(bounded)
+		return last == nil && n <= 0, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s within %v: %d are not: %w", what, stakedBound, n, errors.Join(err, last))
+	}
+	return err
+}
