@@ -116,6 +116,7 @@ const (
 	pay        = billingv1.SandboxAction_SANDBOX_ACTION_PAY
 	decline    = billingv1.SandboxAction_SANDBOX_ACTION_DECLINE
 	chargeBack = billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK
+	winDispute = billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE
 )
 
 func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
@@ -158,6 +159,14 @@ func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
 	if got := left.GetLeftCents(); got != 0 {
 		t.Errorf("left: got %d, want 0", got)
 	}
+	for range 2 {
+		if got := f.press(t, session, winDispute); got.GetState() != billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID {
+			t.Errorf("session: got %s, want paid", got.GetState())
+		}
+	}
+	if got := f.changed(t, p, 1, 0)[0].GetLeftCents(); got != 1500 {
+		t.Errorf("left after the dispute was won: got %d, want 1500", got)
+	}
 	list, err := f.cards.ListCollateralChanges(t.Context(), &billingv1.ListCollateralChangesRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +175,7 @@ func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
 	for _, change := range list.GetChanges() {
 		kinds = append(kinds, strings.TrimPrefix(change.GetKind().String(), "COLLATERAL_CHANGE_KIND_"))
 	}
-	if got, want := strings.Join(kinds, " "), "PAID REFUND_ENDED REVERSED"; got != want {
+	if got, want := strings.Join(kinds, " "), "PAID REFUND_ENDED REVERSED DISPUTE_WON"; got != want {
 		t.Errorf("changes: got %s, want %s", got, want)
 	}
 	f.wantSound(t)
@@ -233,6 +242,7 @@ func TestAPageThatIsOverOrUnknownTakesNoMoney(t *testing.T) {
 		"unknown":                 {"sbx_cs_nobody", pay, fault.SessionNotFound},
 		"no button":               {session, 0, fault.InvalidValue},
 		"a dispute of no payment": {session, chargeBack, fault.TransitionNotAllowed},
+		"a win of no dispute":     {session, winDispute, fault.TransitionNotAllowed},
 	} {
 		_, err := f.sandbox.ActOnSandboxSession(t.Context(), &billingv1.ActOnSandboxSessionRequest{SessionId: tc.session,
 			Action: tc.action})
@@ -276,6 +286,11 @@ func TestTheListFindsWhatLostWebhooksWouldHaveSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.changed(t, p, 1, 2000)
+	f.press(t, session, winDispute)
+	if _, err := ownerOf(t, f).Exec(t.Context(), `UPDATE card_listing SET due_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	f.changed(t, p, 1, 0)
 	f.wantSound(t)
 }
 

@@ -25,6 +25,8 @@ type books struct {
 	*fleet
 	account, provider string
 	charge            card.Charge
+	// refund is the bank's, and undone is one whose money the card's owner had before.
+	refund, undone card.RefundID
 }
 
 func newBooks(t *testing.T) *books {
@@ -41,10 +43,29 @@ func newBooks(t *testing.T) *books {
 	if err := f.post(t, ledger.Orphan(entryID(t), request, provider, 100*money.USD), nil); err != nil {
 		t.Fatal(err)
 	}
-	b := &books{f, f.consumer(t, "100").account, provider.String(),
-		card.Charge{PaymentID: "pi_1", CostID: "bt_1", Total: 2000}}
-	b.payByCard(t, provider)
+	b := &books{fleet: f, account: f.consumer(t, "100").account, provider: provider.String(),
+		charge: card.Charge{PaymentID: "pi_1", CostID: "bt_1", Total: 2000}}
+	paid := b.payByCard(t, provider)
+	b.refund = b.refunded(t, paid, 400, card.FromBank)
+	b.undone = b.refunded(t, paid, 100, card.Reversed)
 	return b
+}
+
+// refunded is a refund that ended so.
+func (b *books) refunded(t *testing.T, of card.CheckoutID, amount card.Cents, end card.RefundState) card.RefundID {
+	t.Helper()
+	id, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := card.Refund{ID: card.RefundID(id), Checkout: of, Amount: amount}
+	if _, err := b.kept().AskRefund(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.kept().EndRefund(t.Context(), r.ID, end, ""); err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
 }
 
 func (b *books) kept() store.Cards {
@@ -54,7 +75,7 @@ func (b *books) kept() store.Cards {
 func newEntry() (ids.EntryID, error) { return ids.NewEntry(time.Now(), rand.Reader) }
 
 // payByCard is what follows from a paid session.
-func (b *books) payByCard(t *testing.T, provider ids.ProviderID) {
+func (b *books) payByCard(t *testing.T, provider ids.ProviderID) card.CheckoutID {
 	t.Helper()
 	id, err := ids.NewRequest(time.Now(), rand.Reader)
 	if err != nil {
@@ -72,6 +93,7 @@ func (b *books) payByCard(t *testing.T, provider ids.ProviderID) {
 	if _, err := b.kept().Pay(t.Context(), c.ID, b.charge, newEntry); err != nil {
 		t.Fatal(err)
 	}
+	return c.ID
 }
 
 // tell posts the whole story, and then the card's owner gets its $20 back.
@@ -84,7 +106,7 @@ func (b *books) tell(t *testing.T) {
 	}
 	back := card.Return{Object: card.Object{Kind: card.DisputeObject, ID: "dp_1"}, PaymentID: b.charge.PaymentID,
 		Amount: b.charge.Total}
-	if err := b.kept().Reverse(t.Context(), back, newEntry); err != nil {
+	if _, err := b.kept().Reverse(t.Context(), back, newEntry); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,9 +164,11 @@ func (b *books) story() []*billingv1.PostRequest {
 			Part: b.part("p2", 2), Affected: owed}}},
 		{Fact: &billingv1.PostRequest_ChainSlashed{ChainSlashed: &billingv1.ChainSlashed{
 			PenaltyId: "p2", Depositor: "0x" + strings.Repeat("b", 40), Sum: coinSum(7_000), Affected: owed}}},
-		{Fact: &billingv1.PostRequest_CollateralRefundAsked{CollateralRefundAsked: b.part("r1", 4)}},
+		{Fact: &billingv1.PostRequest_CollateralRefundAsked{CollateralRefundAsked: b.part(b.refund.String(), 4)}},
 		{Fact: &billingv1.PostRequest_CollateralRefunded{CollateralRefunded: &billingv1.CollateralRefunded{
-			Part: b.part("r1", 4), FromBank: true}}},
+			Part: b.part(b.refund.String(), 4), FromBank: true}}},
+		{Fact: &billingv1.PostRequest_CollateralRefundAsked{CollateralRefundAsked: b.part(b.undone.String(), 1)}},
+		{Fact: &billingv1.PostRequest_CollateralRefundUndone{CollateralRefundUndone: b.part(b.undone.String(), 1)}},
 		{Fact: &billingv1.PostRequest_CustodyMoved{CustodyMoved: &billingv1.CustodyMoved{
 			Transfer: place("254", "c", 1), ProviderId: b.provider, Token: "254:native", Units: 9}}},
 		{Fact: &billingv1.PostRequest_CustodyMoved{CustodyMoved: &billingv1.CustodyMoved{
@@ -266,6 +290,8 @@ func TestFactsThatTheBooksDoNotAllowAreRefused(t *testing.T) {
 			SlashWon: b.part("p2", 2)}}, fault.InsufficientEarnings},
 		"more collateral than there is": {&billingv1.PostRequest{Fact: &billingv1.PostRequest_CollateralSlashed{
 			CollateralSlashed: b.part("p3", 1)}}, fault.InsufficientEarnings},
+		"the other end of a refund": {&billingv1.PostRequest{Fact: &billingv1.PostRequest_CollateralRefundUndone{
+			CollateralRefundUndone: b.part(b.refund.String(), 4)}}, fault.TransitionNotAllowed},
 		"nobody's deposit": {&billingv1.PostRequest{Fact: &billingv1.PostRequest_Deposited{
 			Deposited: &billingv1.TokenTransfer{Transfer: place("8453", "1", 0), AccountId: account.String(),
 				Sum: usdcSum(5)}}}, fault.AccountNotFound},

@@ -79,7 +79,7 @@ func (c *cards) ActOnSandboxSession(
 		return nil, err
 	}
 	switch req.GetAction() {
-	case billingv1.SandboxAction_SANDBOX_ACTION_PAY:
+	case billingv1.SandboxAction_SANDBOX_ACTION_PAY, billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE:
 		c.session.State = billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID
 	case billingv1.SandboxAction_SANDBOX_ACTION_DECLINE:
 		return nil, fault.New(fault.Precondition, fault.TransitionNotAllowed, "no")
@@ -187,6 +187,7 @@ func TestAButtonLeadsBackToThePage(t *testing.T) {
 	// The client follows the answer, 303, to the page.
 	for _, step := range []struct{ action, want string }{
 		{"pay", "Paid, with sandbox money"}, {"decline", "Paid, with sandbox money"}, {"chargeback", "Charged back"},
+		{"win", "Paid, with sandbox money"},
 	} {
 		resp := f.do(http.MethodPost, "/sandbox/checkout/x", "action="+step.action, "Content-Type",
 			"application/x-www-form-urlencoded")

@@ -89,6 +89,8 @@ const (
 	CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_ENDED CollateralChangeKind = 3
 	// The checkout expired unpaid.
 	CollateralChangeKind_COLLATERAL_CHANGE_KIND_EXPIRED CollateralChangeKind = 4
+	// collateral_dispute_won was posted: the reversal no longer counts.
+	CollateralChangeKind_COLLATERAL_CHANGE_KIND_DISPUTE_WON CollateralChangeKind = 5
 )
 
 // Enum value maps for CollateralChangeKind.
@@ -99,6 +101,7 @@ var (
 		2: "COLLATERAL_CHANGE_KIND_REVERSED",
 		3: "COLLATERAL_CHANGE_KIND_REFUND_ENDED",
 		4: "COLLATERAL_CHANGE_KIND_EXPIRED",
+		5: "COLLATERAL_CHANGE_KIND_DISPUTE_WON",
 	}
 	CollateralChangeKind_value = map[string]int32{
 		"COLLATERAL_CHANGE_KIND_UNSPECIFIED":  0,
@@ -106,6 +109,7 @@ var (
 		"COLLATERAL_CHANGE_KIND_REVERSED":     2,
 		"COLLATERAL_CHANGE_KIND_REFUND_ENDED": 3,
 		"COLLATERAL_CHANGE_KIND_EXPIRED":      4,
+		"COLLATERAL_CHANGE_KIND_DISPUTE_WON":  5,
 	}
 )
 
@@ -144,12 +148,13 @@ const (
 	CollateralRefundState_COLLATERAL_REFUND_STATE_ASKED CollateralRefundState = 1
 	// Final: it went to the card. Post collateral_refunded.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_BY_CARD CollateralRefundState = 2
-	// Final: the card can take no refund, because the payment is older than 180 days or the
-	// card processor refused it. Pay it from the bank, and post collateral_refunded with
-	// from_bank.
+	// The card can take no refund, because the payment is older than 180 days or the card
+	// processor refused it. Post collateral_refunded with from_bank, and pay it from the bank
+	// once that is posted. Until then it becomes REVERSED if the card's owner takes the money
+	// back.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_FROM_BANK CollateralRefundState = 3
 	// Final: the card's owner has the money back already, by a dispute or a refund that is in
-	// the list of changes. Pay nothing.
+	// the list of changes, or soon will be. Pay nothing, and post collateral_refund_undone.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_REVERSED CollateralRefundState = 4
 )
 
@@ -261,6 +266,8 @@ const (
 	SandboxAction_SANDBOX_ACTION_PAY         SandboxAction = 1
 	SandboxAction_SANDBOX_ACTION_DECLINE     SandboxAction = 2
 	SandboxAction_SANDBOX_ACTION_CHARGE_BACK SandboxAction = 3
+	// The dispute is won, and the money comes back.
+	SandboxAction_SANDBOX_ACTION_WIN_DISPUTE SandboxAction = 4
 )
 
 // Enum value maps for SandboxAction.
@@ -270,12 +277,14 @@ var (
 		1: "SANDBOX_ACTION_PAY",
 		2: "SANDBOX_ACTION_DECLINE",
 		3: "SANDBOX_ACTION_CHARGE_BACK",
+		4: "SANDBOX_ACTION_WIN_DISPUTE",
 	}
 	SandboxAction_value = map[string]int32{
 		"SANDBOX_ACTION_UNSPECIFIED": 0,
 		"SANDBOX_ACTION_PAY":         1,
 		"SANDBOX_ACTION_DECLINE":     2,
 		"SANDBOX_ACTION_CHARGE_BACK": 3,
+		"SANDBOX_ACTION_WIN_DISPUTE": 4,
 	}
 )
 
@@ -664,12 +673,13 @@ type CollateralPayment struct {
 	ProviderId  string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	Livemode    bool                   `protobuf:"varint,3,opt,name=livemode,proto3" json:"livemode,omitempty"`
 	AmountCents int64                  `protobuf:"varint,4,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
-	// Taken back by the card's owner or the card processor, a dispute above all. The
-	// provider's balance of collateral bears it, and beyond that the provider owes it.
+	// Taken back by the card's owner or the card processor, a dispute above all, unless it was
+	// won. The provider's balance of collateral bears it, and beyond that the provider owes it.
 	ReversedCents int64 `protobuf:"varint,5,opt,name=reversed_cents,json=reversedCents,proto3" json:"reversed_cents,omitempty"`
 	// Of refunds by RefundCollateral, asked or made.
 	RefundedCents int64 `protobuf:"varint,6,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// What is left: the amount less both.
+	// What is left: the amount less both. Below zero where the card's owner took back what was
+	// refunded too.
 	LeftCents int64                  `protobuf:"varint,7,opt,name=left_cents,json=leftCents,proto3" json:"left_cents,omitempty"`
 	PaidAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=paid_at,json=paidAt,proto3" json:"paid_at,omitempty"`
 	// Up to here a refund goes to the card; afterwards it is FROM_BANK.
@@ -1658,13 +1668,14 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aCHECKOUT_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CHECKOUT_STATE_CREATED\x10\x01\x12\x17\n" +
 	"\x13CHECKOUT_STATE_PAID\x10\x02\x12\x1a\n" +
-	"\x16CHECKOUT_STATE_EXPIRED\x10\x03*\xd1\x01\n" +
+	"\x16CHECKOUT_STATE_EXPIRED\x10\x03*\xf9\x01\n" +
 	"\x14CollateralChangeKind\x12&\n" +
 	"\"COLLATERAL_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bCOLLATERAL_CHANGE_KIND_PAID\x10\x01\x12#\n" +
 	"\x1fCOLLATERAL_CHANGE_KIND_REVERSED\x10\x02\x12'\n" +
 	"#COLLATERAL_CHANGE_KIND_REFUND_ENDED\x10\x03\x12\"\n" +
-	"\x1eCOLLATERAL_CHANGE_KIND_EXPIRED\x10\x04*\xd5\x01\n" +
+	"\x1eCOLLATERAL_CHANGE_KIND_EXPIRED\x10\x04\x12&\n" +
+	"\"COLLATERAL_CHANGE_KIND_DISPUTE_WON\x10\x05*\xd5\x01\n" +
 	"\x15CollateralRefundState\x12'\n" +
 	"#COLLATERAL_REFUND_STATE_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dCOLLATERAL_REFUND_STATE_ASKED\x10\x01\x12#\n" +
@@ -1676,12 +1687,13 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aSANDBOX_SESSION_STATE_OPEN\x10\x01\x12\x1e\n" +
 	"\x1aSANDBOX_SESSION_STATE_PAID\x10\x02\x12!\n" +
 	"\x1dSANDBOX_SESSION_STATE_EXPIRED\x10\x03\x12&\n" +
-	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\x83\x01\n" +
+	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xa3\x01\n" +
 	"\rSandboxAction\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SANDBOX_ACTION_PAY\x10\x01\x12\x1a\n" +
 	"\x16SANDBOX_ACTION_DECLINE\x10\x02\x12\x1e\n" +
-	"\x1aSANDBOX_ACTION_CHARGE_BACK\x10\x032\xd4\x04\n" +
+	"\x1aSANDBOX_ACTION_CHARGE_BACK\x10\x03\x12\x1e\n" +
+	"\x1aSANDBOX_ACTION_WIN_DISPUTE\x10\x042\xd4\x04\n" +
 	"\vCardService\x12\x82\x01\n" +
 	"\x18CreateCollateralCheckout\x12/.svc.billing.v1.CreateCollateralCheckoutRequest\x1a0.svc.billing.v1.CreateCollateralCheckoutResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vGetCheckout\x12\".svc.billing.v1.GetCheckoutRequest\x1a#.svc.billing.v1.GetCheckoutResponse\"\x03\x90\x02\x01\x12|\n" +

@@ -33,9 +33,10 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // CardService takes collateral by card, and gives it back, for settlement. billing-ledger
-// posts what the card processor decides: line 23 when a checkout is paid, and
-// collateral_card_reversed when its money went back to the card's owner. Lines 24 and 26
-// are posted by settlement, through PostingService.
+// posts what the card processor decides: line 23 when a checkout is paid,
+// collateral_card_reversed when its money went back to the card's owner, and
+// collateral_dispute_won when a dispute was won. Lines 24 and 26 are posted by settlement,
+// through PostingService.
 type CardServiceClient interface {
 	// CreateCollateralCheckout opens a page at the card processor on which a provider pays
 	// collateral. Idempotent by checkout_id: a repeat returns the same checkout. Fails with
@@ -57,14 +58,15 @@ type CardServiceClient interface {
 	ListCollateralChanges(ctx context.Context, in *ListCollateralChangesRequest, opts ...grpc.CallOption) (*ListCollateralChangesResponse, error)
 	// RefundCollateral gives a part of a payment back, or all of it. Call it when the wait is
 	// over: within minutes the money is on its way. Idempotent by refund_id: a repeat returns
-	// how the refund stands, so that it is called until the state is final. The caller posts
-	// line 26. Fails with
+	// how the refund stands, so that it is called until the state is final. A refund of more
+	// than is left because the card's owner has taken so much back ends as REVERSED. The caller
+	// posts line 26 and its end. Fails with
 	//
 	//	INVALID_ARGUMENT (invalid_value);
 	//	NOT_FOUND (checkout_not_found);
 	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
-	//	FAILED_PRECONDITION (transition_not_allowed): the checkout is not paid, or less than
-	//	  that of it is left.
+	//	FAILED_PRECONDITION (transition_not_allowed): the checkout is not paid, or refunds of
+	//	  it leave less than that.
 	RefundCollateral(ctx context.Context, in *RefundCollateralRequest, opts ...grpc.CallOption) (*RefundCollateralResponse, error)
 }
 
@@ -131,9 +133,10 @@ func (c *cardServiceClient) RefundCollateral(ctx context.Context, in *RefundColl
 // for forward compatibility.
 //
 // CardService takes collateral by card, and gives it back, for settlement. billing-ledger
-// posts what the card processor decides: line 23 when a checkout is paid, and
-// collateral_card_reversed when its money went back to the card's owner. Lines 24 and 26
-// are posted by settlement, through PostingService.
+// posts what the card processor decides: line 23 when a checkout is paid,
+// collateral_card_reversed when its money went back to the card's owner, and
+// collateral_dispute_won when a dispute was won. Lines 24 and 26 are posted by settlement,
+// through PostingService.
 type CardServiceServer interface {
 	// CreateCollateralCheckout opens a page at the card processor on which a provider pays
 	// collateral. Idempotent by checkout_id: a repeat returns the same checkout. Fails with
@@ -155,14 +158,15 @@ type CardServiceServer interface {
 	ListCollateralChanges(context.Context, *ListCollateralChangesRequest) (*ListCollateralChangesResponse, error)
 	// RefundCollateral gives a part of a payment back, or all of it. Call it when the wait is
 	// over: within minutes the money is on its way. Idempotent by refund_id: a repeat returns
-	// how the refund stands, so that it is called until the state is final. The caller posts
-	// line 26. Fails with
+	// how the refund stands, so that it is called until the state is final. A refund of more
+	// than is left because the card's owner has taken so much back ends as REVERSED. The caller
+	// posts line 26 and its end. Fails with
 	//
 	//	INVALID_ARGUMENT (invalid_value);
 	//	NOT_FOUND (checkout_not_found);
 	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
-	//	FAILED_PRECONDITION (transition_not_allowed): the checkout is not paid, or less than
-	//	  that of it is left.
+	//	FAILED_PRECONDITION (transition_not_allowed): the checkout is not paid, or refunds of
+	//	  it leave less than that.
 	RefundCollateral(context.Context, *RefundCollateralRequest) (*RefundCollateralResponse, error)
 	mustEmbedUnimplementedCardServiceServer()
 }

@@ -714,6 +714,7 @@ type PostRequest struct {
 	//	*PostRequest_Revalued
 	//	*PostRequest_PlanSold
 	//	*PostRequest_PlanEarnedLate
+	//	*PostRequest_CollateralRefundUndone
 	Fact          isPostRequest_Fact `protobuf_oneof:"fact"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -954,6 +955,15 @@ func (x *PostRequest) GetPlanEarnedLate() *PlanEarnedLate {
 	return nil
 }
 
+func (x *PostRequest) GetCollateralRefundUndone() *CollateralPart {
+	if x != nil {
+		if x, ok := x.Fact.(*PostRequest_CollateralRefundUndone); ok {
+			return x.CollateralRefundUndone
+		}
+	}
+	return nil
+}
+
 type isPostRequest_Fact interface {
 	isPostRequest_Fact()
 }
@@ -1048,6 +1058,11 @@ type PostRequest_PlanEarnedLate struct {
 	PlanEarnedLate *PlanEarnedLate `protobuf:"bytes,24,opt,name=plan_earned_late,json=planEarnedLate,proto3,oneof"`
 }
 
+type PostRequest_CollateralRefundUndone struct {
+	// The end of line 26 without a refund: RefundCollateral said REVERSED.
+	CollateralRefundUndone *CollateralPart `protobuf:"bytes,26,opt,name=collateral_refund_undone,json=collateralRefundUndone,proto3,oneof"`
+}
+
 func (*PostRequest_EarningsBatch) isPostRequest_Fact() {}
 
 func (*PostRequest_PayoutRequested) isPostRequest_Fact() {}
@@ -1091,6 +1106,8 @@ func (*PostRequest_Revalued) isPostRequest_Fact() {}
 func (*PostRequest_PlanSold) isPostRequest_Fact() {}
 
 func (*PostRequest_PlanEarnedLate) isPostRequest_Fact() {}
+
+func (*PostRequest_CollateralRefundUndone) isPostRequest_Fact() {}
 
 type PostResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2467,7 +2484,7 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"2\n" +
 	"\x15ShareReleasedResponse\x12\x19\n" +
-	"\bentry_id\x18\x01 \x01(\tR\aentryId\"\xf3\f\n" +
+	"\bentry_id\x18\x01 \x01(\tR\aentryId\"\xcf\r\n" +
 	"\vPostRequest\x12F\n" +
 	"\x0eearnings_batch\x18\x01 \x01(\v2\x1d.svc.billing.v1.EarningsBatchH\x00R\rearningsBatch\x12C\n" +
 	"\x10payout_requested\x18\x02 \x01(\v2\x16.svc.billing.v1.PayoutH\x00R\x0fpayoutRequested\x12L\n" +
@@ -2491,7 +2508,8 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"\x0etreasury_moved\x18\x15 \x01(\v2\x1d.svc.billing.v1.TreasuryMovedH\x00R\rtreasuryMoved\x126\n" +
 	"\brevalued\x18\x16 \x01(\v2\x18.svc.billing.v1.RevaluedH\x00R\brevalued\x127\n" +
 	"\tplan_sold\x18\x17 \x01(\v2\x18.svc.billing.v1.PlanSoldH\x00R\bplanSold\x12J\n" +
-	"\x10plan_earned_late\x18\x18 \x01(\v2\x1e.svc.billing.v1.PlanEarnedLateH\x00R\x0eplanEarnedLateB\x06\n" +
+	"\x10plan_earned_late\x18\x18 \x01(\v2\x1e.svc.billing.v1.PlanEarnedLateH\x00R\x0eplanEarnedLate\x12Z\n" +
+	"\x18collateral_refund_undone\x18\x1a \x01(\v2\x1e.svc.billing.v1.CollateralPartH\x00R\x16collateralRefundUndoneB\x06\n" +
 	"\x04factJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x14card_collateral_paidR\x18card_collateral_reversed\")\n" +
 	"\fPostResponse\x12\x19\n" +
 	"\bentry_id\x18\x01 \x01(\tR\aentryId\"t\n" +
@@ -2678,39 +2696,40 @@ var file_svc_billing_v1_posting_proto_depIdxs = []int32{
 	31, // 23: svc.billing.v1.PostRequest.revalued:type_name -> svc.billing.v1.Revalued
 	32, // 24: svc.billing.v1.PostRequest.plan_sold:type_name -> svc.billing.v1.PlanSold
 	33, // 25: svc.billing.v1.PostRequest.plan_earned_late:type_name -> svc.billing.v1.PlanEarnedLate
-	34, // 26: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
-	14, // 27: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
-	17, // 28: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
-	15, // 29: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
-	15, // 30: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
-	21, // 31: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
-	22, // 32: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
-	15, // 33: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
-	22, // 34: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
-	21, // 35: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
-	26, // 36: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
-	26, // 37: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
-	15, // 38: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
-	26, // 39: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
-	15, // 40: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
-	15, // 41: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
-	12, // 42: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
-	0,  // 43: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
-	4,  // 44: svc.billing.v1.PostingService.GetPlanPool:input_type -> svc.billing.v1.GetPlanPoolRequest
-	6,  // 45: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
-	8,  // 46: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
-	10, // 47: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
-	13, // 48: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
-	3,  // 49: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
-	5,  // 50: svc.billing.v1.PostingService.GetPlanPool:output_type -> svc.billing.v1.GetPlanPoolResponse
-	7,  // 51: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
-	9,  // 52: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
-	11, // 53: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
-	48, // [48:54] is the sub-list for method output_type
-	42, // [42:48] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	21, // 26: svc.billing.v1.PostRequest.collateral_refund_undone:type_name -> svc.billing.v1.CollateralPart
+	34, // 27: svc.billing.v1.TokenQuote.at:type_name -> google.protobuf.Timestamp
+	14, // 28: svc.billing.v1.TokenSum.quote:type_name -> svc.billing.v1.TokenQuote
+	17, // 29: svc.billing.v1.PayoutConfirmed.payout:type_name -> svc.billing.v1.Payout
+	15, // 30: svc.billing.v1.PayoutConfirmed.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 31: svc.billing.v1.GasSpent.sum:type_name -> svc.billing.v1.TokenSum
+	21, // 32: svc.billing.v1.SlashForfeited.part:type_name -> svc.billing.v1.CollateralPart
+	22, // 33: svc.billing.v1.SlashForfeited.affected:type_name -> svc.billing.v1.Compensation
+	15, // 34: svc.billing.v1.ChainSlashed.sum:type_name -> svc.billing.v1.TokenSum
+	22, // 35: svc.billing.v1.ChainSlashed.affected:type_name -> svc.billing.v1.Compensation
+	21, // 36: svc.billing.v1.CollateralRefunded.part:type_name -> svc.billing.v1.CollateralPart
+	26, // 37: svc.billing.v1.CustodyMoved.transfer:type_name -> svc.billing.v1.TransferPlace
+	26, // 38: svc.billing.v1.TokenTransfer.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 39: svc.billing.v1.TokenTransfer.sum:type_name -> svc.billing.v1.TokenSum
+	26, // 40: svc.billing.v1.DepositMatched.transfer:type_name -> svc.billing.v1.TransferPlace
+	15, // 41: svc.billing.v1.TreasuryMoved.sum:type_name -> svc.billing.v1.TokenSum
+	15, // 42: svc.billing.v1.Revalued.sum:type_name -> svc.billing.v1.TokenSum
+	12, // 43: svc.billing.v1.PostingService.Post:input_type -> svc.billing.v1.PostRequest
+	0,  // 44: svc.billing.v1.PostingService.ClosePlanMonth:input_type -> svc.billing.v1.ClosePlanMonthRequest
+	4,  // 45: svc.billing.v1.PostingService.GetPlanPool:input_type -> svc.billing.v1.GetPlanPoolRequest
+	6,  // 46: svc.billing.v1.PostingService.GetPlanMonth:input_type -> svc.billing.v1.GetPlanMonthRequest
+	8,  // 47: svc.billing.v1.PostingService.ListPlanShares:input_type -> svc.billing.v1.ListPlanSharesRequest
+	10, // 48: svc.billing.v1.PostingService.ShareReleased:input_type -> svc.billing.v1.ShareReleasedRequest
+	13, // 49: svc.billing.v1.PostingService.Post:output_type -> svc.billing.v1.PostResponse
+	3,  // 50: svc.billing.v1.PostingService.ClosePlanMonth:output_type -> svc.billing.v1.ClosePlanMonthResponse
+	5,  // 51: svc.billing.v1.PostingService.GetPlanPool:output_type -> svc.billing.v1.GetPlanPoolResponse
+	7,  // 52: svc.billing.v1.PostingService.GetPlanMonth:output_type -> svc.billing.v1.GetPlanMonthResponse
+	9,  // 53: svc.billing.v1.PostingService.ListPlanShares:output_type -> svc.billing.v1.ListPlanSharesResponse
+	11, // 54: svc.billing.v1.PostingService.ShareReleased:output_type -> svc.billing.v1.ShareReleasedResponse
+	49, // [49:55] is the sub-list for method output_type
+	43, // [43:49] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_posting_proto_init() }
@@ -2741,6 +2760,7 @@ func file_svc_billing_v1_posting_proto_init() {
 		(*PostRequest_Revalued)(nil),
 		(*PostRequest_PlanSold)(nil),
 		(*PostRequest_PlanEarnedLate)(nil),
+		(*PostRequest_CollateralRefundUndone)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

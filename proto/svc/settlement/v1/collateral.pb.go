@@ -174,7 +174,12 @@ type ChainCollateral struct {
 	Minimum       string                 `protobuf:"bytes,6,opt,name=minimum,proto3" json:"minimum,omitempty"`
 	Confirmed     bool                   `protobuf:"varint,7,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// The largest positions, at most 32: those that count.
-	Positions     []*CollateralPosition `protobuf:"bytes,8,rep,name=positions,proto3" json:"positions,omitempty"`
+	Positions []*CollateralPosition `protobuf:"bytes,8,rep,name=positions,proto3" json:"positions,omitempty"`
+	// What of free is on its way back: all of it while a refund is open, else what depositors
+	// asked for on the chain.
+	Leaving string `protobuf:"bytes,9,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// What must be free beside it for the collateral to be confirmed on this chain.
+	Missing       string `protobuf:"bytes,10,opt,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,6 +270,20 @@ func (x *ChainCollateral) GetPositions() []*CollateralPosition {
 	return nil
 }
 
+func (x *ChainCollateral) GetLeaving() string {
+	if x != nil {
+		return x.Leaving
+	}
+	return ""
+}
+
+func (x *ChainCollateral) GetMissing() string {
+	if x != nil {
+		return x.Missing
+	}
+	return ""
+}
+
 // CardCollateral is the collateral of a provider that was paid by card.
 type CardCollateral struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -273,8 +292,14 @@ type CardCollateral struct {
 	MinimumNanoUsd int64                  `protobuf:"varint,3,opt,name=minimum_nano_usd,json=minimumNanoUsd,proto3" json:"minimum_nano_usd,omitempty"`
 	Confirmed      bool                   `protobuf:"varint,4,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// A payment went back to the card's owner, and the provider is suspended for it.
-	Reversed      bool `protobuf:"varint,5,opt,name=reversed,proto3" json:"reversed,omitempty"`
-	Available     bool `protobuf:"varint,6,opt,name=available,proto3" json:"available,omitempty"`
+	Reversed  bool `protobuf:"varint,5,opt,name=reversed,proto3" json:"reversed,omitempty"`
+	Available bool `protobuf:"varint,6,opt,name=available,proto3" json:"available,omitempty"`
+	// What a refund is paying, which is no longer free.
+	LeavingNanoUsd int64 `protobuf:"varint,7,opt,name=leaving_nano_usd,json=leavingNanoUsd,proto3" json:"leaving_nano_usd,omitempty"`
+	// What must be free beside it for the collateral to be confirmed by card.
+	MissingNanoUsd int64 `protobuf:"varint,8,opt,name=missing_nano_usd,json=missingNanoUsd,proto3" json:"missing_nano_usd,omitempty"`
+	// What the provider owes, for example because more went back than was there.
+	OwedNanoUsd   int64 `protobuf:"varint,9,opt,name=owed_nano_usd,json=owedNanoUsd,proto3" json:"owed_nano_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +376,27 @@ func (x *CardCollateral) GetAvailable() bool {
 	return false
 }
 
+func (x *CardCollateral) GetLeavingNanoUsd() int64 {
+	if x != nil {
+		return x.LeavingNanoUsd
+	}
+	return 0
+}
+
+func (x *CardCollateral) GetMissingNanoUsd() int64 {
+	if x != nil {
+		return x.MissingNanoUsd
+	}
+	return 0
+}
+
+func (x *CardCollateral) GetOwedNanoUsd() int64 {
+	if x != nil {
+		return x.OwedNanoUsd
+	}
+	return 0
+}
+
 // RefundPart is what a refund pays to one depositor, or to one card.
 type RefundPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -360,8 +406,15 @@ type RefundPart struct {
 	// Of a card payment.
 	CheckoutId  string `protobuf:"bytes,3,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
 	AmountCents int64  `protobuf:"varint,4,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
-	// asked, requested, posted, card, bank, done or cancelled.
-	State         string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// asked, requested, opened, posted, card, bank, from_bank, taken_back, or, at its end, done,
+	// cancelled or reversed. Of a reversed payment the card's owner had the money before.
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// Where it went: chain, card or bank. Empty until it is done.
+	PaidBy string `protobuf:"bytes,6,opt,name=paid_by,json=paidBy,proto3" json:"paid_by,omitempty"`
+	// The transaction on the chain, 0x and 64 hexadecimal digits.
+	TransactionHash string `protobuf:"bytes,7,opt,name=transaction_hash,json=transactionHash,proto3" json:"transaction_hash,omitempty"`
+	// What it paid on the chain, in decimal digits of the token's smallest unit.
+	Amount        string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,6 +480,27 @@ func (x *RefundPart) GetAmountCents() int64 {
 func (x *RefundPart) GetState() string {
 	if x != nil {
 		return x.State
+	}
+	return ""
+}
+
+func (x *RefundPart) GetPaidBy() string {
+	if x != nil {
+		return x.PaidBy
+	}
+	return ""
+}
+
+func (x *RefundPart) GetTransactionHash() string {
+	if x != nil {
+		return x.TransactionHash
+	}
+	return ""
+}
+
+func (x *RefundPart) GetAmount() string {
+	if x != nil {
+		return x.Amount
 	}
 	return ""
 }
@@ -539,7 +613,9 @@ type ProviderCollateral struct {
 	// The refund that is open.
 	Refund *CollateralRefund `protobuf:"bytes,8,opt,name=refund,proto3" json:"refund,omitempty"`
 	// What suspends the provider: refund, card, exit.
-	Causes        []string `protobuf:"bytes,9,rep,name=causes,proto3" json:"causes,omitempty"`
+	Causes []string `protobuf:"bytes,9,rep,name=causes,proto3" json:"causes,omitempty"`
+	// The last refunds, the newest first, at most 10. The one that is open is among them.
+	Refunds       []*CollateralRefund `protobuf:"bytes,10,rep,name=refunds,proto3" json:"refunds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,6 +709,13 @@ func (x *ProviderCollateral) GetRefund() *CollateralRefund {
 func (x *ProviderCollateral) GetCauses() []string {
 	if x != nil {
 		return x.Causes
+	}
+	return nil
+}
+
+func (x *ProviderCollateral) GetRefunds() []*CollateralRefund {
+	if x != nil {
+		return x.Refunds
 	}
 	return nil
 }
@@ -2053,7 +2136,7 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\x04free\x18\x02 \x01(\tR\x04free\x12\x16\n" +
 	"\x06escrow\x18\x03 \x01(\tR\x06escrow\x127\n" +
 	"\trefund_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\brefundAt\x123\n" +
-	"\aexit_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06exitAt\"\x9f\x02\n" +
+	"\aexit_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06exitAt\"\xd3\x02\n" +
 	"\x0fChainCollateral\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12!\n" +
 	"\ftoken_symbol\x18\x02 \x01(\tR\vtokenSymbol\x12%\n" +
@@ -2062,14 +2145,20 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\x06escrow\x18\x05 \x01(\tR\x06escrow\x12\x18\n" +
 	"\aminimum\x18\x06 \x01(\tR\aminimum\x12\x1c\n" +
 	"\tconfirmed\x18\a \x01(\bR\tconfirmed\x12C\n" +
-	"\tpositions\x18\b \x03(\v2%.svc.settlement.v1.CollateralPositionR\tpositions\"\xde\x01\n" +
+	"\tpositions\x18\b \x03(\v2%.svc.settlement.v1.CollateralPositionR\tpositions\x12\x18\n" +
+	"\aleaving\x18\t \x01(\tR\aleaving\x12\x18\n" +
+	"\amissing\x18\n" +
+	" \x01(\tR\amissing\"\xd6\x02\n" +
 	"\x0eCardCollateral\x12\"\n" +
 	"\rfree_nano_usd\x18\x01 \x01(\x03R\vfreeNanoUsd\x12&\n" +
 	"\x0fescrow_nano_usd\x18\x02 \x01(\x03R\rescrowNanoUsd\x12(\n" +
 	"\x10minimum_nano_usd\x18\x03 \x01(\x03R\x0eminimumNanoUsd\x12\x1c\n" +
 	"\tconfirmed\x18\x04 \x01(\bR\tconfirmed\x12\x1a\n" +
 	"\breversed\x18\x05 \x01(\bR\breversed\x12\x1c\n" +
-	"\tavailable\x18\x06 \x01(\bR\tavailable\"\x9f\x01\n" +
+	"\tavailable\x18\x06 \x01(\bR\tavailable\x12(\n" +
+	"\x10leaving_nano_usd\x18\a \x01(\x03R\x0eleavingNanoUsd\x12(\n" +
+	"\x10missing_nano_usd\x18\b \x01(\x03R\x0emissingNanoUsd\x12\"\n" +
+	"\rowed_nano_usd\x18\t \x01(\x03R\vowedNanoUsd\"\xfb\x01\n" +
 	"\n" +
 	"RefundPart\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x1c\n" +
@@ -2077,7 +2166,10 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\vcheckout_id\x18\x03 \x01(\tR\n" +
 	"checkoutId\x12!\n" +
 	"\famount_cents\x18\x04 \x01(\x03R\vamountCents\x12\x14\n" +
-	"\x05state\x18\x05 \x01(\tR\x05state\"\xdc\x02\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x17\n" +
+	"\apaid_by\x18\x06 \x01(\tR\x06paidBy\x12)\n" +
+	"\x10transaction_hash\x18\a \x01(\tR\x0ftransactionHash\x12\x16\n" +
+	"\x06amount\x18\b \x01(\tR\x06amount\"\xdc\x02\n" +
 	"\x10CollateralRefund\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -2086,7 +2178,7 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\basked_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x121\n" +
 	"\x06due_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05dueAt\x125\n" +
 	"\bended_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x123\n" +
-	"\x05parts\x18\a \x03(\v2\x1d.svc.settlement.v1.RefundPartR\x05parts\"\x8b\x03\n" +
+	"\x05parts\x18\a \x03(\v2\x1d.svc.settlement.v1.RefundPartR\x05parts\"\xca\x03\n" +
 	"\x12ProviderCollateral\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1c\n" +
@@ -2097,7 +2189,9 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\x06chains\x18\x06 \x03(\v2\".svc.settlement.v1.ChainCollateralR\x06chains\x125\n" +
 	"\x04card\x18\a \x01(\v2!.svc.settlement.v1.CardCollateralR\x04card\x12;\n" +
 	"\x06refund\x18\b \x01(\v2#.svc.settlement.v1.CollateralRefundR\x06refund\x12\x16\n" +
-	"\x06causes\x18\t \x03(\tR\x06causes\"7\n" +
+	"\x06causes\x18\t \x03(\tR\x06causes\x12=\n" +
+	"\arefunds\x18\n" +
+	" \x03(\v2#.svc.settlement.v1.CollateralRefundR\arefunds\"7\n" +
 	"\x14GetCollateralRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"^\n" +
@@ -2279,44 +2373,45 @@ var file_svc_settlement_v1_collateral_proto_depIdxs = []int32{
 	2,  // 8: svc.settlement.v1.ProviderCollateral.chains:type_name -> svc.settlement.v1.ChainCollateral
 	3,  // 9: svc.settlement.v1.ProviderCollateral.card:type_name -> svc.settlement.v1.CardCollateral
 	5,  // 10: svc.settlement.v1.ProviderCollateral.refund:type_name -> svc.settlement.v1.CollateralRefund
-	6,  // 11: svc.settlement.v1.GetCollateralResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
-	9,  // 12: svc.settlement.v1.GetContractsResponse.contracts:type_name -> svc.settlement.v1.CollateralContract
-	10, // 13: svc.settlement.v1.GetContractsResponse.card:type_name -> svc.settlement.v1.CardTerms
-	6,  // 14: svc.settlement.v1.SetSettlementChainResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
-	15, // 15: svc.settlement.v1.PrepareDepositRequest.chain:type_name -> svc.settlement.v1.ChainDeposit
-	16, // 16: svc.settlement.v1.PrepareDepositRequest.card:type_name -> svc.settlement.v1.CardDeposit
-	31, // 17: svc.settlement.v1.DepositPage.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 18: svc.settlement.v1.PrepareDepositResponse.call:type_name -> svc.settlement.v1.DepositCall
-	19, // 19: svc.settlement.v1.PrepareDepositResponse.page:type_name -> svc.settlement.v1.DepositPage
-	5,  // 20: svc.settlement.v1.RequestRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
-	5,  // 21: svc.settlement.v1.CancelRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
-	0,  // 22: svc.settlement.v1.ListRefundsRequest.state:type_name -> svc.settlement.v1.RefundState
-	5,  // 23: svc.settlement.v1.ListRefundsResponse.list:type_name -> svc.settlement.v1.CollateralRefund
-	6,  // 24: svc.settlement.v1.GetProviderCollateralResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
-	5,  // 25: svc.settlement.v1.ConfirmBankRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
-	7,  // 26: svc.settlement.v1.CollateralService.GetCollateral:input_type -> svc.settlement.v1.GetCollateralRequest
-	11, // 27: svc.settlement.v1.CollateralService.GetContracts:input_type -> svc.settlement.v1.GetContractsRequest
-	13, // 28: svc.settlement.v1.CollateralService.SetSettlementChain:input_type -> svc.settlement.v1.SetSettlementChainRequest
-	17, // 29: svc.settlement.v1.CollateralService.PrepareDeposit:input_type -> svc.settlement.v1.PrepareDepositRequest
-	21, // 30: svc.settlement.v1.CollateralService.RequestRefund:input_type -> svc.settlement.v1.RequestRefundRequest
-	23, // 31: svc.settlement.v1.CollateralService.CancelRefund:input_type -> svc.settlement.v1.CancelRefundRequest
-	25, // 32: svc.settlement.v1.CollateralAdminService.ListRefunds:input_type -> svc.settlement.v1.ListRefundsRequest
-	27, // 33: svc.settlement.v1.CollateralAdminService.GetProviderCollateral:input_type -> svc.settlement.v1.GetProviderCollateralRequest
-	29, // 34: svc.settlement.v1.CollateralAdminService.ConfirmBankRefund:input_type -> svc.settlement.v1.ConfirmBankRefundRequest
-	8,  // 35: svc.settlement.v1.CollateralService.GetCollateral:output_type -> svc.settlement.v1.GetCollateralResponse
-	12, // 36: svc.settlement.v1.CollateralService.GetContracts:output_type -> svc.settlement.v1.GetContractsResponse
-	14, // 37: svc.settlement.v1.CollateralService.SetSettlementChain:output_type -> svc.settlement.v1.SetSettlementChainResponse
-	20, // 38: svc.settlement.v1.CollateralService.PrepareDeposit:output_type -> svc.settlement.v1.PrepareDepositResponse
-	22, // 39: svc.settlement.v1.CollateralService.RequestRefund:output_type -> svc.settlement.v1.RequestRefundResponse
-	24, // 40: svc.settlement.v1.CollateralService.CancelRefund:output_type -> svc.settlement.v1.CancelRefundResponse
-	26, // 41: svc.settlement.v1.CollateralAdminService.ListRefunds:output_type -> svc.settlement.v1.ListRefundsResponse
-	28, // 42: svc.settlement.v1.CollateralAdminService.GetProviderCollateral:output_type -> svc.settlement.v1.GetProviderCollateralResponse
-	30, // 43: svc.settlement.v1.CollateralAdminService.ConfirmBankRefund:output_type -> svc.settlement.v1.ConfirmBankRefundResponse
-	35, // [35:44] is the sub-list for method output_type
-	26, // [26:35] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	5,  // 11: svc.settlement.v1.ProviderCollateral.refunds:type_name -> svc.settlement.v1.CollateralRefund
+	6,  // 12: svc.settlement.v1.GetCollateralResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
+	9,  // 13: svc.settlement.v1.GetContractsResponse.contracts:type_name -> svc.settlement.v1.CollateralContract
+	10, // 14: svc.settlement.v1.GetContractsResponse.card:type_name -> svc.settlement.v1.CardTerms
+	6,  // 15: svc.settlement.v1.SetSettlementChainResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
+	15, // 16: svc.settlement.v1.PrepareDepositRequest.chain:type_name -> svc.settlement.v1.ChainDeposit
+	16, // 17: svc.settlement.v1.PrepareDepositRequest.card:type_name -> svc.settlement.v1.CardDeposit
+	31, // 18: svc.settlement.v1.DepositPage.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 19: svc.settlement.v1.PrepareDepositResponse.call:type_name -> svc.settlement.v1.DepositCall
+	19, // 20: svc.settlement.v1.PrepareDepositResponse.page:type_name -> svc.settlement.v1.DepositPage
+	5,  // 21: svc.settlement.v1.RequestRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
+	5,  // 22: svc.settlement.v1.CancelRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
+	0,  // 23: svc.settlement.v1.ListRefundsRequest.state:type_name -> svc.settlement.v1.RefundState
+	5,  // 24: svc.settlement.v1.ListRefundsResponse.list:type_name -> svc.settlement.v1.CollateralRefund
+	6,  // 25: svc.settlement.v1.GetProviderCollateralResponse.collateral:type_name -> svc.settlement.v1.ProviderCollateral
+	5,  // 26: svc.settlement.v1.ConfirmBankRefundResponse.refund:type_name -> svc.settlement.v1.CollateralRefund
+	7,  // 27: svc.settlement.v1.CollateralService.GetCollateral:input_type -> svc.settlement.v1.GetCollateralRequest
+	11, // 28: svc.settlement.v1.CollateralService.GetContracts:input_type -> svc.settlement.v1.GetContractsRequest
+	13, // 29: svc.settlement.v1.CollateralService.SetSettlementChain:input_type -> svc.settlement.v1.SetSettlementChainRequest
+	17, // 30: svc.settlement.v1.CollateralService.PrepareDeposit:input_type -> svc.settlement.v1.PrepareDepositRequest
+	21, // 31: svc.settlement.v1.CollateralService.RequestRefund:input_type -> svc.settlement.v1.RequestRefundRequest
+	23, // 32: svc.settlement.v1.CollateralService.CancelRefund:input_type -> svc.settlement.v1.CancelRefundRequest
+	25, // 33: svc.settlement.v1.CollateralAdminService.ListRefunds:input_type -> svc.settlement.v1.ListRefundsRequest
+	27, // 34: svc.settlement.v1.CollateralAdminService.GetProviderCollateral:input_type -> svc.settlement.v1.GetProviderCollateralRequest
+	29, // 35: svc.settlement.v1.CollateralAdminService.ConfirmBankRefund:input_type -> svc.settlement.v1.ConfirmBankRefundRequest
+	8,  // 36: svc.settlement.v1.CollateralService.GetCollateral:output_type -> svc.settlement.v1.GetCollateralResponse
+	12, // 37: svc.settlement.v1.CollateralService.GetContracts:output_type -> svc.settlement.v1.GetContractsResponse
+	14, // 38: svc.settlement.v1.CollateralService.SetSettlementChain:output_type -> svc.settlement.v1.SetSettlementChainResponse
+	20, // 39: svc.settlement.v1.CollateralService.PrepareDeposit:output_type -> svc.settlement.v1.PrepareDepositResponse
+	22, // 40: svc.settlement.v1.CollateralService.RequestRefund:output_type -> svc.settlement.v1.RequestRefundResponse
+	24, // 41: svc.settlement.v1.CollateralService.CancelRefund:output_type -> svc.settlement.v1.CancelRefundResponse
+	26, // 42: svc.settlement.v1.CollateralAdminService.ListRefunds:output_type -> svc.settlement.v1.ListRefundsResponse
+	28, // 43: svc.settlement.v1.CollateralAdminService.GetProviderCollateral:output_type -> svc.settlement.v1.GetProviderCollateralResponse
+	30, // 44: svc.settlement.v1.CollateralAdminService.ConfirmBankRefund:output_type -> svc.settlement.v1.ConfirmBankRefundResponse
+	36, // [36:45] is the sub-list for method output_type
+	27, // [27:36] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_collateral_proto_init() }

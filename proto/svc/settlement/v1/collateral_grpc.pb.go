@@ -378,9 +378,11 @@ type CollateralAdminServiceClient interface {
 	ListRefunds(ctx context.Context, in *ListRefundsRequest, opts ...grpc.CallOption) (*ListRefundsResponse, error)
 	// GetProviderCollateral says what stands behind a provider. Read only.
 	GetProviderCollateral(ctx context.Context, in *GetProviderCollateralRequest, opts ...grpc.CallOption) (*GetProviderCollateralResponse, error)
-	// ConfirmBankRefund says that what a card could not take back was paid from the bank.
-	// Idempotent. Fails with NOT_FOUND (refund_not_found), and with FAILED_PRECONDITION
-	// (transition_not_allowed) where nothing waits for the bank.
+	// ConfirmBankRefund says that what a card could not take back is paid from the bank. Call it
+	// before the transfer: once it has succeeded, the books have paid, and what the card's owner
+	// takes back later is owed. Idempotent. Fails with NOT_FOUND (refund_not_found), and with
+	// FAILED_PRECONDITION (transition_not_allowed) where nothing waits for the bank, or where the
+	// card's owner has the money back: then transfer nothing.
 	ConfirmBankRefund(ctx context.Context, in *ConfirmBankRefundRequest, opts ...grpc.CallOption) (*ConfirmBankRefundResponse, error)
 }
 
@@ -432,9 +434,11 @@ type CollateralAdminServiceServer interface {
 	ListRefunds(context.Context, *ListRefundsRequest) (*ListRefundsResponse, error)
 	// GetProviderCollateral says what stands behind a provider. Read only.
 	GetProviderCollateral(context.Context, *GetProviderCollateralRequest) (*GetProviderCollateralResponse, error)
-	// ConfirmBankRefund says that what a card could not take back was paid from the bank.
-	// Idempotent. Fails with NOT_FOUND (refund_not_found), and with FAILED_PRECONDITION
-	// (transition_not_allowed) where nothing waits for the bank.
+	// ConfirmBankRefund says that what a card could not take back is paid from the bank. Call it
+	// before the transfer: once it has succeeded, the books have paid, and what the card's owner
+	// takes back later is owed. Idempotent. Fails with NOT_FOUND (refund_not_found), and with
+	// FAILED_PRECONDITION (transition_not_allowed) where nothing waits for the bank, or where the
+	// card's owner has the money back: then transfer nothing.
 	ConfirmBankRefund(context.Context, *ConfirmBankRefundRequest) (*ConfirmBankRefundResponse, error)
 	mustEmbedUnimplementedCollateralAdminServiceServer()
 }

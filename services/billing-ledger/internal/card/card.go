@@ -12,6 +12,9 @@
 // currency, the provider, the account, the purpose and the mode that were asked for.
 // Anything else is an alarm for a person, and nothing is credited.
 //
+// Nobody gets the same money twice. A refund ends as reversed, for ever, if the card's owner
+// has taken so much back that less is left. What is taken back after it was refunded is owed.
+//
 // An expired checkout that is paid nevertheless is credited, with an alarm: the card's
 // owner has paid, and the money belongs to nobody else. The provider can ask for it back.
 //
@@ -106,11 +109,13 @@ func (c Checkout) same(o Checkout) bool {
 // Payment is what a paid checkout is made of, with what of it went back.
 type Payment struct {
 	Checkout Checkout
-	// Reversed went back without our doing, and Refunded by refunds that were asked for.
+	// Reversed went back without our doing, in no dispute that was won, and Refunded by refunds
+	// that were asked for.
 	Reversed, Refunded Cents
 }
 
-// Left is what has not gone back.
+// Left is what has not gone back. It is below zero where the card's owner took back what was
+// refunded too.
 func (p Payment) Left() Cents { return p.Checkout.Total() - p.Reversed - p.Refunded }
 
 // Refund is a part of a payment that is given back because somebody here asked for it.
@@ -122,8 +127,11 @@ type Refund struct {
 	// OnCard reports whether the card is asked at all, which is decided once, when the
 	// refund is asked for.
 	OnCard bool
-	// PaymentID is the payment's.
+	// PaymentID and Livemode are the payment's.
 	PaymentID string
+	Livemode  bool
+	// ObjectID is the processor's refund; empty until it is made by card.
+	ObjectID string
 }
 
 // ChangeKind says what happened to collateral.
@@ -133,6 +141,7 @@ type ChangeKind string
 const (
 	ChangePaid        ChangeKind = "paid"
 	ChangeReversed    ChangeKind = "reversed"
+	ChangeDisputeWon  ChangeKind = "dispute_won"
 	ChangeRefundEnded ChangeKind = "refund_ended"
 	ChangeExpired     ChangeKind = "expired"
 )
@@ -172,8 +181,11 @@ const (
 	AlarmPaidLate AlarmReason = "paid_late"
 	// AlarmPaidTwice is a second payment of one checkout.
 	AlarmPaidTwice AlarmReason = "paid_twice"
-	// AlarmExceeds is money that went back beyond its payment.
+	// AlarmExceeds is money that went back beyond its payment, or that was refunded too: then
+	// the provider owes it.
 	AlarmExceeds AlarmReason = "exceeds"
+	// AlarmRefundFailed is a refund that failed after it was made: the money is here again.
+	AlarmRefundFailed AlarmReason = "refund_failed"
 	// AlarmMissing is an object that the processor does not know.
 	AlarmMissing AlarmReason = "missing"
 	// AlarmEventDiffers is an event that names another object than before.

@@ -28,6 +28,8 @@ var eventTypes = map[string]ObjectKind{
 	"refund.failed":                            RefundObject,
 	"charge.dispute.created":                   DisputeObject,
 	"charge.dispute.funds_withdrawn":           DisputeObject,
+	"charge.dispute.funds_reinstated":          DisputeObject,
+	"charge.dispute.closed":                    DisputeObject,
 }
 
 // ParseEvent reads an event: {"id", "type", "data": {"object": {"id"}}}.

@@ -24,6 +24,8 @@ const (
 	SessionObject ObjectKind = "session"
 	RefundObject  ObjectKind = "refund"
 	DisputeObject ObjectKind = "dispute"
+	// WonObject is a dispute that was won, as a list has it.
+	WonObject ObjectKind = "won"
 )
 
 // Object names an object of a processor.
@@ -79,6 +81,8 @@ const (
 	ReturnPending ReturnState = "pending"
 	ReturnMade    ReturnState = "made"
 	ReturnFailed  ReturnState = "failed"
+	// ReturnWon is a dispute whose money the processor gave back.
+	ReturnWon ReturnState = "won"
 )
 
 // Return is money that goes back to the card's owner, by a refund or a dispute.
@@ -126,9 +130,34 @@ type Processor interface {
 	// the key before it makes one. ErrRefused says that there is none under the key, and
 	// that there will be none.
 	Refund(ctx context.Context, key, paymentID string, amount Cents) (Return, error)
-	// List lists what was made since a time: paid sessions, refunds and disputes, at most a
-	// page. cursor is empty for the first page, and next after the last.
+	// List lists what was made since a time: paid sessions, refunds, disputes, and disputes that
+	// were won, at most a page. cursor is empty for the first page, and next after the last.
 	List(ctx context.Context, since time.Time, cursor string) (page []Object, next string, err error)
+}
+
+// differs says in what a processor's refund is not the one that was asked for, "" where it
+// is.
+func (r Refund) differs(made Return) string {
+	return same([]part{
+		{"key", made.Key, r.ID.String()},
+		{"payment", made.PaymentID, r.PaymentID},
+		{"amount", fmt.Sprint(made.Amount), fmt.Sprint(r.Amount)},
+		{"currency", made.Currency, Currency},
+		{"livemode", fmt.Sprint(made.Livemode), fmt.Sprint(r.Livemode)},
+	})
+}
+
+// part is one part of an object, as it is and as it must be.
+type part struct{ name, got, want string }
+
+// same says in what parts differ first, "" where none does.
+func same(parts []part) string {
+	for _, p := range parts {
+		if p.got != p.want {
+			return fmt.Sprintf("%s: got %.80q, want %.80q", p.name, p.got, p.want)
+		}
+	}
+	return ""
 }
 
 // mismatch says in what a session is not that of a checkout, "" where it is.
@@ -137,7 +166,7 @@ func mismatch(c Checkout, s Session) string {
 	if !c.Account.IsZero() {
 		account = c.Account.String()
 	}
-	for _, part := range []struct{ name, got, want string }{
+	if why := same([]part{
 		{"checkout", s.Checkout, c.ID.String()},
 		{"purpose", s.Purpose, string(c.Purpose)},
 		{"provider", s.Provider, c.Provider.String()},
@@ -145,10 +174,8 @@ func mismatch(c Checkout, s Session) string {
 		{"currency", s.Currency, Currency},
 		{"amount", fmt.Sprint(s.Total), fmt.Sprint(c.Total())},
 		{"livemode", fmt.Sprint(s.Livemode), fmt.Sprint(c.Livemode)},
-	} {
-		if part.got != part.want {
-			return fmt.Sprintf("%s: got %.80q, want %.80q", part.name, part.got, part.want)
-		}
+	}); why != "" {
+		return why
 	}
 	switch {
 	case c.SessionID != "" && s.ID != c.SessionID:

@@ -52,6 +52,14 @@ func (s *Refunds) Ask(ctx context.Context, r Refund) (RefundState, error) {
 	return state, nil
 }
 
+// differsError is the error for a refund of the processor that is not the one that was asked
+// for. Nothing is concluded from it.
+type differsError struct{ alarm Alarm }
+
+func (e differsError) Error() string {
+	return "the card processor made another refund: " + e.alarm.Detail
+}
+
 // try asks the processor how a refund ends, and commits that.
 func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 	if r.OnCard {
@@ -61,6 +69,8 @@ func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 		case errors.Is(err, ErrRefused):
 		case err != nil:
 			return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
+		case r.differs(made) != "":
+			return Asked, differsError{Alarm{AlarmDiffers, made.ID, r.differs(made)}}
 		case made.State == ReturnMade:
 			return s.Store.EndRefund(ctx, r.ID, ByCard, made.ID)
 		case made.State == ReturnPending:

@@ -48,12 +48,13 @@ func Triggers() []Trigger { return []Trigger{WasPaid, HasExpired} }
 // RefundState is where a refund that was asked for stands.
 type RefundState string
 
-// The states of a refund. All but Asked are final.
+// The states of a refund. ByCard and Reversed are final.
 const (
 	Asked RefundState = "asked"
 	// ByCard is a refund that the card processor made.
 	ByCard RefundState = "by_card"
-	// FromBank is a refund that no card takes.
+	// FromBank is a refund that no card takes. It is reversed if the card's owner takes the
+	// money back before the books have paid it.
 	FromBank RefundState = "from_bank"
 	// Reversed is a refund of money that the card's owner has back otherwise.
 	Reversed RefundState = "reversed"

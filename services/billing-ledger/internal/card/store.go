@@ -12,6 +12,8 @@ import (
 var (
 	// ErrNoCheckout is the error for a checkout that there is not.
 	ErrNoCheckout = errors.New("no such checkout")
+	// ErrNoRefund is the error for a refund that there is not.
+	ErrNoRefund = errors.New("no such refund")
 	// ErrNoAccount is the error for an account that there is not.
 	ErrNoAccount = errors.New("no such account")
 	// ErrReused is the error for an id that stands for something else.
@@ -63,9 +65,14 @@ type LookStore interface {
 	Pay(ctx context.Context, id CheckoutID, c Charge, newID func() (ids.EntryID, error)) (*Alarm, error)
 	// Expire moves a checkout to expired, unless it is paid.
 	Expire(ctx context.Context, id CheckoutID) error
-	// Reverse takes back what went back at the processor, once, and posts it. Its errors are
-	// ErrNotPaid, ErrExceeds, ErrRefundUnderWay and ErrReused.
-	Reverse(ctx context.Context, r Return, newID func() (ids.EntryID, error)) error
+	// Reverse takes back what went back at the processor, once, and posts it. Refunds that wait
+	// for the bank are reversed where less is left. Of what was refunded already it keeps an
+	// alarm, and returns it if it is new. Its errors are ErrNotPaid, ErrExceeds,
+	// ErrRefundUnderWay and ErrReused.
+	Reverse(ctx context.Context, r Return, newID func() (ids.EntryID, error)) (*Alarm, error)
+	// Win gives back what a dispute took, once, and posts it. A dispute that was never reversed
+	// has nothing to give back. Its errors are ErrNotPaid and ErrReused.
+	Win(ctx context.Context, r Return, newID func() (ids.EntryID, error)) error
 	// TakeCheckouts takes checkouts that are due.
 	TakeCheckouts(ctx context.Context, every time.Duration, limit int) ([]Due, error)
 	// StopLooking ends the looks at a checkout that a person must see to.
@@ -93,10 +100,14 @@ type EventStore interface {
 
 // RefundStore keeps refunds.
 type RefundStore interface {
-	// AskRefund keeps a new refund, or returns the one that has its id. Its errors are
-	// ErrNoCheckout, ErrNotPaid and ErrExceeds.
+	// AskRefund keeps a new refund, or returns the one that has its id. It is reversed at once
+	// where less is left because of reversals. Its errors are ErrNoCheckout, ErrNotPaid and
+	// ErrExceeds.
 	AskRefund(ctx context.Context, r Refund) (Refund, error)
-	// EndRefund moves a refund to a final state, once, and returns how it stands.
+	// Refund reads a refund, or returns ErrNoRefund.
+	Refund(ctx context.Context, id RefundID) (Refund, error)
+	// EndRefund ends a refund, once, and returns how it stands. Its errors are ErrNoRefund, and
+	// ErrReused for one that has ended otherwise.
 	EndRefund(ctx context.Context, id RefundID, to RefundState, objectID string) (RefundState, error)
 	// FromBank is what of a payment was paid back from the bank.
 	FromBank(ctx context.Context, paymentID string) (Cents, error)

@@ -122,6 +122,10 @@ func (w *Worker) lookAtRefunds(ctx context.Context) error {
 	due, err := w.Store.TakeRefunds(ctx, batch)
 	for _, r := range due {
 		_, failed := w.Refunds.try(ctx, r)
+		var differs differsError
+		if errors.As(failed, &differs) {
+			failed = w.raise(ctx, differs.alarm)
+		}
 		err = errors.Join(err, failed)
 	}
 	return err
@@ -136,7 +140,10 @@ func (w *Worker) LookAt(ctx context.Context, o Object) error {
 		if s, err = w.Processor.FetchSession(ctx, o.ID); err == nil {
 			return w.session(ctx, s)
 		}
-	case RefundObject, DisputeObject:
+	case RefundObject, DisputeObject, WonObject:
+		if o.Kind == WonObject {
+			o.Kind = DisputeObject
+		}
 		var r Return
 		if r, err = w.Processor.FetchReturn(ctx, o); err == nil {
 			return w.returned(ctx, r)
@@ -202,59 +209,6 @@ func (w *Worker) checkout(ctx context.Context, text string) (Checkout, error) {
 		return Checkout{}, ErrNoCheckout
 	}
 	return w.Store.Checkout(ctx, id)
-}
-
-// returned does what follows from a refund or a dispute.
-func (w *Worker) returned(ctx context.Context, r Return) error {
-	if r.Key != "" {
-		return w.refunded(ctx, r)
-	}
-	if r.State != ReturnMade {
-		return nil // nothing has moved
-	}
-	c, err := w.checkout(ctx, r.Checkout)
-	switch {
-	case errors.Is(err, ErrNoCheckout):
-		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a " + string(r.Kind) + " of no checkout"})
-	case err != nil:
-		return err
-	case r.Currency != Currency || r.Livemode != c.Livemode || r.Amount <= 0:
-		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, fmt.Sprintf("%d %.8q, livemode %t", r.Amount, r.Currency, r.Livemode)})
-	case c.State != Paid && c.SessionID != "":
-		// It came before the news of the payment.
-		if err := w.LookAt(ctx, Object{SessionObject, c.SessionID}); err != nil {
-			return err
-		}
-	}
-	err = w.Store.Reverse(ctx, r, w.newEntry)
-	switch {
-	case errors.Is(err, ErrNotPaid):
-		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "the payment " + r.PaymentID + " is none of ours"})
-	case errors.Is(err, ErrReused):
-		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, "its amount or payment is another than before"})
-	case errors.Is(err, ErrExceeds):
-		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, fmt.Sprintf("%d cents of payment %s", r.Amount, r.PaymentID)})
-	}
-	return err
-}
-
-// refunded does what follows from news of a refund that was asked for here.
-func (w *Worker) refunded(ctx context.Context, r Return) error {
-	var id RefundID
-	if err := id.UnmarshalText([]byte(r.Key)); err != nil || id.IsZero() {
-		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a refund under another's key"})
-	}
-	if r.State != ReturnMade {
-		return nil // the look at the refund decides
-	}
-	_, err := w.Store.EndRefund(ctx, id, ByCard, r.ID)
-	switch {
-	case errors.Is(err, ErrNoCheckout):
-		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a refund that nobody asked for"})
-	case errors.Is(err, ErrReused):
-		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, "the refund " + r.Key + " has ended otherwise"})
-	}
-	return err
 }
 
 // list looks at everything that was made at the processor lately and of which nothing has

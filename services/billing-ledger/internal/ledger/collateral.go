@@ -118,13 +118,6 @@ func compensate(amount money.NanoUSD, affected []Compensation) ([]Posting, error
 	return append(legs, credit(SlashRevenue, nobody, rest)), err
 }
 
-// SlashAppealWon is the other end of line 24: the provider gets its collateral back.
-// Business id: the penalty.
-func SlashAppealWon(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
-	return move(SlashAppealed, fact, amount, Account{Kind: SlashEscrow, Owner: provider},
-		Account{Kind: Collateral, Owner: provider})
-}
-
 // CollateralRefund begins line 26: a provider asks for its collateral.
 // Business id: the refund.
 func CollateralRefund(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
@@ -132,7 +125,7 @@ func CollateralRefund(fact Fact, provider ids.ProviderID, amount money.NanoUSD) 
 		Account{Kind: Collateral, Owner: provider}, Account{Kind: CollateralRefundPending, Owner: provider})
 }
 
-// CollateralRefunded ends line 26, after the wait. from is the account that paid it,
+// CollateralRefunded is an end of line 26, after the wait; CollateralRefundUndo is the other. from is the account that paid it,
 // CardClearing or Bank. Business id: the refund.
 func CollateralRefunded(fact Fact, provider ids.ProviderID, from AccountKind, amount money.NanoUSD) (Entry, error) {
 	if from != CardClearing && from != Bank {

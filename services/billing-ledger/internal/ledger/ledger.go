@@ -97,9 +97,11 @@ var (
 	// debt than is owed.
 	ErrUnearned = errors.New("the provider has less than that")
 	ErrOverpaid = errors.New("less than that is owed")
-	// ErrNoPayout: no payout of the provider and the amount was requested. ErrEnded: the
-	// payout, or the slash, has ended otherwise.
+	// ErrNoPayout: no payout of the provider and the amount was requested. ErrNoRefund: no
+	// refund of collateral was, or the card payment says otherwise. ErrEnded: the payout, the
+	// slash or the refund has ended otherwise.
 	ErrNoPayout = errors.New("no such payout was requested")
+	ErrNoRefund = errors.New("no refund of collateral ends so")
 	ErrEnded    = errors.New("it has ended otherwise")
 	// ErrMonthClosed: the month of plans whose pool the entry moves is closed.
 	ErrMonthClosed = errors.New("the month is closed")

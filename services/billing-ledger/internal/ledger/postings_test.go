@@ -167,8 +167,34 @@ func postingCases(f Fact) []postingCase {
 			return SlashForfeit(f, provider, 5, []Compensation{{consumer, 2}, {other, 1}})
 		},
 			"D l:provider:slash_escrow 5; C l:consumer:available 2; C l:consumer:available 1; C r:slash 2"},
-		{"24 appeal won", func() (Entry, error) { return SlashAppealWon(f, provider, 5) },
+		{"24 appeal won", func() (Entry, error) { return SlashAppealWon(f, provider, 5, CardBacking{0, 7}) },
 			"D l:provider:slash_escrow 5; C l:provider:collateral 5"},
+		{"24 appeal won of a payment that went back", func() (Entry, error) {
+			return SlashAppealWon(f, provider, 5, CardBacking{-4, 3})
+		},
+			"D l:provider:slash_escrow 5; C l:provider:collateral 1; C a:provider_receivable 3; C l:provider:payable 1"},
+		{"23 dispute won", func() (Entry, error) { return CardCollateralWin(f, provider, 5, 0, CardBacking{0, 9}) },
+			"D a:card_clearing 5; C l:provider:collateral 5"},
+		{"23 dispute won of a debtor", func() (Entry, error) {
+			return CardCollateralWin(f, provider, 5, 4, CardBacking{-3, 3})
+		},
+			"D a:card_clearing 5; C l:provider:collateral 2; C a:provider_receivable 3"},
+		{"23 dispute won after earnings paid the debt", func() (Entry, error) {
+			return CardCollateralWin(f, provider, 5, 4, CardBacking{-4, 0})
+		},
+			"D a:card_clearing 5; C l:provider:collateral 1; C l:provider:payable 4"},
+		{"26 undone before the reversal", func() (Entry, error) {
+			return CollateralRefundUndo(f, provider, 5, CardBacking{0, 9})
+		},
+			"D l:provider:collateral_refund_pending 5; C l:provider:collateral 5"},
+		{"26 undone after the reversal", func() (Entry, error) {
+			return CollateralRefundUndo(f, provider, 5, CardBacking{-5, 5})
+		},
+			"D l:provider:collateral_refund_pending 5; C a:provider_receivable 5"},
+		{"26 undone after earnings paid the debt", func() (Entry, error) {
+			return CollateralRefundUndo(f, provider, 5, CardBacking{-6, 0})
+		},
+			"D l:provider:collateral_refund_pending 5; C l:provider:payable 5"},
 		{"25 plan earnings forfeited", func() (Entry, error) { return PlanForfeit(f, provider, "2026-03", 5) },
 			"D l:provider:plan_held/2026-03 5; C x:plan_accrual/2026-03 5"},
 		{"26 collateral refund", func() (Entry, error) { return CollateralRefund(f, provider, 5) },
@@ -241,7 +267,9 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 			"slash":        func() (Entry, error) { return Slash(f, provider, a) },
 			"forfeited":    func() (Entry, error) { return SlashForfeit(f, provider, a, nil) },
 			"share":        func() (Entry, error) { return SlashForfeit(f, provider, 5, []Compensation{{consumer, a}}) },
-			"appeal":       func() (Entry, error) { return SlashAppealWon(f, provider, a) },
+			"appeal":       func() (Entry, error) { return SlashAppealWon(f, provider, a, CardBacking{}) },
+			"undone":       func() (Entry, error) { return CollateralRefundUndo(f, provider, a, CardBacking{}) },
+			"won":          func() (Entry, error) { return CardCollateralWin(f, provider, a, 0, CardBacking{}) },
 			"refund asked": func() (Entry, error) { return CollateralRefund(f, provider, a) },
 			"refund paid":  func() (Entry, error) { return CollateralRefunded(f, provider, Bank, a) },
 			"custody in":   func() (Entry, error) { return CustodyIn(f, provider, Native, Units(a)) },
@@ -307,6 +335,8 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 		"negative available":  func() (Entry, error) { return CardReversal(f, consumer, 5, -1) },
 		"more than was taken": func() (Entry, error) { return SlashForfeit(f, provider, 5, []Compensation{{consumer, 6}}) },
 		"too many consumers":  func() (Entry, error) { return SlashForfeit(f, provider, 500, many) },
+		"more debt than won":  func() (Entry, error) { return CardCollateralWin(f, provider, 5, 6, CardBacking{}) },
+		"a debt below zero":   func() (Entry, error) { return CardCollateralWin(f, provider, 5, -1, CardBacking{}) },
 		"refund from nowhere": func() (Entry, error) { return CollateralRefunded(f, provider, Goodwill, 5) },
 	} {
 		if e, err := make(); err == nil {

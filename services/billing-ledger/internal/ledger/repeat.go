@@ -2,15 +2,19 @@ package ledger
 
 import "slices"
 
-// divided are the pairs of accounts among which the books divide an amount when an entry is
-// posted: what is owed is taken first, and what cannot be taken is owed.
-var divided = map[EntryKind][2]AccountKind{
-	EarningsBatched:     {Payable, ProviderReceivable},
-	PlanShared:          {Payable, ProviderReceivable},
-	PlanLate:            {Payable, ProviderReceivable},
-	CardReversed:        {Available, ConsumerReceivable},
-	DepositReversed:     {Available, ConsumerReceivable},
-	CardCollateralTaken: {Collateral, ProviderReceivable},
+// divided are the accounts among which the books divide an amount when an entry is posted:
+// what is owed is taken first, what cannot be taken is owed, and what comes back to
+// collateral is divided by CardBacking.
+var divided = map[EntryKind][]AccountKind{
+	EarningsBatched:        {Payable, ProviderReceivable},
+	PlanShared:             {Payable, ProviderReceivable},
+	PlanLate:               {Payable, ProviderReceivable},
+	CardReversed:           {Available, ConsumerReceivable},
+	DepositReversed:        {Available, ConsumerReceivable},
+	CardCollateralTaken:    {Collateral, ProviderReceivable},
+	CollateralDisputeWon:   {Collateral, ProviderReceivable, Payable},
+	SlashAppealed:          {Collateral, ProviderReceivable, Payable},
+	CollateralRefundUndone: {Collateral, ProviderReceivable, Payable},
 }
 
 // Repeats reports whether the entry states the same fact as the first entry of its kind and
@@ -22,18 +26,18 @@ func (e Entry) Repeats(first Entry) bool {
 
 // stated returns the legs with what the books divided put together again.
 func (e Entry) stated() []Posting {
-	pair, ok := divided[e.Kind]
+	among, ok := divided[e.Kind]
 	if !ok {
 		return e.Postings
 	}
 	var legs []Posting
 	var whole *Posting
 	for _, p := range e.Postings {
-		if p.Account.Kind == pair[1] {
-			p.Account.Kind = pair[0]
+		if slices.Contains(among, p.Account.Kind) {
+			p.Account.Kind = among[0]
 		}
 		switch {
-		case p.Account.Kind != pair[0]:
+		case p.Account.Kind != among[0]:
 			legs = append(legs, p)
 		case whole == nil:
 			whole = &p

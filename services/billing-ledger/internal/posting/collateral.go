@@ -25,17 +25,16 @@ type CollateralSlashed struct {
 }
 
 // SlashWon ends line 24 for the provider.
-type SlashWon struct {
-	none
-	Part
-}
+type SlashWon struct{ Part }
 
 func (f CollateralSlashed) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	return ledger.Slash(fact, f.Provider, f.Amount)
 }
 
-func (f SlashWon) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
-	return ledger.SlashAppealWon(fact, f.Provider, f.Amount)
+func (f SlashWon) needs() Needs { return Needs{Provider: f.Provider, Cards: true} }
+
+func (f SlashWon) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
+	return ledger.SlashAppealWon(fact, f.Provider, f.Amount, has.Backing())
 }
 
 // SlashForfeited ends line 24 for the platform and the consumers that it compensates.
@@ -80,6 +79,15 @@ type CollateralRefunded struct {
 	none
 	Part
 	From ledger.AccountKind
+}
+
+// CollateralRefundUndone ends line 26 without a refund: the card's owner has the money back.
+type CollateralRefundUndone struct{ Part }
+
+func (f CollateralRefundUndone) needs() Needs { return Needs{Provider: f.Provider, Cards: true} }
+
+func (f CollateralRefundUndone) entry(fact ledger.Fact, has Has) (ledger.Entry, error) {
+	return ledger.CollateralRefundUndo(fact, f.Provider, f.Amount, has.Backing())
 }
 
 func (f CollateralRefundAsked) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {

@@ -29,15 +29,24 @@ import (
 // Needs are whose balances an entry depends on; the zero value is nobody's.
 type Needs struct {
 	Provider ids.ProviderID
-	Account  ids.AccountID
+	// Cards reports whether the provider's card payments count too.
+	Cards   bool
+	Account ids.AccountID
 }
 
 // Has is what the books say of them.
 type Has struct {
 	// Owed is what the provider owes, and Collateral what it has paid by card.
 	Owed, Collateral money.NanoUSD
+	// Room is that of ledger.CardBacking.
+	Room money.NanoUSD
 	// Unheld is the consumer's credit that no open hold has set aside.
 	Unheld money.NanoUSD
+}
+
+// Backing is what counts when something comes back to collateral.
+func (h Has) Backing() ledger.CardBacking {
+	return ledger.CardBacking{Room: h.Room, Owed: h.Owed}
 }
 
 // Fact is a fact that can be posted: one of the types of this package.
@@ -129,6 +138,7 @@ var reasons = []struct {
 	{ledger.ErrShort, fault.InsufficientCredits, "the consumer has less credit than that"},
 	{ledger.ErrOverpaid, fault.TransitionNotAllowed, "less than that is owed"},
 	{ledger.ErrNoPayout, fault.TransitionNotAllowed, "no payout of the provider and the amount was requested"},
+	{ledger.ErrNoRefund, fault.TransitionNotAllowed, "no refund of the provider and the amount ends so"},
 	{ledger.ErrMonthClosed, fault.TransitionNotAllowed, "the month is closed"},
 	{ledger.ErrEnded, fault.TransitionNotAllowed, "it has ended otherwise"},
 	{ErrOtherDay, fault.TransitionNotAllowed, "a coin is revalued on the day itself"},

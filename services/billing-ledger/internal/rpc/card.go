@@ -113,6 +113,7 @@ func paymentToProto(p card.Payment) *billingv1.CollateralPayment {
 var collateralChangeKinds = map[card.ChangeKind]billingv1.CollateralChangeKind{
 	card.ChangePaid:        billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_PAID,
 	card.ChangeReversed:    billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REVERSED,
+	card.ChangeDisputeWon:  billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_DISPUTE_WON,
 	card.ChangeRefundEnded: billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_ENDED,
 	card.ChangeExpired:     billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_EXPIRED,
 }

@@ -99,6 +99,8 @@ func (r *factReader) collateral(req *billingv1.PostRequest) posting.Fact {
 			from = ledger.Bank
 		}
 		return posting.CollateralRefunded{Part: r.part(f.CollateralRefunded.GetPart()), From: from}
+	case *billingv1.PostRequest_CollateralRefundUndone:
+		return posting.CollateralRefundUndone{Part: r.part(f.CollateralRefundUndone)}
 	case *billingv1.PostRequest_CustodyMoved:
 		return posting.CustodyMoved{
 			Transfer: transfer(f.CustodyMoved.GetTransfer()), Provider: r.provider(f.CustodyMoved.GetProviderId()),

@@ -37,6 +37,7 @@ var sandboxActions = map[billingv1.SandboxAction]sandbox.Action{
 	billingv1.SandboxAction_SANDBOX_ACTION_PAY:         sandbox.PressPay,
 	billingv1.SandboxAction_SANDBOX_ACTION_DECLINE:     sandbox.PressDecline,
 	billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK: sandbox.PressChargeBack,
+	billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE: sandbox.PressWin,
 }
 
 // ActOnSandboxSession presses a button.

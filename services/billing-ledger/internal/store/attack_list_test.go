@@ -118,7 +118,14 @@ card_refund card_refund_by_card | ! UPDATE card_refund SET state = 'by_card', en
 card_refund card_refund_cents_check | id = gen_random_uuid(), cents = 0
 card_refund card_refund_ends | ! UPDATE card_refund SET state = 'from_bank'
 card_refund card_refund_ends_once | ! UPDATE card_refund SET state = 'from_bank', ended_at = now();
-	UPDATE card_refund SET state = 'reversed' => may not change any more
+	UPDATE card_refund SET state = 'asked', ended_at = NULL => may not change any more
+card_refund card_refund_is_unpaid | ! UPDATE card_refund SET state = 'reversed', ended_at = now();
+	WITH e AS (INSERT INTO entry (id, kind, business_id)
+	SELECT gen_random_uuid(), 'collateral_refund_paid', id::text FROM card_refund RETURNING id, kind)
+	INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+	SELECT id, leg, kind, account_kind, owned, CASE WHEN owned THEN gen_random_uuid() END, amount FROM e,
+	(VALUES (1, 'l:provider:collateral_refund_pending', true, -1), (2, 'a:bank', false, 1)) AS l (leg, account_kind,
+	owned, amount)
 card_refund card_refund_object_id_check | ! UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = ''
 card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card)
 	SELECT gen_random_uuid(), payment_id, 1, true FROM card_refund;
@@ -135,8 +142,15 @@ card_reversal card_reversal_id_check | id = ''
 card_reversal card_reversal_payment_id_fkey | id = 'x', payment_id = 'x', entry_id = (SELECT id FROM entry
 	WHERE kind = 'goodwill' LIMIT 1)
 card_reversal card_reversal_pkey | =
-card_reversal card_reversal_within_payment | id = 'x', cents = 2000, entry_id = (SELECT id FROM entry
+card_reversal card_reversal_within_payment | id = 'x', cents = 2001, entry_id = (SELECT id FROM entry
 	WHERE kind = 'goodwill' LIMIT 1) => card_returns_within_payment
+card_dispute_won card_dispute_won_entry_id_fkey | ! INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id)
+	SELECT 'x', payment_id, cause, 1, (SELECT id FROM entry WHERE kind = 'goodwill' LIMIT 1) FROM card_reversal;
+	INSERT INTO card_dispute_won (reversal_id, entry_id) VALUES ('x', gen_random_uuid())
+card_dispute_won card_dispute_won_entry_id_key | reversal_id = 'x'
+card_dispute_won card_dispute_won_pkey | entry_id = gen_random_uuid()
+card_dispute_won card_dispute_won_reversal_id_fkey | reversal_id = 'x', entry_id = (SELECT id FROM entry
+	WHERE kind = 'goodwill' LIMIT 1)
 card_change card_change_cents_check | reference = 'x', cents = 0
 card_change card_change_checkout_id_fkey | reference = 'x', checkout_id = gen_random_uuid()
 card_change card_change_entry_id_fkey | reference = 'x', entry_id = gen_random_uuid()
@@ -189,6 +203,9 @@ sandbox_return sandbox_return_key_key | ! INSERT INTO sandbox_return (id, sessio
 	SELECT 'a_return_with_a_long_id' || n, session_id, 'refund', 1, 'x' FROM sandbox_return, generate_series(1, 2) AS n
 sandbox_return sandbox_return_kind_check | id = 'a_return_with_a_long_id', kind = 'odd'
 sandbox_return sandbox_return_pkey | kind = 'refund', key = 'x'
+sandbox_return sandbox_return_won | ! INSERT INTO sandbox_return (id, session_id, kind, cents, key)
+	SELECT 'a_return_with_a_long_id', session_id, 'refund', 1, 'x' FROM sandbox_return;
+	UPDATE sandbox_return SET won_at = now() WHERE kind = 'refund'
 sandbox_return sandbox_return_session_id_fkey | id = 'a_return_with_a_long_id', session_id = 'x'
 sandbox_event sandbox_event_pkey | =
 posting card_collateral_is_paid | ! WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(),
@@ -394,6 +411,12 @@ posting payout_ends_its_request | ! WITH e AS (INSERT INTO entry (id, kind, busi
 	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
 	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
 	(VALUES (1, 'l:provider:payout_in_flight', true, -1), (2, 'l:provider:payable', true, 1)) AS l (leg,
+	account_kind, owned, amount)
+posting collateral_refund_ends | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'collateral_refund_undone', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
+	(VALUES (1, 'l:provider:collateral_refund_pending', true, -1), (2, 'l:provider:payable', true, 1)) AS l (leg,
 	account_kind, owned, amount)
 posting slash_ends_once | ! WITH l (kind, leg, account_kind, owned, amount) AS (VALUES
 	('collateral_card', 1, 'a:card_clearing', false, -2), ('collateral_card', 2, 'l:provider:collateral', true, 2),

@@ -77,6 +77,7 @@ func (e *env) besiegeCards(t *testing.T) {
 		SELECT n, 'paid', checkout_id, 'cs' || n, 2000, gen_random_uuid() FROM p, generate_series(1, 2) AS n`)
 	e.exec(t, `INSERT INTO card_refund (id, payment_id, cents, on_card) VALUES (gen_random_uuid(), 'pi', 100, true)`)
 	e.exec(t, `INSERT INTO card_reversal VALUES ('dp', 'pi', 'dispute', 100, gen_random_uuid())`)
+	e.exec(t, `INSERT INTO card_dispute_won VALUES ('dp', gen_random_uuid())`)
 	e.exec(t, `INSERT INTO processor_event VALUES ('evt', sha256('e'), 'session', 'cs')`)
 	e.exec(t, `INSERT INTO card_listing VALUES ('sandbox')`)
 	e.exec(t, `INSERT INTO card_alarm VALUES ('foreign', 'cs', '')`)
@@ -275,21 +276,22 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"card_payment": "SELECT INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id) UPDATE(id)",
 		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at) " +
 			"UPDATE(state,object_id,ended_at,due_at,looks)",
-		"card_reversal":   "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
-		"card_change":     "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
-		"processor_event": "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
-		"card_listing":    "SELECT INSERT(processor) UPDATE(through,due_at)",
-		"card_alarm":      "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
+		"card_reversal":    "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
+		"card_dispute_won": "SELECT INSERT(reversal_id,entry_id)",
+		"card_change":      "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
+		"processor_event":  "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
+		"card_listing":     "SELECT INSERT(processor) UPDATE(through,due_at)",
+		"card_alarm":       "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
 		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at) " +
 			"UPDATE(declined,payment_id,cost_id,cost_cents,paid_at)",
-		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key)",
+		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key":   "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
 			"UPDATE(ended_as,ended_at,reason,withheld)",
 		"revaluation": "SELECT INSERT(day,token,units,booked,worth,entry_id)", "withheld_end": "SELECT",
-		"common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
+		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)",
 		"key_rate":            "INSERT SELECT UPDATE(full_at)",

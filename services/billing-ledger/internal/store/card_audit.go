@@ -27,13 +27,33 @@ var cardChecks = []check{
 			WHERE e.kind = 'collateral_card_reversed') e USING (id)
 		WHERE r.amount IS DISTINCT FROM e.amount`,
 	}, {
+		"disputes that were won are given back",
+		`SELECT count(*) FROM card_dispute_won`,
+		`SELECT format('dispute %s: won %s, posted %s', id, w.amount, e.amount)
+		FROM (SELECT r.id, r.cents * 10000000 AS amount FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id) w
+		FULL JOIN (SELECT e.business_id AS id, -p.amount AS amount FROM entry e
+			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'a:card_clearing'
+			WHERE e.kind = 'collateral_dispute_won') e USING (id)
+		WHERE w.amount IS DISTINCT FROM e.amount`,
+	}, {
 		"of no card payment more went back than was paid",
 		`SELECT count(*) FROM card_payment`,
-		`SELECT format('payment %s: paid %s, went back %s cents', p.id, p.cents, b.cents)
-		FROM card_payment p CROSS JOIN LATERAL (SELECT coalesce(sum(cents), 0) AS cents FROM (
-			SELECT cents FROM card_refund WHERE payment_id = p.id AND state <> 'reversed'
-			UNION ALL SELECT cents FROM card_reversal WHERE payment_id = p.id) back) b
-		WHERE b.cents > p.cents`,
+		`SELECT format('payment %s: paid %s, reversed %s, refunded %s cents', payment_id, cents, reversed, refunded)
+		FROM card_payment_back b
+		WHERE reversed > cents OR refunded > cents OR reversed + refunded > cents
+			AND NOT EXISTS (SELECT FROM card_reversal r JOIN card_alarm a ON a.object = r.id AND a.reason = 'exceeds'
+				WHERE r.payment_id = b.payment_id)`,
+	}, {
+		"refunds by card end in the books as at the card processor",
+		`SELECT count(*) FROM card_refund WHERE state <> 'asked'`,
+		`SELECT format('refund %s: %s, ended by %s of %s', e.business_id, f.state, e.kind, e.amount)
+		FROM (SELECT e.business_id, e.kind, -p.amount AS amount, EXISTS (SELECT FROM posting WHERE entry_id = e.id
+				AND account_kind = 'a:bank') AS bank FROM entry e
+			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'l:provider:collateral_refund_pending'
+			WHERE e.kind IN ('collateral_refund_paid', 'collateral_refund_undone')) e
+		LEFT JOIN card_refund f ON f.id::text = e.business_id
+		WHERE (f.state, f.cents * 10000000) IS DISTINCT FROM (CASE WHEN e.kind = 'collateral_refund_undone' THEN 'reversed'
+			WHEN e.bank THEN 'from_bank' ELSE 'by_card' END, e.amount)`,
 	}, {
 		"what the card processor kept of a payment is posted",
 		`SELECT count(*) FROM card_payment WHERE cost_cents > 0`,
@@ -47,6 +67,7 @@ var cardChecks = []check{
 		`SELECT format('%s %s: happened %s, listed %s', kind, reference, a.cents, h.cents)
 		FROM (SELECT 'paid' AS kind, session_id AS reference, cents FROM checkout WHERE state = 'paid'
 			UNION ALL SELECT 'reversed', id, cents FROM card_reversal
+			UNION ALL SELECT 'dispute_won', r.id, r.cents FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id
 			UNION ALL SELECT 'refund_ended', id::text, cents FROM card_refund WHERE state <> 'asked') a
 		FULL JOIN (SELECT kind, reference, cents FROM card_change WHERE kind <> 'expired') h USING (kind, reference)
 		WHERE a.cents IS DISTINCT FROM h.cents

@@ -134,6 +134,7 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 	rows, err := s.pool.Query(ctx, `SELECT o.kind, o.id FROM unnest($1::text[], $2::text[]) AS o (kind, id)
 		WHERE NOT CASE o.kind
 			WHEN 'session' THEN EXISTS (SELECT FROM checkout WHERE session_id = o.id AND state = 'paid')
+			WHEN 'won' THEN EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
 			ELSE EXISTS (SELECT FROM card_reversal WHERE id = o.id) OR EXISTS (SELECT FROM card_refund WHERE object_id = o.id)
 			END
 			AND NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id)`, kinds, names)
@@ -149,11 +150,9 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 
 // Payments implements card.Store.
 func (s Cards) Payments(ctx context.Context, provider ids.ProviderID, limit int) ([]card.Payment, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+checkoutColumns+`,
-			(SELECT coalesce(sum(cents), 0)::bigint FROM card_reversal WHERE payment_id = p.id),
-			(SELECT coalesce(sum(cents), 0)::bigint FROM card_refund WHERE payment_id = p.id AND state <> 'reversed')
-		FROM checkout c JOIN card_payment p ON p.checkout_id = c.id
-		WHERE c.provider_id = $1 AND c.purpose = 'collateral' ORDER BY c.paid_at, c.id LIMIT $2`, provider, limit)
+	rows, err := s.pool.Query(ctx, `SELECT `+checkoutColumns+`, b.reversed, b.refunded
+		FROM checkout c JOIN card_payment_back b ON b.checkout_id = c.id
+		WHERE c.provider_id = $1 AND b.provider_id = $1 ORDER BY c.paid_at, c.id LIMIT $2`, provider, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list payments: %w", err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +10,6 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/ledger"
-	"svc.internal/services/billing-ledger/internal/posting"
 )
 
 // Pay implements card.Store.
@@ -114,102 +112,4 @@ func (s Cards) Expire(ctx context.Context, id card.CheckoutID) error {
 		}
 		return nil
 	})
-}
-
-// Reverse implements card.Store.
-func (s Cards) Reverse(ctx context.Context, r card.Return, newID func() (ids.EntryID, error)) error {
-	_, err := s.tryPosting(ctx, func(tx pgx.Tx) ([]ids.EntryID, error) { return reverse(ctx, tx, r, newID) })
-	return err
-}
-
-func reverse(
-	ctx context.Context, tx pgx.Tx, r card.Return, newID func() (ids.EntryID, error),
-) ([]ids.EntryID, error) {
-	p, err := lockPayment(ctx, tx, r.PaymentID)
-	if err != nil {
-		return nil, err
-	}
-	if known, err := knownReversal(ctx, tx, r); known || err != nil {
-		return nil, err
-	}
-	switch {
-	case r.Amount > p.left && p.asked > 0:
-		return nil, card.ErrRefundUnderWay
-	case r.Amount > p.left:
-		return nil, card.ErrExceeds
-	}
-	has, err := readNeeds(ctx, tx, posting.Needs{Provider: p.provider})
-	if err != nil {
-		return nil, err
-	}
-	id, err := newID()
-	if err != nil {
-		return nil, err
-	}
-	e, err := ledger.CardCollateralReversal(ledger.Fact{ID: id, BusinessID: r.ID}, p.provider, r.Amount.Nano(),
-		has.Collateral)
-	if err != nil {
-		return nil, err
-	}
-	posted, err := post(ctx, tx, []ledger.Entry{e}, nil)
-	if err != nil {
-		return nil, err
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(`INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id) VALUES ($1, $2, $3, $4, $5)`,
-		r.ID, r.PaymentID, r.Kind, r.Amount, posted[0])
-	addChange(batch, card.ChangeReversed, p.checkout, r.ID, r.Amount, posted[0])
-	if err := sendAll(ctx, tx, batch); err != nil {
-		return nil, fmt.Errorf("keep a reversal: %w", err)
-	}
-	crash.At("billing.card.reversed_before_commit")
-	return posted, nil
-}
-
-// knownReversal reports whether a reversal is kept already. It returns card.ErrReused for
-// one that says otherwise.
-func knownReversal(ctx context.Context, tx pgx.Tx, r card.Return) (bool, error) {
-	var same bool
-	err := tx.QueryRow(ctx, `SELECT (payment_id, cents) = ($2, $3) FROM card_reversal WHERE id = $1`,
-		r.ID, r.PaymentID, r.Amount).Scan(&same)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read a reversal: %w", err)
-	case !same:
-		return false, card.ErrReused
-	}
-	return true, nil
-}
-
-// lockedPayment is a payment under its lock, with what is left of it and what of that no
-// longer counts because refunds were asked for.
-type lockedPayment struct {
-	checkout    card.CheckoutID
-	provider    ids.ProviderID
-	left, asked card.Cents
-}
-
-// lockPayment locks a payment and reads it then, or returns card.ErrNotPaid.
-func lockPayment(ctx context.Context, tx pgx.Tx, id string) (p lockedPayment, err error) {
-	if err := durably(ctx, tx); err != nil {
-		return p, err
-	}
-	if _, err := tx.Exec(ctx, `SELECT FROM card_payment WHERE id = $1 FOR UPDATE`, id); err != nil {
-		return p, fmt.Errorf("lock a payment: %w", err)
-	}
-	err = tx.QueryRow(ctx, `SELECT c.id, c.provider_id,
-			p.cents - (SELECT coalesce(sum(cents), 0)::bigint FROM card_refund WHERE payment_id = p.id AND state <> 'reversed')
-				- (SELECT coalesce(sum(cents), 0)::bigint FROM card_reversal WHERE payment_id = p.id),
-			(SELECT coalesce(sum(cents), 0)::bigint FROM card_refund WHERE payment_id = p.id AND state = 'asked')
-		FROM card_payment p JOIN checkout c ON c.id = p.checkout_id WHERE p.id = $1`, id).
-		Scan(&p.checkout, &p.provider, &p.left, &p.asked)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return p, card.ErrNotPaid
-	}
-	if err != nil {
-		return p, fmt.Errorf("read a payment: %w", err)
-	}
-	return p, nil
 }

@@ -11,22 +11,28 @@ import (
 	"svc.internal/services/billing-ledger/internal/card"
 )
 
-const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.on_card, r.payment_id`
+const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.on_card, r.payment_id, coalesce(r.object_id, ''),
+	(SELECT livemode FROM checkout WHERE id = p.checkout_id)`
 
 func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
-	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.OnCard, &r.PaymentID)
+	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Livemode)
 }
 
-// readRefund reads a refund, or returns card.ErrNoCheckout.
-func readRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (card.Refund, error) {
-	rows, err := tx.Query(ctx, `SELECT `+refundColumns+` FROM card_refund r JOIN card_payment p ON p.id = r.payment_id
+// Refund implements card.Store.
+func (s Cards) Refund(ctx context.Context, id card.RefundID) (card.Refund, error) {
+	return readRefund(ctx, s.pool, id)
+}
+
+// readRefund reads a refund, or returns card.ErrNoRefund.
+func readRefund(ctx context.Context, from reader, id card.RefundID) (card.Refund, error) {
+	rows, err := from.Query(ctx, `SELECT `+refundColumns+` FROM card_refund r JOIN card_payment p ON p.id = r.payment_id
 		WHERE r.id = $1`, id)
 	if err != nil {
 		return card.Refund{}, fmt.Errorf("read a refund: %w", err)
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, scanRefund)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return card.Refund{}, card.ErrNoCheckout
+		return card.Refund{}, card.ErrNoRefund
 	}
 	if err != nil {
 		return card.Refund{}, fmt.Errorf("read a refund: %w", err)
@@ -38,7 +44,7 @@ func readRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (card.Refund, 
 func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error) {
 	var asked card.Refund
 	err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
-		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoCheckout) {
+		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
 			return err
 		}
 		c, err := oneCheckout(ctx, tx, r.Checkout)
@@ -54,20 +60,21 @@ func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error
 			return fmt.Errorf("read a payment: %w", err)
 		}
 		p, err := lockPayment(ctx, tx, payment)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case r.Amount > p.left:
-			// Another process may have kept the same refund since it was looked for.
-			if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoCheckout) {
-				return err
-			}
+		}
+		if err := lockEarnings(ctx, tx, p.provider); err != nil {
+			return err
+		}
+		// Another process may have kept the same refund since it was looked for.
+		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
+			return err
+		}
+		if r.Amount > p.cents-p.refunded {
 			return card.ErrExceeds
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO card_refund (id, payment_id, cents, on_card, due_at)
-			SELECT $1, id, $3, at > now() - $4::interval, now() + interval '1 minute' FROM card_payment WHERE id = $2
-			ON CONFLICT (id) DO NOTHING`, r.ID, payment, r.Amount, card.ByCardFor); err != nil {
-			return fmt.Errorf("keep a refund: %w", err)
+		if err := keepRefund(ctx, tx, r, p); err != nil {
+			return err
 		}
 		asked, err = readRefund(ctx, tx, r.ID)
 		return err
@@ -75,42 +82,67 @@ func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error
 	return asked, err
 }
 
-// EndRefund implements card.Store. It returns card.ErrNoCheckout for a refund that there is
-// not, and card.ErrReused for one that has ended otherwise.
+// keepRefund keeps a new refund. Where the card's owner has taken so much back that less is
+// left, the refund is reversed for ever: a dispute that is won later changes nothing.
+func keepRefund(ctx context.Context, tx pgx.Tx, r card.Refund, p lockedPayment) error {
+	if _, err := tx.Exec(ctx, `INSERT INTO card_refund (id, payment_id, cents, on_card, due_at)
+		SELECT $1, id, $3, at > now() - $4::interval, now() + interval '1 minute' FROM card_payment WHERE id = $2
+		ON CONFLICT (id) DO NOTHING`, r.ID, p.id, r.Amount, card.ByCardFor); err != nil {
+		return fmt.Errorf("keep a refund: %w", err)
+	}
+	if r.Amount <= p.left() {
+		return nil
+	}
+	return endRefund(ctx, tx, r.ID, p.checkout, r.Amount, card.Reversed, "")
+}
+
+func endRefund(
+	ctx context.Context, tx pgx.Tx, id card.RefundID, checkout card.CheckoutID, amount card.Cents, to card.RefundState,
+	objectID string,
+) error {
+	var object *string
+	if objectID != "" {
+		object = &objectID
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`UPDATE card_refund SET state = $2, object_id = $3, ended_at = now(), due_at = NULL WHERE id = $1`,
+		id, to, object)
+	addChange(batch, card.ChangeRefundEnded, checkout, id.String(), amount, ids.EntryID{})
+	if err := sendAll(ctx, tx, batch); err != nil {
+		return fmt.Errorf("end a refund: %w", err)
+	}
+	return nil
+}
+
+// EndRefund implements card.Store. A transaction that changes what is left of a payment has
+// the locks on the payment and on the provider's earnings.
 func (s Cards) EndRefund(
 	ctx context.Context, id card.RefundID, to card.RefundState, objectID string,
 ) (state card.RefundState, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		if err := durably(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `SELECT FROM card_refund WHERE id = $1 FOR UPDATE`, id); err != nil {
-			return fmt.Errorf("lock a refund: %w", err)
-		}
 		r, err := readRefund(ctx, tx, id)
 		if err != nil {
 			return err
 		}
+		p, err := lockPayment(ctx, tx, r.PaymentID)
+		if err != nil {
+			return err
+		}
+		if err := lockEarnings(ctx, tx, p.provider); err != nil {
+			return err
+		}
+		if r, err = readRefund(ctx, tx, id); err != nil {
+			return err
+		}
 		state = r.State
 		switch {
-		case state == to:
+		case state == to && r.ObjectID == objectID:
 			return nil
 		case state != card.Asked:
 			return card.ErrReused
 		}
 		state = to
-		var object *string
-		if objectID != "" {
-			object = &objectID
-		}
-		batch := &pgx.Batch{}
-		batch.Queue(`UPDATE card_refund SET state = $2, object_id = $3, ended_at = now(), due_at = NULL WHERE id = $1`,
-			id, to, object)
-		addChange(batch, card.ChangeRefundEnded, r.Checkout, id.String(), r.Amount, ids.EntryID{})
-		if err := sendAll(ctx, tx, batch); err != nil {
-			return fmt.Errorf("end a refund: %w", err)
-		}
-		return nil
+		return endRefund(ctx, tx, id, r.Checkout, r.Amount, to, objectID)
 	})
 	return state, err
 }

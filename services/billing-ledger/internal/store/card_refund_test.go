@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
-	"time"
 
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/card"
@@ -177,15 +175,180 @@ func TestADisputeWaitsForTheRefundThatIsUnderWay(t *testing.T) {
 	d.sound(t)
 }
 
-func TestADisputeBeyondWhatIsLeftIsAnAlarm(t *testing.T) {
+// The card's owner disputes what was refunded already. It has the money twice, and the
+// provider owes it, because nobody else does.
+func TestADisputeOfWhatWasRefundedIsOwedAndAnAlarm(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	c := d.paid(t)
-	d.back(t, card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 1000}, card.ByCard)
-	d.look(t, d.processor.dispute(c.SessionID, 1001))
+	r := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 1500}
+	asked := ledger.Fact{ID: entryID(t), BusinessID: r.ID.String()}
+	post(t, d.env, must(t)(ledger.CollateralRefund(asked, d.provider, 15*usd)))
+	d.back(t, r, card.ByCard)
+	post(t, d.env, must(t)(ledger.CollateralRefunded(sameFact(t, asked), d.provider, ledger.CardClearing, 15*usd)))
+	d.look(t, d.processor.dispute(c.SessionID, 2001))
 	d.wantAlarms(t, card.AlarmExceeds)
-	d.look(t, d.processor.dispute(c.SessionID, 1000))
-	d.wantCollateral(t, 10*usd)
+	d.wantCollateral(t, 5*usd)
+	for range 2 {
+		d.look(t, d.processor.dispute(c.SessionID, 2000))
+	}
+	d.wantAlarms(t, card.AlarmExceeds, card.AlarmExceeds, card.AlarmExceeds)
+	d.wantCollateral(t, 0)
+	if got, want := d.balance(t, "a:provider_receivable"), money.NanoUSD(-15*usd); got != want {
+		t.Errorf("owed: got %v, want %v", got, want)
+	}
+	payments, err := d.cards.Payments(t.Context(), d.provider, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := payments[0].Left(), card.Cents(-1500); got != want {
+		t.Errorf("left: got %d, want %d", got, want)
+	}
+	d.sound(t)
+}
+
+// What the bank has not paid it does not pay any more once the card's owner has the money.
+func TestARefundThatWaitsForTheBankEndsWithADispute(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.processor.refused = true
+	waits, paid := d.paid(t), d.paid(t)
+	refunds := map[card.CheckoutID]card.Refund{}
+	for _, c := range []card.Checkout{waits, paid} {
+		r := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 2000}
+		asked := ledger.Fact{ID: entryID(t), BusinessID: r.ID.String()}
+		post(t, d.env, must(t)(ledger.CollateralRefund(asked, d.provider, 20*usd)))
+		d.back(t, r, card.FromBank)
+		if c.ID == paid.ID {
+			post(t, d.env, must(t)(ledger.CollateralRefunded(sameFact(t, asked), d.provider, ledger.Bank, 20*usd)))
+		}
+		refunds[c.ID] = r
+	}
+	d.look(t, d.processor.dispute(waits.SessionID, 500))
+	d.back(t, refunds[waits.ID], card.Reversed)
+	d.wantAlarms(t)
+	d.look(t, d.processor.dispute(paid.SessionID, 500))
+	d.back(t, refunds[paid.ID], card.FromBank)
+	d.wantAlarms(t, card.AlarmExceeds)
+	late := ledger.Fact{ID: entryID(t), BusinessID: refunds[waits.ID].ID.String()}
+	_, err := d.store.Post(t.Context(), must(t)(ledger.CollateralRefunded(late, d.provider, ledger.Bank, 20*usd)))
+	if !errors.Is(err, ledger.ErrNoRefund) {
+		t.Errorf("the bank's payment of a reversed refund: got the error %v, want %v", err, ledger.ErrNoRefund)
+	}
+	d.sound(t)
+}
+
+func TestARefundThatIsReversedStaysSoWhenTheDisputeIsWon(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	c := d.paid(t)
+	back := d.processor.dispute(c.SessionID, 2000)
+	d.look(t, back)
+	r := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 1500}
+	d.back(t, r, card.Reversed)
+	d.processor.win(back)
+	for range 2 {
+		d.look(t, back)
+	}
+	d.back(t, r, card.Reversed)
+	d.wantCollateral(t, collateralOf20)
+	if got, want := fmt.Sprint(d.changes(t)), "[paid reversed refund_ended dispute_won]"; got != want {
+		t.Errorf("changes: got %s, want %s", got, want)
+	}
+	// What is collateral again can be refunded under another id.
+	d.back(t, card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 2000}, card.ByCard)
+	d.sound(t)
+}
+
+// The list finds a win of which no event came, and a dispute of which nobody heard before.
+func TestAWonDisputeIsFoundHoweverLateItIsHeardOf(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	heard, unheard := d.paid(t), d.paid(t)
+	first, second := d.processor.dispute(heard.SessionID, 2000), d.processor.dispute(unheard.SessionID, 2000)
+	d.look(t, first)
+	d.processor.win(first)
+	d.processor.win(second)
+	d.processor.listed = []card.Object{first, second, {Kind: card.WonObject, ID: first.ID},
+		{Kind: card.WonObject, ID: second.ID}}
+	d.due(t)
+	d.worker.Look(t.Context())
+	d.wantCollateral(t, 2*collateralOf20)
+	before := d.processor.fetches
+	d.due(t)
+	d.worker.Look(t.Context())
+	if got := d.processor.fetches; got != before {
+		t.Errorf("what is known was fetched again: got %d fetches, want %d", got, before)
+	}
+	if n := scan[int64](t, d.env, `SELECT count(*) FROM card_dispute_won`); n != 2 {
+		t.Errorf("disputes that were won: got %d, want 2", n)
+	}
+	d.wantAlarms(t)
+	d.sound(t)
+}
+
+// A refund of the processor counts if it is the one that was asked for, in every part.
+func TestARefundThatIsNotOursIsAnAlarmAndMovesNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*card.Return){
+		"another payment":  func(r *card.Return) { r.PaymentID = "pi_other" },
+		"another amount":   func(r *card.Return) { r.Amount++ },
+		"another currency": func(r *card.Return) { r.Currency = "jpy" },
+		"real money":       func(r *card.Return) { r.Livemode = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			c := d.paid(t)
+			r := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 2000}
+			d.processor.pending = true
+			d.back(t, r, card.Asked)
+			made := card.Object{Kind: card.RefundObject, ID: "re_" + r.ID.String()}
+			other := d.processor.returns[made.ID]
+			other.State = card.ReturnMade
+			change(&other)
+			d.processor.returns[made.ID] = other
+			for range 2 {
+				d.look(t, made)
+				d.due(t)
+				d.worker.Look(t.Context())
+			}
+			d.back(t, r, card.Asked)
+			d.wantAlarms(t, card.AlarmDiffers)
+			d.wantCollateral(t, collateralOf20)
+			d.sound(t)
+		})
+	}
+}
+
+func TestARefundOfAnotherKeyIsAnAlarm(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	c := d.paid(t)
+	ended := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 500}
+	d.back(t, ended, card.ByCard)
+	d.exec(t, `UPDATE card_payment SET at = now() - interval '200 days'`)
+	bank := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 500}
+	d.back(t, bank, card.FromBank)
+	for id, key := range map[string]string{"re_word": "word", "re_nobody": newRefundID(t).String(),
+		"re_again": ended.ID.String(), "re_bank": bank.ID.String()} {
+		o := card.Object{Kind: card.RefundObject, ID: id}
+		d.processor.returns[id] = card.Return{Object: o, PaymentID: "pi_" + c.SessionID, Key: key, Amount: 500,
+			Currency: "usd", State: card.ReturnMade}
+		d.look(t, o)
+	}
+	// And the one that was made fails, so that the money is here again.
+	made := d.processor.returns["re_"+ended.ID.String()]
+	made.State = card.ReturnFailed
+	d.processor.returns[made.ID] = made
+	d.look(t, made.Object)
+	got := column[string](t, d.env, `SELECT reason || ' ' || split_part(object, '_', 2) FROM card_alarm ORDER BY 1`)
+	want := []string{"exceeds again", "exceeds bank", "foreign nobody", "foreign word", "refund_failed " + ended.ID.String()}
+	if !slices.Equal(got, want) {
+		t.Errorf("alarms: got %q, want %q", got, want)
+	}
+	d.back(t, ended, card.ByCard)
+	d.back(t, bank, card.FromBank)
 	d.sound(t)
 }
 
@@ -221,156 +384,5 @@ func TestAPendingRefundIsLookedAtUntilItEnds(t *testing.T) {
 	d.processor.returns[made] = ended
 	d.look(t, card.Object{Kind: card.RefundObject, ID: made})
 	d.back(t, r, card.ByCard)
-	d.sound(t)
-}
-
-// tale is everything that happens to a card payment: it is asked for, paid, partly
-// refunded and disputed. Each step may break, and is repeated as its caller would.
-type tale struct {
-	*desk
-	checkout card.Checkout
-	refund   card.Refund
-	receiver *card.Receiver
-	keys     card.Keys
-}
-
-func (a *tale) tell(t *testing.T, s card.Store) {
-	t.Helper()
-	a.open(s)
-	a.receiver.Store = s
-	again := func(step string, do func() error) {
-		t.Helper()
-		err := do()
-		if err != nil {
-			err = do() // whoever calls, or sends, tries again
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", step, err)
-		}
-	}
-	again("open", func() error {
-		made, err := a.checkouts.OpenCollateral(t.Context(), a.checkout)
-		if err == nil {
-			a.checkout = made
-		}
-		return err
-	})
-	a.processor.pay(a.checkout.SessionID)
-	a.happen(t, again, "evt_paid", "checkout.session.completed", a.checkout.SessionID)
-	again("refund", func() error {
-		state, err := a.refunds.Ask(t.Context(), a.refund)
-		if err == nil && state != card.ByCard {
-			a.lookAgain(t)
-			err = fmt.Errorf("it is %s", state)
-		}
-		return err
-	})
-	back := a.processor.dispute(a.checkout.SessionID, 500)
-	a.happen(t, again, "evt_back", "charge.dispute.created", back.ID)
-}
-
-// happen sends an event twice, and looks until nothing is due.
-func (a *tale) happen(t *testing.T, again func(string, func() error), id, kind, object string) {
-	t.Helper()
-	body := []byte(fmt.Sprintf(`{"id":%q,"type":%q,"data":{"object":{"id":%q}}}`, id, kind, object))
-	for range 2 {
-		again(id, func() error {
-			return a.receiver.Receive(t.Context(), body, a.keys.Sign(body, a.receiver.Clock.Now()))
-		})
-		a.lookAgain(t)
-	}
-}
-
-// lookAgain looks twice, the second time as another process after a crash.
-func (a *tale) lookAgain(t *testing.T) {
-	t.Helper()
-	for range 2 {
-		a.due(t)
-		a.worker.Look(t.Context())
-	}
-}
-
-// A process dies before or after each thing that is committed. Whatever it is, the tale
-// ends alike: everything is posted once.
-func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{
-		"", "Open", "SetSession", "KeepEvent", "Pay", "EventHandled", "AskRefund", "EndRefund", "Reverse",
-	} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s after=%t", method, after), func(t *testing.T) {
-				t.Parallel()
-				d := newDesk(t)
-				keys, err := card.NewKeys("the secret of these webhooks")
-				if err != nil {
-					t.Fatal(err)
-				}
-				breaking := &brittle{Cards: d.cards, fails: method, after: after}
-				a := &tale{desk: d, keys: keys, receiver: &card.Receiver{Keys: keys, Clock: clock.System, Wake: func() {}},
-					checkout: card.Checkout{ID: newCheckoutID(t), Provider: d.provider, Amount: 2000,
-						ReturnURL: "https://market.example/"}}
-				a.refund = card.Refund{ID: newRefundID(t), Checkout: a.checkout.ID, Amount: 700}
-				a.tell(t, breaking)
-				if breaking.broke != (method != "") {
-					t.Errorf("broke: got %t, want %t", breaking.broke, method != "")
-				}
-				d.wantCollateral(t, 15*usd)
-				if d.processor.refunds != 1 {
-					t.Errorf("refunds at the processor: got %d, want 1", d.processor.refunds)
-				}
-				if n := scan[int64](t, d.env, `SELECT count(*) FROM entry WHERE kind LIKE '%card%'`); n != 3 {
-					t.Errorf("entries: got %d, want 3", n)
-				}
-				if got, want := fmt.Sprint(d.changes(t)), "[paid refund_ended reversed]"; got != want {
-					t.Errorf("changes: got %s, want %s", got, want)
-				}
-				d.wantAlarms(t)
-				d.sound(t)
-			})
-		}
-	}
-}
-
-// Two replicas look while payments, refunds and disputes of many checkouts happen.
-func TestTwoReplicasDoEverythingOnce(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	var sessions []card.Checkout
-	for range card.MaxOpen {
-		sessions = append(sessions, d.ask(t))
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var replicas sync.WaitGroup
-	for range 2 {
-		w := d.replica(d.cards)
-		replicas.Go(func() {
-			for ctx.Err() == nil {
-				w.Look(ctx)
-			}
-		})
-	}
-	for _, c := range sessions {
-		d.processor.pay(c.SessionID)
-		back := d.processor.dispute(c.SessionID, 300)
-		for _, o := range []card.Object{back, {Kind: card.SessionObject, ID: c.SessionID}, back} {
-			e := card.Event{ID: "evt_" + newRefundID(t).String(), Object: o}
-			if _, err := d.cards.KeepEvent(t.Context(), e); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	left := func() int64 {
-		return scan[int64](t, d.env, `SELECT count(*) FROM processor_event WHERE due_at IS NOT NULL`)
-	}
-	for deadline := time.Now().Add(time.Minute); left() > 0 && time.Now().Before(deadline); {
-		d.due(t)
-	}
-	stop()
-	replicas.Wait()
-	if n := left(); n != 0 {
-		t.Errorf("events that are not handled: got %d, want 0", n)
-	}
-	d.wantCollateral(t, card.MaxOpen*17*usd)
-	d.wantAlarms(t)
 	d.sound(t)
 }

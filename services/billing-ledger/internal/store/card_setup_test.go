@@ -150,6 +150,17 @@ func (s *script) dispute(session string, amount card.Cents) card.Object {
 	return o
 }
 
+// win gives back what a dispute took.
+func (s *script) win(o card.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.returns[o.ID]
+	r.State = card.ReturnWon
+	s.returns[o.ID] = r
+	b := s.balances[r.PaymentID]
+	s.balances[r.PaymentID] = card.Balance{Total: b.Total, Returned: b.Returned - r.Amount}
+}
+
 // desk is billing-ledger's work on cards, with a scripted processor.
 type desk struct {
 	*env
@@ -322,8 +333,15 @@ func (b *brittle) Pay(
 	return out, err
 }
 
-func (b *brittle) Reverse(ctx context.Context, r card.Return, newID func() (ids.EntryID, error)) error {
-	return b.around("Reverse", func() error { return b.Cards.Reverse(ctx, r, newID) })
+func (b *brittle) Reverse(
+	ctx context.Context, r card.Return, newID func() (ids.EntryID, error),
+) (out *card.Alarm, err error) {
+	err = b.around("Reverse", func() error { out, err = b.Cards.Reverse(ctx, r, newID); return err })
+	return out, err
+}
+
+func (b *brittle) Win(ctx context.Context, r card.Return, newID func() (ids.EntryID, error)) error {
+	return b.around("Win", func() error { return b.Cards.Win(ctx, r, newID) })
 }
 
 func (b *brittle) KeepEvent(ctx context.Context, e card.Event) (out card.Object, err error) {

@@ -33,8 +33,8 @@ const maxPosts = 3
 // when a consumer does not exist, ErrShort when a consumer has less than is taken,
 // ErrCeiling when a consumer would have too much, ErrHeld when what is taken from a
 // provider is held, ErrUnearned when a provider has less than is taken, ErrOverpaid when
-// more is paid than is owed, ErrEnded when a payout or a slash has another end,
-// ErrNoPayout when a payout was not requested so, and ErrMonthClosed when the pool of a
+// more is paid than is owed, ErrEnded when a payout, a slash or a refund has another end,
+// ErrNoPayout when a payout was not requested so, ErrNoRefund when a refund was not, and ErrMonthClosed when the pool of a
 // closed month is moved.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	return s.postAnd(ctx, entries, nil)
@@ -82,9 +82,10 @@ func readNeeds(ctx context.Context, tx pgx.Tx, needs posting.Needs) (posting.Has
 		if err := lockEarnings(ctx, tx, needs.Provider); err != nil {
 			return has, err
 		}
+		// One statement, so that a payment and its collateral are seen together or not at all.
 		if err := tx.QueryRow(ctx, `SELECT -provider_balance('a:provider_receivable', $1, ''),
-			provider_balance('l:provider:collateral', $1, '')`, [16]byte(needs.Provider)).
-			Scan(&has.Owed, &has.Collateral); err != nil {
+			provider_balance('l:provider:collateral', $1, ''), CASE WHEN $2 THEN card_room($1) ELSE 0 END`,
+			[16]byte(needs.Provider), needs.Cards).Scan(&has.Owed, &has.Collateral, &has.Room); err != nil {
 			return has, fmt.Errorf("read what a provider owes: %w", err)
 		}
 	}
@@ -136,6 +137,8 @@ func refusalOf(err error) error {
 		return ledger.ErrOverpaid
 	case pg.IsCheck(err, "payout_ends_its_request"):
 		return ledger.ErrNoPayout
+	case pg.IsCheck(err, "collateral_refund_ends"):
+		return ledger.ErrNoRefund
 	case pg.IsCheck(err, "entry_ends_once"):
 		return ledger.ErrEnded
 	case pg.IsCheck(err, "plan_pool_is_open"):

@@ -245,9 +245,14 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 		"16 payout_requested l:provider:payout_in_flight",
 		"18 payout_failed l:provider:payable",
 		"23 collateral_card l:provider:collateral",
+		"23 collateral_dispute_won l:provider:collateral",
+		"23 collateral_dispute_won l:provider:payable",
 		"24 slash l:provider:slash_escrow",
 		"24 slash_appeal_won l:provider:collateral",
+		"24 slash_appeal_won l:provider:payable",
 		"26 collateral_refund l:provider:collateral_refund_pending",
+		"26 collateral_refund_undone l:provider:collateral",
+		"26 collateral_refund_undone l:provider:payable",
 		"27 orphan_work l:provider:accrued",
 	}
 	if !slices.Equal(credited, want) {
@@ -261,9 +266,10 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 				gain += p.Amount
 			}
 		}
-		if (gain > 0) != (entry.Kind == ledger.OrphanPayout || entry.Kind == ledger.CardCollateralPaid) {
-			t.Errorf("%s changes what a provider: gain > 0: got %t, want %t", entry.Kind, gain > 0,
-				entry.Kind == ledger.OrphanPayout || entry.Kind == ledger.CardCollateralPaid)
+		want := slices.Contains([]ledger.EntryKind{ledger.OrphanPayout, ledger.CardCollateralPaid,
+			ledger.CollateralDisputeWon}, entry.Kind)
+		if (gain > 0) != want {
+			t.Errorf("%s changes what a provider: gain > 0: got %t, want %t", entry.Kind, gain > 0, want)
 		}
 	}
 	view := scan[string](t, e, `SELECT pg_get_viewdef('usage_leg'::regclass)`)

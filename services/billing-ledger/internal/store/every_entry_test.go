@@ -121,14 +121,29 @@ func (m *maker) payouts() {
 
 func (m *maker) collateral() {
 	m.add(ledger.CardCollateral(m.fact(), m.provider, 20*usd))
-	m.add(ledger.CardCollateralReversal(m.fact(), m.provider, 5*usd/100, 3))
+	back := m.fact()
+	m.add(ledger.CardCollateralReversal(back, m.provider, 5*usd/100, 3))
+	m.add(ledger.CardCollateralWin(sameFact(m.t, back), m.provider, 5*usd/100, 9, ledger.CardBacking{Room: 3 - 5*usd/100,
+		Owed: 5}))
 	m.add(ledger.ChainSlash(m.fact(), usdc(5), []ledger.Compensation{{Account: m.account, Amount: 5}}))
 	m.add(ledger.Slash(m.fact(), m.provider, 2*usd))
 	m.add(ledger.SlashForfeit(m.fact(), m.provider, usd, []ledger.Compensation{{Account: m.account, Amount: 5}}))
-	m.add(ledger.SlashAppealWon(m.fact(), m.provider, usd))
-	m.add(ledger.CollateralRefund(m.fact(), m.provider, usd))
-	m.add(ledger.CollateralRefunded(m.fact(), m.provider, ledger.Bank, 5))
-	m.add(ledger.CollateralRefunded(m.fact(), m.provider, ledger.CardClearing, 5))
+	m.add(ledger.SlashAppealWon(m.fact(), m.provider, usd, ledger.CardBacking{Room: 5 - usd, Owed: 3}))
+	for _, end := range []func(ledger.Fact) (ledger.Entry, error){
+		func(f ledger.Fact) (ledger.Entry, error) {
+			return ledger.CollateralRefunded(f, m.provider, ledger.Bank, usd)
+		},
+		func(f ledger.Fact) (ledger.Entry, error) {
+			return ledger.CollateralRefunded(f, m.provider, ledger.CardClearing, usd)
+		},
+		func(f ledger.Fact) (ledger.Entry, error) {
+			return ledger.CollateralRefundUndo(f, m.provider, usd, ledger.CardBacking{Room: 5 - usd, Owed: 3})
+		},
+	} {
+		asked := ledger.Fact{ID: entryID(m.t), BusinessID: request(m.t).String()}
+		m.add(ledger.CollateralRefund(asked, m.provider, usd))
+		m.add(end(sameFact(m.t, asked)))
+	}
 	m.add(ledger.CustodyIn(m.fact(), m.provider, ledger.Native, 35_000_000_000_000))
 	m.add(ledger.CustodyOut(m.fact(), m.provider, ledger.Native, 5))
 }
@@ -176,8 +191,8 @@ func (e *env) fund(t testing.TB, provider ids.ProviderID, c consumer) (undo func
 // charging is held while changes of card payments are written.
 var charging sync.Mutex
 
-// charge keeps the card payments, the reversals and the revaluations, without which the
-// database takes no entry of line 23 and no revaluation.
+// charge keeps the card payments, what went back of them and the revaluations, without
+// which the database takes no entry of line 23, no end of line 26 and no revaluation.
 func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 	t.Helper()
 	// Changes have numbers without gaps, and a statement does not see those of another that is under way.
@@ -220,7 +235,38 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 			e.exec(t, `INSERT INTO revaluation (day, token, units, booked, worth, entry_id)
 				VALUES ((now() AT TIME ZONE 'UTC')::date, $1, 1000000000, $2, $3, $4)`, string(entry.Quote.Token),
 				worth-int64(change), worth, [16]byte(entry.ID))
+		case ledger.CollateralDisputeWon:
+			e.exec(t, `WITH w AS (INSERT INTO card_dispute_won (reversal_id, entry_id) VALUES ($1, $2) RETURNING reversal_id)
+			INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
+				SELECT (SELECT count(*) + 1 FROM card_change), 'dispute_won', p.checkout_id, r.id, r.cents, $2
+				FROM w JOIN card_reversal r ON r.id = w.reversal_id JOIN card_payment p ON p.id = r.payment_id`,
+				entry.BusinessID, [16]byte(entry.ID))
+		case ledger.CollateralRefundPaid, ledger.CollateralRefundUndone:
+			e.refundOf(t, entry, payment)
 		default: // nothing but the entry says it
 		}
 	}
+}
+
+// refundOf keeps the refund of a card payment that an entry ends.
+func (e *env) refundOf(t testing.TB, entry ledger.Entry, payment string) {
+	t.Helper()
+	state, cents := "reversed", money.NanoUSD(0)
+	for _, p := range entry.Postings {
+		switch p.Account.Kind {
+		case ledger.Bank:
+			state = "from_bank"
+		case ledger.CardClearing:
+			state = "by_card"
+		case ledger.CollateralRefundPending:
+			cents = -p.Amount / cent
+		default:
+		}
+	}
+	e.exec(t, `WITH f AS (INSERT INTO card_refund (id, payment_id, cents, on_card, state, object_id, ended_at)
+		VALUES ($1::text::uuid, $2, $3, true, $4::text, CASE WHEN $4::text = 'by_card' THEN $1::text END, now())
+		RETURNING id, payment_id, cents)
+	INSERT INTO card_change (number, kind, checkout_id, reference, cents)
+		SELECT (SELECT count(*) + 1 FROM card_change), 'refund_ended', p.checkout_id, f.id::text, f.cents
+		FROM f JOIN card_payment p ON p.id = f.payment_id`, entry.BusinessID, payment, int64(cents), state)
 }

@@ -24,7 +24,8 @@ const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.de
 	CASE WHEN s.paid_at IS NOT NULL THEN 'paid' WHEN s.expires_at <= now() THEN 'expired' ELSE 'open' END,
 	s.declined, s.expires_at, coalesce(s.payment_id, ''), coalesce(s.cost_id, ''), s.cost_cents,
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'),
-	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'dispute')`
+	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'dispute'
+		AND won_at IS NULL)`
 
 // oneSession reads the session of a condition, or returns sandbox.ErrNone.
 func oneSession(ctx context.Context, from reader, where string, args ...any) (s sandbox.Session, err error) {
@@ -122,7 +123,8 @@ func (s Sandbox) Decline(ctx context.Context, id string) error {
 	})
 }
 
-const sandboxReturn = `SELECT r.id, r.kind, r.session_id, s.payment_id, s.checkout, r.cents, coalesce(r.key, '')
+const sandboxReturn = `SELECT r.id, r.kind, r.session_id, s.payment_id, s.checkout, r.cents, coalesce(r.key, ''),
+		r.won_at IS NOT NULL
 	FROM sandbox_return r JOIN sandbox_session s ON s.id = r.session_id WHERE `
 
 func oneReturn(ctx context.Context, from reader, where string, args ...any) (sandbox.Return, error) {
@@ -170,6 +172,26 @@ func (s Sandbox) Return(ctx context.Context, r sandbox.Return, e sandbox.Event) 
 	return first, err
 }
 
+// Win implements sandbox.Store.
+func (s Sandbox) Win(ctx context.Context, session, event string) error {
+	return s.onSession(ctx, session, func(tx pgx.Tx, _ sandbox.Session) error {
+		r, err := oneReturn(ctx, tx, `r.session_id = $1 AND r.kind = 'dispute'`, session)
+		switch {
+		case errors.Is(err, sandbox.ErrNone):
+			return sandbox.ErrNotNow
+		case err != nil || r.Won:
+			return err
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(`UPDATE sandbox_return SET won_at = now() WHERE id = $1`, r.ID)
+		batch.Queue(addEvent, event, "charge.dispute.funds_reinstated", r.ID)
+		if err := sendAll(ctx, tx, batch); err != nil {
+			return fmt.Errorf("win a dispute: %w", err)
+		}
+		return nil
+	})
+}
+
 // Returned implements sandbox.Store.
 func (s Sandbox) Returned(ctx context.Context, id string) (sandbox.Return, error) {
 	return oneReturn(ctx, s.pool, `r.id = $1`, id)
@@ -193,6 +215,9 @@ func (s Sandbox) Made(
 				WHERE paid_at IS NOT NULL AND (paid_at, id) > ($1, $2) ORDER BY paid_at, id LIMIT $3)
 			UNION ALL
 			(SELECT kind, id, made_at FROM sandbox_return WHERE (made_at, id) > ($1, $2) ORDER BY made_at, id LIMIT $3)
+			UNION ALL
+			(SELECT 'won', id, won_at FROM sandbox_return
+				WHERE won_at IS NOT NULL AND (won_at, id) > ($1, $2) ORDER BY won_at, id LIMIT $3)
 		) made ORDER BY at, id LIMIT $3`, from, behind, limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("list what was made: %w", err)

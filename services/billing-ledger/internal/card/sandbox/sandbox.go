@@ -1,6 +1,7 @@
 // Package sandbox is a card processor in which no money moves. It is what runs where no
 // other processor is set, so that everything about cards can be tried: its pages have a
-// button to pay, one for a card that is declined, and one for a dispute; and it sends the
+// button to pay, one for a card that is declined, one for a dispute, and one by which the
+// dispute is won; and it sends the
 // events that a card processor sends, signed alike, to the same address.
 //
 // It keeps its sessions in tables of its own, which the rest of the service never reads:
@@ -47,7 +48,7 @@ type Session struct {
 	// PaymentID and CostID are empty until it is paid.
 	PaymentID, CostID string
 	Cost              card.Cents
-	// Refunded and Disputed went back.
+	// Refunded and Disputed went back, in no dispute that was won.
 	Refunded, Disputed card.Cents
 }
 
@@ -61,6 +62,8 @@ type Return struct {
 	Amount              card.Cents
 	// Key is who asked for a refund; empty for a dispute.
 	Key string
+	// Won reports whether a dispute was won.
+	Won bool
 }
 
 // Event is an event to send.
@@ -96,6 +99,9 @@ type Store interface {
 	// Return keeps a refund or a dispute, once for each key and one dispute for a session.
 	// It returns the first. Its errors are ErrNone, ErrNotNow and ErrTooMuch.
 	Return(ctx context.Context, r Return, e Event) (Return, error)
+	// Win notes that the dispute of a session was won, once. Its errors are ErrNone and
+	// ErrNotNow.
+	Win(ctx context.Context, session, event string) error
 	// Returned reads a refund or a dispute, or returns ErrNone.
 	Returned(ctx context.Context, id string) (Return, error)
 	// Made lists what was made since a time, behind a cursor.
@@ -181,9 +187,13 @@ func (s *Sandbox) FetchReturn(ctx context.Context, o card.Object) (card.Return, 
 }
 
 func returned(r Return) card.Return {
+	state := card.ReturnMade
+	if r.Won {
+		state = card.ReturnWon
+	}
 	return card.Return{
 		Object: card.Object{Kind: r.Kind, ID: r.ID}, PaymentID: r.PaymentID, Checkout: r.Checkout, Key: r.Key,
-		Amount: r.Amount, Currency: card.Currency, State: card.ReturnMade,
+		Amount: r.Amount, Currency: card.Currency, State: state,
 	}
 }
 
@@ -236,6 +246,7 @@ const (
 	PressPay        Action = "pay"
 	PressDecline    Action = "decline"
 	PressChargeBack Action = "chargeback"
+	PressWin        Action = "win"
 )
 
 // Page reads what a page shows.
@@ -260,6 +271,8 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 		err = s.Store.Decline(ctx, id)
 	case PressChargeBack:
 		err = s.chargeBack(ctx, f)
+	case PressWin:
+		err = s.Store.Win(ctx, id, newID("evt"))
 	default:
 		return Session{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such button").On("action")
 	}

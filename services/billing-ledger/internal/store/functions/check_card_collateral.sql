@@ -1,5 +1,5 @@
 -- Nobody has collateral by card for which no card was charged: an entry is that of a
--- payment or of a reversal, with its provider and its amount. A cent is 10,000,000
+-- payment, of a reversal or of a dispute that was won, with its provider and its amount. A cent is 10,000,000
 -- nano-USD.
 CREATE OR REPLACE FUNCTION check_card_collateral() RETURNS trigger LANGUAGE plpgsql SET search_path = billing, pg_temp AS $$
 BEGIN
@@ -14,6 +14,13 @@ BEGIN
             JOIN card_payment p ON p.id = r.payment_id JOIN checkout c ON c.id = p.checkout_id
         WHERE e.id = NEW.entry_id AND e.kind = 'collateral_card_reversed' AND c.purpose = 'collateral'
             AND NEW.amount = r.cents * 10000000
+            AND NOT EXISTS (SELECT FROM posting l WHERE l.entry_id = e.id AND l.owner_id <> c.provider_id)
+        UNION ALL
+        SELECT FROM entry e JOIN card_dispute_won w ON w.reversal_id = e.business_id AND w.entry_id = e.id
+            JOIN card_reversal r ON r.id = w.reversal_id
+            JOIN card_payment p ON p.id = r.payment_id JOIN checkout c ON c.id = p.checkout_id
+        WHERE e.id = NEW.entry_id AND e.kind = 'collateral_dispute_won' AND c.purpose = 'collateral'
+            AND -NEW.amount = r.cents * 10000000
             AND NOT EXISTS (SELECT FROM posting l WHERE l.entry_id = e.id AND l.owner_id <> c.provider_id))
     THEN
         RAISE EXCEPTION 'no card was charged for entry %', NEW.entry_id
