@@ -1187,6 +1187,201 @@ func (x *GetProviderBalancesResponse) GetRefundPendingNanoUsd() int64 {
 	return 0
 }
 
+type GetBooksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBooksRequest) Reset() {
+	*x = GetBooksRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBooksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBooksRequest) ProtoMessage() {}
+
+func (x *GetBooksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBooksRequest.ProtoReflect.Descriptor instead.
+func (*GetBooksRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{15}
+}
+
+// TokenHeld is what a:crypto has of a token.
+type TokenHeld struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the books name it, for example 8453:usdc.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// In the books' units: millionths of USDC, and 10^-9 of a coin.
+	Units         int64 `protobuf:"varint,2,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenHeld) Reset() {
+	*x = TokenHeld{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenHeld) ProtoMessage() {}
+
+func (x *TokenHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenHeld.ProtoReflect.Descriptor instead.
+func (*TokenHeld) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *TokenHeld) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *TokenHeld) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+type GetBooksResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tokens []*TokenHeld           `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// What a:crypto, a:card_clearing and a:bank are worth.
+	CryptoNanoUsd int64 `protobuf:"varint,2,opt,name=crypto_nano_usd,json=cryptoNanoUsd,proto3" json:"crypto_nano_usd,omitempty"`
+	CardNanoUsd   int64 `protobuf:"varint,3,opt,name=card_nano_usd,json=cardNanoUsd,proto3" json:"card_nano_usd,omitempty"`
+	BankNanoUsd   int64 `protobuf:"varint,4,opt,name=bank_nano_usd,json=bankNanoUsd,proto3" json:"bank_nano_usd,omitempty"`
+	// What consumers and providers may claim; what plans of open months owe providers is in
+	// the pools.
+	ConsumersNanoUsd int64 `protobuf:"varint,5,opt,name=consumers_nano_usd,json=consumersNanoUsd,proto3" json:"consumers_nano_usd,omitempty"`
+	ProvidersNanoUsd int64 `protobuf:"varint,6,opt,name=providers_nano_usd,json=providersNanoUsd,proto3" json:"providers_nano_usd,omitempty"`
+	// The pools of plans, vendors, and money that waits for its owner.
+	OthersNanoUsd int64                  `protobuf:"varint,7,opt,name=others_nano_usd,json=othersNanoUsd,proto3" json:"others_nano_usd,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetBooksResponse) Reset() {
+	*x = GetBooksResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetBooksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetBooksResponse) ProtoMessage() {}
+
+func (x *GetBooksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetBooksResponse.ProtoReflect.Descriptor instead.
+func (*GetBooksResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetBooksResponse) GetTokens() []*TokenHeld {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *GetBooksResponse) GetCryptoNanoUsd() int64 {
+	if x != nil {
+		return x.CryptoNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetCardNanoUsd() int64 {
+	if x != nil {
+		return x.CardNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetBankNanoUsd() int64 {
+	if x != nil {
+		return x.BankNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetConsumersNanoUsd() int64 {
+	if x != nil {
+		return x.ConsumersNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetProvidersNanoUsd() int64 {
+	if x != nil {
+		return x.ProvidersNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetOthersNanoUsd() int64 {
+	if x != nil {
+		return x.OthersNanoUsd
+	}
+	return 0
+}
+
+func (x *GetBooksResponse) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 var File_svc_billing_v1_accrual_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accrual_proto_rawDesc = "" +
@@ -1300,13 +1495,27 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x13collateral_nano_usd\x18\t \x01(\x03R\x11collateralNanoUsd\x121\n" +
 	"\x15slash_escrow_nano_usd\x18\n" +
 	" \x01(\x03R\x12slashEscrowNanoUsd\x125\n" +
-	"\x17refund_pending_nano_usd\x18\v \x01(\x03R\x14refundPendingNanoUsd2\xa6\x04\n" +
+	"\x17refund_pending_nano_usd\x18\v \x01(\x03R\x14refundPendingNanoUsd\"\x11\n" +
+	"\x0fGetBooksRequest\"7\n" +
+	"\tTokenHeld\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\x03R\x05units\"\xe5\x02\n" +
+	"\x10GetBooksResponse\x121\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x19.svc.billing.v1.TokenHeldR\x06tokens\x12&\n" +
+	"\x0fcrypto_nano_usd\x18\x02 \x01(\x03R\rcryptoNanoUsd\x12\"\n" +
+	"\rcard_nano_usd\x18\x03 \x01(\x03R\vcardNanoUsd\x12\"\n" +
+	"\rbank_nano_usd\x18\x04 \x01(\x03R\vbankNanoUsd\x12,\n" +
+	"\x12consumers_nano_usd\x18\x05 \x01(\x03R\x10consumersNanoUsd\x12,\n" +
+	"\x12providers_nano_usd\x18\x06 \x01(\x03R\x10providersNanoUsd\x12&\n" +
+	"\x0fothers_nano_usd\x18\a \x01(\x03R\rothersNanoUsd\x12*\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xfa\x04\n" +
 	"\x0eAccrualService\x12^\n" +
 	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\x12ListSealedEarnings\x12).svc.billing.v1.ListSealedEarningsRequest\x1a*.svc.billing.v1.ListSealedEarningsResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\x12ListSealedBalances\x12).svc.billing.v1.ListSealedBalancesRequest\x1a*.svc.billing.v1.ListSealedBalancesResponse\"\x03\x90\x02\x01\x12s\n" +
-	"\x13GetProviderBalances\x12*.svc.billing.v1.GetProviderBalancesRequest\x1a+.svc.billing.v1.GetProviderBalancesResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x13GetProviderBalances\x12*.svc.billing.v1.GetProviderBalancesRequest\x1a+.svc.billing.v1.GetProviderBalancesResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\bGetBooks\x12\x1f.svc.billing.v1.GetBooksRequest\x1a .svc.billing.v1.GetBooksResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once
@@ -1321,7 +1530,7 @@ func file_svc_billing_v1_accrual_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_accrual_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_svc_billing_v1_accrual_proto_goTypes = []any{
 	(EarningChange_Kind)(0),             // 0: svc.billing.v1.EarningChange.Kind
 	(*ListAccrualsRequest)(nil),         // 1: svc.billing.v1.ListAccrualsRequest
@@ -1339,38 +1548,45 @@ var file_svc_billing_v1_accrual_proto_goTypes = []any{
 	(*GetProviderBalancesRequest)(nil),  // 13: svc.billing.v1.GetProviderBalancesRequest
 	(*MonthEarned)(nil),                 // 14: svc.billing.v1.MonthEarned
 	(*GetProviderBalancesResponse)(nil), // 15: svc.billing.v1.GetProviderBalancesResponse
-	(*timestamppb.Timestamp)(nil),       // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 17: google.protobuf.Duration
-	(*v1.Rates)(nil),                    // 18: svc.money.v1.Rates
-	(v11.EvidenceSource)(0),             // 19: svc.events.v1.EvidenceSource
+	(*GetBooksRequest)(nil),             // 16: svc.billing.v1.GetBooksRequest
+	(*TokenHeld)(nil),                   // 17: svc.billing.v1.TokenHeld
+	(*GetBooksResponse)(nil),            // 18: svc.billing.v1.GetBooksResponse
+	(*timestamppb.Timestamp)(nil),       // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 20: google.protobuf.Duration
+	(*v1.Rates)(nil),                    // 21: svc.money.v1.Rates
+	(v11.EvidenceSource)(0),             // 22: svc.events.v1.EvidenceSource
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
-	16, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
-	17, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
-	18, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
-	19, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
+	19, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
+	20, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
+	21, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
+	22, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	5,  // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
 	0,  // 6: svc.billing.v1.EarningChange.kind:type_name -> svc.billing.v1.EarningChange.Kind
-	16, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
+	19, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
 	8,  // 8: svc.billing.v1.ListSealedEarningsResponse.changes:type_name -> svc.billing.v1.EarningChange
 	11, // 9: svc.billing.v1.ListSealedBalancesResponse.balances:type_name -> svc.billing.v1.SealedBalance
 	14, // 10: svc.billing.v1.GetProviderBalancesResponse.pending:type_name -> svc.billing.v1.MonthEarned
-	1,  // 11: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
-	4,  // 12: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
-	7,  // 13: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
-	10, // 14: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
-	13, // 15: svc.billing.v1.AccrualService.GetProviderBalances:input_type -> svc.billing.v1.GetProviderBalancesRequest
-	3,  // 16: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
-	6,  // 17: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
-	9,  // 18: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
-	12, // 19: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
-	15, // 20: svc.billing.v1.AccrualService.GetProviderBalances:output_type -> svc.billing.v1.GetProviderBalancesResponse
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	17, // 11: svc.billing.v1.GetBooksResponse.tokens:type_name -> svc.billing.v1.TokenHeld
+	19, // 12: svc.billing.v1.GetBooksResponse.at:type_name -> google.protobuf.Timestamp
+	1,  // 13: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
+	4,  // 14: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
+	7,  // 15: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
+	10, // 16: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
+	13, // 17: svc.billing.v1.AccrualService.GetProviderBalances:input_type -> svc.billing.v1.GetProviderBalancesRequest
+	16, // 18: svc.billing.v1.AccrualService.GetBooks:input_type -> svc.billing.v1.GetBooksRequest
+	3,  // 19: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
+	6,  // 20: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
+	9,  // 21: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
+	12, // 22: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
+	15, // 23: svc.billing.v1.AccrualService.GetProviderBalances:output_type -> svc.billing.v1.GetProviderBalancesResponse
+	18, // 24: svc.billing.v1.AccrualService.GetBooks:output_type -> svc.billing.v1.GetBooksResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accrual_proto_init() }
@@ -1384,7 +1600,7 @@ func file_svc_billing_v1_accrual_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accrual_proto_rawDesc), len(file_svc_billing_v1_accrual_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	AccrualService_ListSealedEarnings_FullMethodName  = "/svc.billing.v1.AccrualService/ListSealedEarnings"
 	AccrualService_ListSealedBalances_FullMethodName  = "/svc.billing.v1.AccrualService/ListSealedBalances"
 	AccrualService_GetProviderBalances_FullMethodName = "/svc.billing.v1.AccrualService/GetProviderBalances"
+	AccrualService_GetBooks_FullMethodName            = "/svc.billing.v1.AccrualService/GetBooks"
 )
 
 // AccrualServiceClient is the client API for AccrualService service.
@@ -53,6 +54,9 @@ type AccrualServiceClient interface {
 	ListSealedBalances(ctx context.Context, in *ListSealedBalancesRequest, opts ...grpc.CallOption) (*ListSealedBalancesResponse, error)
 	// GetProviderBalances says where the earnings of a provider stand now. Read only.
 	GetProviderBalances(ctx context.Context, in *GetProviderBalancesRequest, opts ...grpc.CallOption) (*GetProviderBalancesResponse, error)
+	// GetBooks says what the platform holds and what it owes, of all accounts together, as the
+	// books have it now. Read only.
+	GetBooks(ctx context.Context, in *GetBooksRequest, opts ...grpc.CallOption) (*GetBooksResponse, error)
 }
 
 type accrualServiceClient struct {
@@ -113,6 +117,16 @@ func (c *accrualServiceClient) GetProviderBalances(ctx context.Context, in *GetP
 	return out, nil
 }
 
+func (c *accrualServiceClient) GetBooks(ctx context.Context, in *GetBooksRequest, opts ...grpc.CallOption) (*GetBooksResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetBooksResponse)
+	err := c.cc.Invoke(ctx, AccrualService_GetBooks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccrualServiceServer is the server API for AccrualService service.
 // All implementations must embed UnimplementedAccrualServiceServer
 // for forward compatibility.
@@ -140,6 +154,9 @@ type AccrualServiceServer interface {
 	ListSealedBalances(context.Context, *ListSealedBalancesRequest) (*ListSealedBalancesResponse, error)
 	// GetProviderBalances says where the earnings of a provider stand now. Read only.
 	GetProviderBalances(context.Context, *GetProviderBalancesRequest) (*GetProviderBalancesResponse, error)
+	// GetBooks says what the platform holds and what it owes, of all accounts together, as the
+	// books have it now. Read only.
+	GetBooks(context.Context, *GetBooksRequest) (*GetBooksResponse, error)
 	mustEmbedUnimplementedAccrualServiceServer()
 }
 
@@ -164,6 +181,9 @@ func (UnimplementedAccrualServiceServer) ListSealedBalances(context.Context, *Li
 }
 func (UnimplementedAccrualServiceServer) GetProviderBalances(context.Context, *GetProviderBalancesRequest) (*GetProviderBalancesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetProviderBalances not implemented")
+}
+func (UnimplementedAccrualServiceServer) GetBooks(context.Context, *GetBooksRequest) (*GetBooksResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetBooks not implemented")
 }
 func (UnimplementedAccrualServiceServer) mustEmbedUnimplementedAccrualServiceServer() {}
 func (UnimplementedAccrualServiceServer) testEmbeddedByValue()                        {}
@@ -276,6 +296,24 @@ func _AccrualService_GetProviderBalances_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccrualService_GetBooks_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetBooksRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).GetBooks(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_GetBooks_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).GetBooks(ctx, req.(*GetBooksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccrualService_ServiceDesc is the grpc.ServiceDesc for AccrualService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -302,6 +340,10 @@ var AccrualService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetProviderBalances",
 			Handler:    _AccrualService_GetProviderBalances_Handler,
+		},
+		{
+			MethodName: "GetBooks",
+			Handler:    _AccrualService_GetBooks_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

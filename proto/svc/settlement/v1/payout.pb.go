@@ -118,7 +118,7 @@ type Payout struct {
 	// Why it failed or was cancelled.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What keeps it, in one word: approval, screening, denied, books, books_differ, chain,
-	// chain_halted, hot_wallet_low, gas_low, quote, turn; empty for nothing.
+	// chain_halted, reserves_short, hot_wallet_low, gas_low, quote, turn; empty for nothing.
 	Waiting string `protobuf:"bytes,13,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// It is going to end as cancelled or failed, once its money is given back.
 	Ending        bool                   `protobuf:"varint,14,opt,name=ending,proto3" json:"ending,omitempty"`
@@ -1210,7 +1210,8 @@ func (*ListSendingHaltsRequest) Descriptor() ([]byte, []int) {
 type SendingHalt struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ChainId int32                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
-	// nonce_ahead, unknown_transaction, final_reorged, signer_refuses or operator.
+	// nonce_ahead, unknown_transaction, final_reorged, signer_refuses, operator, or reserves,
+	// which halts payouts alone.
 	Cause         string                 `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
 	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`

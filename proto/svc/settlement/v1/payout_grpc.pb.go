@@ -310,8 +310,10 @@ type PayoutAdminServiceClient interface {
 	CancelPayoutOnChain(ctx context.Context, in *CancelPayoutOnChainRequest, opts ...grpc.CallOption) (*CancelPayoutOnChainResponse, error)
 	// ListSendingHalts lists why nothing new is sent on chains. Read only.
 	ListSendingHalts(ctx context.Context, in *ListSendingHaltsRequest, opts ...grpc.CallOption) (*ListSendingHaltsResponse, error)
-	// LiftSendingHalt lifts a halt. Where its cause stands, it comes again. Idempotent. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// LiftSendingHalt lifts a halt. Where its cause stands, it comes again. One of reserves is
+	// lifted by itself, once two readings find no shortfall, and by nobody before. Idempotent.
+	// Fails with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION
+	// (transition_not_allowed) where a shortfall stands.
 	LiftSendingHalt(ctx context.Context, in *LiftSendingHaltRequest, opts ...grpc.CallOption) (*LiftSendingHaltResponse, error)
 }
 
@@ -406,8 +408,10 @@ type PayoutAdminServiceServer interface {
 	CancelPayoutOnChain(context.Context, *CancelPayoutOnChainRequest) (*CancelPayoutOnChainResponse, error)
 	// ListSendingHalts lists why nothing new is sent on chains. Read only.
 	ListSendingHalts(context.Context, *ListSendingHaltsRequest) (*ListSendingHaltsResponse, error)
-	// LiftSendingHalt lifts a halt. Where its cause stands, it comes again. Idempotent. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// LiftSendingHalt lifts a halt. Where its cause stands, it comes again. One of reserves is
+	// lifted by itself, once two readings find no shortfall, and by nobody before. Idempotent.
+	// Fails with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION
+	// (transition_not_allowed) where a shortfall stands.
 	LiftSendingHalt(context.Context, *LiftSendingHaltRequest) (*LiftSendingHaltResponse, error)
 	mustEmbedUnimplementedPayoutAdminServiceServer()
 }

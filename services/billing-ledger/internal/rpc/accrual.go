@@ -19,6 +19,7 @@ type Accruals struct {
 		earning.SettledStore
 		earning.SealedStore
 		earning.BalanceStore
+		earning.BooksStore
 	}
 }
 
