@@ -104,6 +104,8 @@ type Deps struct {
 	EarningAdmin settlementv1.EarningAdminServiceClient
 	// Chains is for operators.
 	Chains settlementv1.ChainAdminServiceClient
+	// Reserves is for operators, too.
+	Reserves settlementv1.ReserveAdminServiceClient
 	// Payouts is for providers' owners, PayoutAdmin for operators.
 	Payouts     settlementv1.PayoutServiceClient
 	PayoutAdmin settlementv1.PayoutAdminServiceClient
@@ -156,6 +158,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Penalties:      deps.PenaltyAdmin,
 		Earnings:       deps.EarningAdmin,
 		Chains:         deps.Chains,
+		Reserves:       deps.Reserves,
 		Payouts:        deps.PayoutAdmin,
 		Collateral:     deps.CollateralAdmin,
 		Verification:   deps.VerificationAdmin,

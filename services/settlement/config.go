@@ -53,6 +53,8 @@ type Config struct {
 	Payouts PayoutConfig `yaml:"payouts"`
 	// Collateral is on which terms it is taken by card.
 	Collateral CollateralConfig `yaml:"collateral"`
+	// Reserves is how what is held is compared with what is owed.
+	Reserves ReserveConfig `yaml:"reserves"`
 }
 
 // Deps are the parts the service works with.
@@ -157,4 +159,28 @@ func (c CollateralConfig) validate() error {
 		return fmt.Errorf("settlement: collateral: card_minimum_cents must be 500 to %d", maxCardMinimum)
 	}
 	return nil
+}
+
+// ReserveConfig is how reserves are read.
+type ReserveConfig struct {
+	// Interval is the pause between two readings of what is held and what is owed. A shortfall is read again a minute
+	// later, and every minute until it has ended.
+	Interval time.Duration `yaml:"interval" env:"SVC_SETTLEMENT_RESERVES_INTERVAL"`
+	// OwnFundsUSD is the money of the platform's owner, in dollars, that stands for what the books have given away and
+	// lost: credit as goodwill, probes, orphan work. Where more is given, no payout is sent. Development has any amount.
+	OwnFundsUSD int64 `yaml:"own_funds_usd" env:"SVC_SETTLEMENT_RESERVES_OWN_FUNDS_USD"`
+}
+
+// maxOwnFunds bounds OwnFundsUSD, and is what development has.
+const maxOwnFunds = 1_000_000_000
+
+func (c ReserveConfig) validate() error {
+	var faults []error
+	if c.Interval < time.Second || c.Interval > 24*time.Hour {
+		faults = append(faults, errors.New("settlement: reserves: interval must be a second to 24 hours"))
+	}
+	if c.OwnFundsUSD < 0 || c.OwnFundsUSD > maxOwnFunds {
+		faults = append(faults, fmt.Errorf("settlement: reserves: own_funds_usd must be 0 to %d", maxOwnFunds))
+	}
+	return errors.Join(faults...)
 }

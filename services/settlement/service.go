@@ -39,7 +39,7 @@ const (
 func DefaultConfig() Config {
 	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute,
 		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}, Payouts: defaultPayoutConfig(),
-		Collateral: CollateralConfig{CardMinimumCents: 2_000}}
+		Collateral: CollateralConfig{CardMinimumCents: 2_000}, Reserves: ReserveConfig{Interval: time.Hour}}
 }
 
 // Validate returns every fault of the configuration.
@@ -52,7 +52,7 @@ func (c Config) Validate() error {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
 	}
 	faults = append(faults, c.checkChains(), c.checkDeposits(), c.Batch.validate(), c.Collateral.validate(),
-		c.Payouts.validate())
+		c.Payouts.validate(), c.Reserves.validate())
 	return errors.Join(faults...)
 }
 
@@ -94,6 +94,7 @@ type Service struct {
 	positions  *positionWork
 	payouts    *payoutWork
 	sweeps     *sweepWork
+	reserves   *reserveWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -145,6 +146,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.sweeps, err = newSweepWork(cfg, st, s.chains, s.payouts, deps); err != nil {
 		return nil, err
 	}
+	if s.reserves, err = newReserveWork(cfg, st, s.chains, deps); err != nil {
+		return nil, err
+	}
 	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
 		quotes: coinQuotes{terms, s.chains.quotes}, pipeline: s.payouts.preparer()})
 	if err != nil {
@@ -173,6 +177,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
 	settlementv1.RegisterPayoutServiceServer(r, &rpc.Payouts{Keeper: s.payouts.keeper})
 	settlementv1.RegisterPayoutAdminServiceServer(r, &rpc.PayoutAdmin{Keeper: s.payouts.keeper, Halts: s.payouts.store})
+	settlementv1.RegisterReserveAdminServiceServer(r, &rpc.ReserveAdmin{Findings: s.reserves.store})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until
@@ -207,6 +212,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.sweeps.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.reserves.run(ctx)
 		return nil
 	})
 	return group.Wait()

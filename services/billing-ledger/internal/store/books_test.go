@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"maps"
+	"reflect"
 	"testing"
 
 	"svc.internal/pkg/money"
@@ -34,11 +35,8 @@ func TestTheBooksAreTheSumsOfAllAccountsBeforeAndAfterASeal(t *testing.T) {
 		got.Tokens, got.At = nil, earning.Books{}.At
 		want := earning.Books{Crypto: 12 * money.USD, Card: 27 * money.USD, Consumers: 30*money.USD + 960_000_000,
 			Providers: 49_000_000, Others: 8 * money.USD}
-		if got.Crypto != want.Crypto || got.Card != want.Card || got.Bank != want.Bank {
-			t.Errorf("%s: assets: got %+v, want %+v", when, got, want)
-		}
-		if got.Consumers != want.Consumers || got.Providers != want.Providers || got.Others != want.Others {
-			t.Errorf("%s: claims: got %+v, want %+v", when, got, want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", when, got, want)
 		}
 	}
 	check("open")
@@ -58,7 +56,8 @@ func TestWhatPlansOweProvidersIsClaimedOfTheirPoolAlone(t *testing.T) {
 	request := e.standard(t, c, 3)
 	e.admitOne(t, request, hold.Admitted)
 	e.settle(t, usage.Settled, e.served(t, request, 3))
-	if earned := scan[int64](t, e, `SELECT count(*) FROM usage_leg WHERE account_kind = 'l:provider:plan_held'`); earned != 1 {
+	earned := scan[int64](t, e, `SELECT count(*) FROM usage_leg WHERE account_kind = 'l:provider:plan_held'`)
+	if earned != 1 {
 		t.Fatalf("earned by a plan: got %d lines, want 1", earned)
 	}
 	got, err := e.store.Books(t.Context())

@@ -51,6 +51,7 @@ type Peers struct {
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
 	Chains         settlementv1.ChainAdminServiceClient
+	Reserves       settlementv1.ReserveAdminServiceClient
 	Payouts        settlementv1.PayoutAdminServiceClient
 	Collateral     settlementv1.CollateralAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
@@ -90,6 +91,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
 		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
+		settlementv1.RegisterReserveAdminServiceHandlerClient(ctx, mux, peers.Reserves),
 		settlementv1.RegisterPayoutAdminServiceHandlerClient(ctx, mux, peers.Payouts),
 		settlementv1.RegisterCollateralAdminServiceHandlerClient(ctx, mux, peers.Collateral),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),

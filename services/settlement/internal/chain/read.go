@@ -90,6 +90,17 @@ func (r Receipt) Cost() (Amount, bool) {
 	return gas.Add(r.L1Fee)
 }
 
+// Sent is what a signed transaction says, and who signed it. To is zero where it makes a contract.
+type Sent struct {
+	Hash   Hash
+	Chain  ID
+	Sender Address
+	Nonce  uint64
+	To     Address
+	Value  Amount
+	Data   []byte
+}
+
 // Call is a call of a contract, or a transfer of coins.
 type Call struct {
 	From, To Address

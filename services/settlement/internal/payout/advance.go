@@ -23,6 +23,7 @@ const (
 	Denied            = "denied"
 	WaitsForChain     = "chain"
 	Halted            = "chain_halted"
+	ReservesShort     = "reserves_short"
 	WalletLow         = "hot_wallet_low"
 	GasLow            = "gas_low"
 	WaitsForQuote     = "quote"
@@ -32,8 +33,8 @@ const (
 
 // Waits returns every such word.
 func Waits() []string {
-	return []string{WaitsForBooks, WaitsForApproval, WaitsForScreening, Denied, WaitsForChain, Halted, WalletLow, GasLow,
-		WaitsForQuote, WaitsForTurn, BooksDiffer}
+	return []string{WaitsForBooks, WaitsForApproval, WaitsForScreening, Denied, WaitsForChain, Halted, ReservesShort,
+		WalletLow, GasLow, WaitsForQuote, WaitsForTurn, BooksDiffer}
 }
 
 // kept is an error that keeps a payout where it is until a later look.
@@ -171,6 +172,8 @@ func ofSending(err error) error {
 	switch {
 	case errors.Is(err, sending.ErrHalted):
 		return keep(Halted, nil)
+	case errors.Is(err, sending.ErrReserves):
+		return keep(ReservesShort, nil)
 	case errors.Is(err, sending.ErrUnfunded):
 		return keep(GasLow, nil)
 	case errors.Is(err, sending.ErrBusy):
@@ -256,7 +259,7 @@ func (k *Keeper) send(ctx context.Context, p Payout) (Payout, error) {
 	next, err := k.change(ctx, p, Send, "", func(now *Payout, step *Step) {
 		now.Amount, now.Quote, step.Call = amount, quote, &prepared
 	})
-	if errors.Is(err, sending.ErrHalted) || errors.Is(err, sending.ErrBusy) {
+	if errors.Is(err, sending.ErrHalted) || errors.Is(err, sending.ErrReserves) || errors.Is(err, sending.ErrBusy) {
 		return p, ofSending(err)
 	}
 	return next, err

@@ -51,7 +51,7 @@ const (
 )
 
 // Purpose is that of payouts in package sending.
-const Purpose = "payout"
+const Purpose = sending.PurposePayout
 
 type kindOfID struct{}
 

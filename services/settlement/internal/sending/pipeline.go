@@ -19,7 +19,7 @@ type Store interface {
 	Next(ctx context.Context, id chain.ID, sender chain.Address, key Key) (uint64, error)
 	// Halt halts a chain. A halt of the same cause that is open stays as it is.
 	Halt(ctx context.Context, id chain.ID, cause Cause, detail string) error
-	// Halted reports whether a chain has an open halt.
+	// Halted reports whether a chain has an open halt of all that is sent. One of Reserves is none.
 	Halted(ctx context.Context, id chain.ID) (bool, error)
 	// Waiting lists up to limit calls of a chain that have no end, oldest first.
 	Waiting(ctx context.Context, id chain.ID, limit int) ([]Status, error)

@@ -55,11 +55,16 @@ const (
 var (
 	// ErrHalted says that nothing new is sent on the chain until an operator lifts its halt.
 	ErrHalted = errors.New("sending on the chain is halted")
+	// ErrReserves says that no payout is sent on the chain while less is held than owed.
+	ErrReserves = errors.New("less is held than owed, so nothing is paid out")
 	// ErrBusy says that MaxUnmined calls of the sender are not mined.
 	ErrBusy = errors.New("too many transactions of the sender wait")
 	// ErrUnfunded says that the sender has not the coins for value and gas.
 	ErrUnfunded = errors.New("the sender has not the coins for value and gas")
 )
+
+// PurposePayout is the purpose of payouts, which are halted where reserves are short.
+const PurposePayout = "payout"
 
 // Key names a key of the chain-signer: payout, operator, slasher, arbiter, gas, or deposit/index.
 type Key string
@@ -203,11 +208,13 @@ const (
 	SignerRefuses Cause = "signer_refuses"
 	// ByOperator: an operator has halted the chain.
 	ByOperator Cause = "operator"
+	// Reserves: less is held than owed (package reserve). It halts payouts, and nothing else, and is lifted by itself.
+	Reserves Cause = "reserves"
 )
 
 // Causes returns every cause.
 func Causes() []Cause {
-	return []Cause{NonceAhead, UnknownTransaction, FinalReorged, SignerRefuses, ByOperator}
+	return []Cause{NonceAhead, UnknownTransaction, FinalReorged, SignerRefuses, ByOperator, Reserves}
 }
 
 // Halt is an open halt of a chain.

@@ -89,7 +89,7 @@ func (s Payouts) inPayoutTx(ctx context.Context, what string, do func(pgx.Tx) er
 		return do(tx)
 	})
 	if _, known := fault.As(err); err == nil || known || errors.Is(err, payout.ErrDayFull) ||
-		errors.Is(err, sending.ErrHalted) || errors.Is(err, sending.ErrBusy) {
+		errors.Is(err, sending.ErrHalted) || errors.Is(err, sending.ErrReserves) || errors.Is(err, sending.ErrBusy) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/settlement/internal/sending"
 )
 
-// halts reports whether the chain $1 has an open halt: of what is sent, or of what is read.
-const halts = `(EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL)
+// halts reports whether the chain $1 has an open halt: of all that is sent, or of what is read.
+const halts = `(EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL AND cause <> 'reserves')
 	OR EXISTS (SELECT FROM chain_halt WHERE chain_id = $1 AND lifted_at IS NULL))`
 
 // Sending keeps the calls that settlement sends; it implements sending.Store.
@@ -21,7 +21,7 @@ type Sending struct{ *Store }
 
 // Enqueue gives a prepared request the next nonce of its sender, as a part of the caller's transaction. Where the
 // purpose and ref have a call already, that call is returned, and it must have the same destination, value and data.
-// Enqueue fails with sending.ErrHalted and sending.ErrBusy; the transaction may go on after either.
+// Enqueue fails with sending.ErrHalted, sending.ErrReserves and sending.ErrBusy; the transaction may go on after each.
 func (Sending) Enqueue(ctx context.Context, tx pgx.Tx, p sending.Prepared) (sending.Call, error) {
 	if _, err := tx.Exec(ctx, durably); err != nil {
 		return sending.Call{}, err
@@ -70,17 +70,20 @@ func lockSender(ctx context.Context, tx pgx.Tx, p sending.Prepared) (next int64,
 
 // mayEnqueue fails where the chain is halted, the sender has lost commits, or too many of its calls wait.
 func mayEnqueue(ctx context.Context, tx pgx.Tx, p sending.Prepared, next int64) error {
-	var halted bool
+	var halted, short bool
 	var unmined int64
 	err := tx.QueryRow(ctx, `
 		SELECT `+halts+`,
+			EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND lifted_at IS NULL AND cause = 'reserves'),
 			$3::bigint - coalesce((SELECT max(nonce) + 1 FROM call_end WHERE chain_id = $1 AND sender = $2), 0)`,
-		p.Chain, p.Sender[:], next).Scan(&halted, &unmined)
+		p.Chain, p.Sender[:], next).Scan(&halted, &short, &unmined)
 	switch {
 	case err != nil:
 		return fmt.Errorf("count the calls of a sender: %w", err)
 	case halted || uint64(next) < p.Next:
 		return sending.ErrHalted
+	case short && p.Purpose == sending.PurposePayout:
+		return sending.ErrReserves
 	case unmined >= sending.MaxUnmined:
 		return sending.ErrBusy
 	}

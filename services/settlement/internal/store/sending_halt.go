@@ -7,8 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/sending"
 )
@@ -49,10 +51,14 @@ func (s Sending) Halts(ctx context.Context) ([]sending.Halt, error) {
 	return list, nil
 }
 
-// Lift lifts the open halts of a cause.
+// Lift lifts the open halts of a cause. That of reserves is not lifted while a shortfall stands.
 func (s Sending) Lift(ctx context.Context, id chain.ID, cause sending.Cause, actor, reason string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE sending_halt SET lifted_at = clock_timestamp(), lifted_by = $3, reason = $4
 		WHERE chain_id = $1 AND cause = $2 AND lifted_at IS NULL`, id, cause, actor, reason)
+	if pg.IsCheck(err, "sending_halt_reserves") {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"less is held than owed: the halt is lifted by itself once two readings find no shortfall")
+	}
 	if err != nil {
 		return fmt.Errorf("lift a halt: %w", err)
 	}

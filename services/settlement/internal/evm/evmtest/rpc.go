@@ -224,6 +224,9 @@ func (v view) block(q question) (any, error) {
 		"timestamp": number16(Begin + n*BlockTime), "baseFeePerGas": "0x7", "transactions": txs}, nil
 }
 
+// Data is bytes as JSON-RPC writes them.
+func Data(b []byte) string { return "0x" + hex.EncodeToString(b) }
+
 func word(a chain.Amount) []byte {
 	b := a.Bytes()
 	return b[:]

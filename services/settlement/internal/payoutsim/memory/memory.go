@@ -125,8 +125,10 @@ func (d *DB) Enqueue(p sending.Prepared) (sending.Call, error) {
 		return c, nil
 	}
 	switch {
-	case len(d.halts[p.Chain]) > 0 || next < p.Next:
+	case d.halted(p.Chain) || next < p.Next:
 		return sending.Call{}, sending.ErrHalted
+	case len(d.halts[p.Chain]) > 0 && p.Purpose == sending.PurposePayout:
+		return sending.Call{}, sending.ErrReserves
 	case next-d.firstUnmined(p) >= sending.MaxUnmined:
 		return sending.Call{}, sending.ErrBusy
 	}
@@ -165,7 +167,12 @@ func (d *DB) Halt(_ context.Context, id chain.ID, cause sending.Cause, detail st
 }
 
 // Halted implements sending.Store.
-func (d *DB) Halted(_ context.Context, id chain.ID) (bool, error) { return len(d.halts[id]) > 0, nil }
+func (d *DB) Halted(_ context.Context, id chain.ID) (bool, error) { return d.halted(id), nil }
+
+// halted reports whether nothing at all is sent on a chain.
+func (d *DB) halted(id chain.ID) bool {
+	return slices.ContainsFunc(d.halts[id], func(h sending.Halt) bool { return h.Cause != sending.Reserves })
+}
 
 // Halts lists the open halts of a chain.
 func (d *DB) Halts(id chain.ID) []sending.Halt { return d.halts[id] }

@@ -1,4 +1,5 @@
--- A call takes the next nonce of its sender, on a chain without an open halt. At most 16 calls of a sender wait.
+-- A call takes the next nonce of its sender, on a chain without an open halt; a halt of reserves keeps payouts alone. At
+-- most 16 calls of a sender wait.
 CREATE OR REPLACE FUNCTION chain_call_begins() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
@@ -13,7 +14,8 @@ BEGIN
     ELSIF v_next - coalesce(v_ended + 1, 0) >= c_max THEN
         RAISE EXCEPTION 'at most % calls of a sender wait', c_max
             USING ERRCODE = 'check_violation', CONSTRAINT = 'chain_call_bound';
-    ELSIF EXISTS (SELECT FROM sending_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL)
+    ELSIF EXISTS (SELECT FROM sending_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL
+            AND (h.cause <> 'reserves' OR NEW.purpose = 'payout'))
         OR EXISTS (SELECT FROM chain_halt h WHERE h.chain_id = NEW.chain_id AND h.lifted_at IS NULL)
     THEN
         RAISE EXCEPTION 'nothing new is sent on a halted chain'
