@@ -17,11 +17,13 @@ type chainSide struct {
 	mined     map[hash32]*mined
 	transfers []transfer
 	holdings  map[walletKey]*big.Int
+	cards     map[string]cardPayment
 	positions
 }
 
 func newChainSide() chainSide {
 	return chainSide{looked: map[int64]int64{}, mined: map[hash32]*mined{}, holdings: map[walletKey]*big.Int{},
+		cards:     map[string]cardPayment{},
 		positions: newPositions()}
 }
 
@@ -55,6 +57,7 @@ func (w *world) readChains(from io.Reader) error {
 	tables := map[string]func(*record){
 		"chain":       func(r *record) { put(w, r, w.looked, r.integer("chain_id"), r.count("final_block")) },
 		"transaction": w.takeMined, "transfer": w.takeTransfer, "wallet": w.takeWalletOf,
+		"card": w.takeCard,
 	}
 	return l.each(true, func(rec *record) error {
 		table := rec.text("table")

@@ -49,6 +49,7 @@ func (a *audit) checkReserves() {
 			claims, assets, spent)
 	}
 	a.checkHeld(crypto)
+	a.checkCards()
 }
 
 // side adds a posting to the sum of its side.

@@ -276,6 +276,18 @@ func ofReserves() []corruption {
 			"wallets hold 2"},
 		{"a contract is short of coins", func(f *fixture) { f.stakeCoins(7, 6) }, Overdrawn, "contract of chain 254",
 			"positions are 7"},
+		{"a payment by card is lost", func(f *fixture) { f.cards(false); f.lose(98) }, Lost, "payment sbx_cs_1",
+			"no entry has them"},
+		{"a payment by card is in the books twice", func(f *fixture) { f.cards(false); f.again(98, 109, "sbx_cs_1") },
+			Doubled, onEntry(109), "in the books 2 times"},
+		{"a payment by card has another amount", func(f *fixture) { f.cards(false); f.shift(98, 0, 1, 1) }, Drift,
+			onEntry(98), "2000 cents were paid"},
+		{"a payment by card is of nobody", func(f *fixture) { f.cards(false); f.again(98, 109, "sbx_cs_9") }, Drift,
+			onEntry(109), "which nobody made"},
+		{"what a card's owner has back is lost", func(f *fixture) { f.cards(true); f.lose(99) }, Lost, onProvider(first),
+			"in the books 0"},
+		{"what a card's owner has back is there twice", func(f *fixture) { f.cards(true); f.again(99, 109, "sbx_dp_2") },
+			Doubled, onProvider(first), "in the books 40000000000"},
 		{"claims are not covered", func(f *fixture) {
 			f.post(entryID(99), "goodwill", "from nothing", 5, nil, leg("r:usage_margin", nil, -900_000_000_000),
 				leg(kindAvailable, accountID(rich), 900_000_000_000))

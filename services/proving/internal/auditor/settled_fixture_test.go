@@ -28,7 +28,7 @@ const (
 var (
 	settlementOrder = []string{"settlement_chain_change", "batch_day", "batch_line", "batch", "batch_share", "plan_month",
 		"plan_share", "sender", "chain_call", "signed_tx", "call_end", "payout", "position_event", "position"}
-	chainsOrder = []string{"chain", "transaction", "transfer", "wallet"}
+	chainsOrder = []string{"chain", "transaction", "transfer", "wallet", "card"}
 )
 
 func dumpRows(t testing.TB, tables map[string][]row, order []string) string {
@@ -91,7 +91,9 @@ func (f *fixture) allow() {
 		"payout_confirmed a:crypto credit", "payout_confirmed r:payout_fee credit", "payout_confirmed m:treasury debit",
 		"payout_failed l:provider:payout_in_flight debit", "payout_failed l:provider:payable credit",
 		"treasury a:crypto debit", "treasury a:bank credit", "treasury m:treasury credit", "custody_in m:custody debit",
-		"custody_in m:collateral credit",
+		"custody_in m:collateral credit", "collateral_card a:card_clearing debit",
+		"collateral_card l:provider:collateral credit", "collateral_card_reversed l:provider:collateral debit",
+		"collateral_card_reversed a:card_clearing credit",
 	} {
 		part := strings.Fields(r)
 		for _, unit := range []string{"usd", "token"} {
@@ -99,7 +101,8 @@ func (f *fixture) allow() {
 		}
 	}
 	for _, kind := range []string{"l:plan_pool", "l:provider:payable", "l:provider:payout_in_flight", "a:crypto",
-		"a:card_clearing", "a:bank", "m:treasury", "r:payout_fee", "m:custody", "m:collateral"} {
+		"a:card_clearing", "a:bank", "m:treasury", "r:payout_fee", "m:custody", "m:collateral",
+		"l:provider:collateral"} {
 		f.add("chart", row{"kind": kind, "normal": "credit", "owned": false, "book": ""})
 	}
 }
@@ -379,5 +382,29 @@ func TestCoinsThatAreThereAreNoFault(t *testing.T) {
 	f.stakeCoins(7, 7)
 	if r := mustAudit(t, f, Options{}); !r.Clean() {
 		t.Errorf("the audit of a position in coins: got %v, want nothing wrong", r.Judgements)
+	}
+}
+
+// cards has 20 dollars paid by card for the first provider, which may have gone back.
+func (f *fixture) cards(back bool) {
+	const paid = int64(20_000_000_000)
+	owner := providerID(first)
+	f.chain("card", row{"session": "sbx_cs_1", "provider_id": owner, "cents": 2_000, "back": back})
+	f.post(entryID(98), "collateral_card", "sbx_cs_1", aDay+20, nil, leg("a:card_clearing", nil, -paid),
+		leg("l:provider:collateral", owner, paid))
+	if back {
+		f.post(entryID(99), "collateral_card_reversed", "sbx_dp_1", aDay+30, nil,
+			leg("l:provider:collateral", owner, -paid), leg("a:card_clearing", nil, paid))
+	}
+}
+
+func TestPaymentsByCardThatAreThereAreNoFault(t *testing.T) {
+	t.Parallel()
+	for _, back := range []bool{false, true} {
+		f := newSettled()
+		f.cards(back)
+		if r := mustAudit(t, f, Options{}); !r.Clean() {
+			t.Errorf("the audit: got %v, want nothing wrong", r.Judgements)
+		}
 	}
 }

@@ -59,6 +59,9 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		defer m.paying.node.Behave(manners[f.Cell.Kind])()
 		stand.Release()
 		return clock.Sleep(ctx, f.Away)
+	case plan.CardLost, plan.CardTwice, plan.CardReversed:
+		stand.Release()
+		return m.payByCard(ctx, f)
 	case plan.Reorg:
 		stand.Release()
 		return m.reorg(ctx)

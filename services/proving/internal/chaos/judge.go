@@ -28,7 +28,6 @@ const (
 	// plantedBound is the same bound for a fleet with a planted fault, which may never be
 	// idle: longer than a lease and a review.
 	plantedBound = 40 * time.Second
-	idleInterval = 300 * time.Millisecond
 	idleSteady   = 4
 	// maxMetrics bounds what is read of a hub's metrics, in bytes.
 	maxMetrics = 4 << 20
@@ -42,6 +41,7 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	err := r.idle(ctx)
 	r.report.Idle = time.Since(began)
+	r.report.note(r.market.cardsBooked(ctx))
 	return err
 }
 
@@ -167,7 +167,7 @@ func (r *run) judge(ctx context.Context) error {
 		return err
 	}
 	if m.paying != nil {
-		if err := m.paying.export(ctx, m.path(record.ChainsFile)); err != nil {
+		if err := m.exportChains(ctx, m.path(record.ChainsFile)); err != nil {
 			return err
 		}
 	}

@@ -43,9 +43,9 @@ type receipt struct {
 	} `json:"logs"`
 }
 
-// export writes what the chains themselves say, for the auditor: all of their transactions, transfers of the dollar,
-// and what the platform's wallets hold. Nothing of it is from a service.
-func (p *paying) export(ctx context.Context, path string) (err error) {
+// exportChains writes what the chains themselves say, for the auditor: all of their transactions, transfers of the
+// dollar, and what the platform's wallets hold; and what was paid by card. Nothing of it is from a service.
+func (m *market) exportChains(ctx context.Context, path string) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("export a chain: %w", err)
@@ -56,12 +56,20 @@ func (p *paying) export(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("export a chain: %w", err)
 		}
 	}()
-	for _, c := range p.all() {
-		if err := p.exportChain(ctx, w, c); err != nil {
+	for _, c := range m.paying.all() {
+		if err := m.paying.exportChain(ctx, w, c); err != nil {
 			return err
 		}
 	}
+	exportCards(w, m.cards)
 	return nil
+}
+
+// exportCards writes what was paid by card, as the cards' owners know it.
+func exportCards(w *chainFile, cards []cardPayment) {
+	for _, p := range cards {
+		w.row("card", object{"session": p.session, "provider_id": p.provider, "cents": cardCents, "back": p.back})
+	}
 }
 
 func (p *paying) exportChain(ctx context.Context, w *chainFile, c *devchain.Chain) error {

@@ -29,6 +29,8 @@ const (
 	// time until a victim can serve.
 	reachBound   = 90 * time.Second
 	restoreBound = 2 * time.Minute
+	// idleInterval is the pause between two looks at what is left to do.
+	idleInterval = 300 * time.Millisecond
 )
 
 // errMissed is returned when no request reached the moment.
@@ -110,12 +112,20 @@ type market struct {
 	// and have collateral there.
 	paying  *paying
 	stakers []string
+	// cards are the payments by card, at most one a night.
+	cards []cardPayment
 	// over is closed when the work of a night is done, so that its faults wait for their moments no longer; nil by day.
 	over chan struct{}
 
 	intrusions intrusions
 	// reorgs counts the payouts' transactions that were taken off a chain.
 	reorgs atomic.Int64
+}
+
+// cardPayment is a payment of which the card's owner knows.
+type cardPayment struct {
+	session, provider string
+	back              bool
 }
 
 // open starts the fleet and makes everything that callers need.
@@ -153,6 +163,9 @@ func open(ctx context.Context, cfg Config, nights bool) (_ *market, err error) {
 	}
 	if m.fleet, err = fleet.Start(ctx, config); err != nil {
 		return nil, err
+	}
+	if m.paying != nil {
+		m.paying.courier.To(m.fleet.Gateways()[0])
 	}
 	if m.books, err = store.Open(ctx, m.fleet.DatabaseURL()); err != nil {
 		return nil, err

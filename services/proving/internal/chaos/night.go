@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 const batchedBound = 90 * time.Second
 
 // aNight is how many faults a night has at most.
-const aNight = 9
+const aNight = 10
 
 // nights does the faults of a day's end and of payouts, some a night, each at another moment.
 func (r *run) nights(ctx context.Context) error {
@@ -38,16 +39,25 @@ func (r *run) nights(ctx context.Context) error {
 	return nil
 }
 
-// gather takes the faults of one night: the first ones that stand at different moments.
+// gather takes the faults of one night, which stand at different moments: those of the moments at which most are left,
+// so that there are few nights.
 func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
-	points := map[string]bool{}
+	left := map[string]int{}
+	var points []string
 	for _, f := range faults {
-		if len(tonight) == aNight || points[f.Cell.Point] {
-			rest = append(rest, f)
-			continue
+		if left[f.Cell.Point]++; left[f.Cell.Point] == 1 {
+			points = append(points, f.Cell.Point)
 		}
-		points[f.Cell.Point] = true
-		tonight = append(tonight, f)
+	}
+	slices.SortStableFunc(points, func(a, b string) int { return cmp.Compare(left[b], left[a]) })
+	chosen := points[:min(len(points), aNight)]
+	for _, f := range faults {
+		if i := slices.Index(chosen, f.Cell.Point); i >= 0 {
+			chosen = slices.Delete(chosen, i, i+1)
+			tonight = append(tonight, f)
+		} else {
+			rest = append(rest, f)
+		}
 	}
 	return tonight, rest
 }
@@ -55,12 +65,12 @@ func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 // night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults
 // are done beside the day's end, with the load of the next day.
 func (r *run) night(ctx context.Context, faults []plan.Fault) error {
-	r.note(r.market.penalize(ctx))
+	r.report.note(r.market.penalize(ctx))
 	if err := r.earn(ctx); err != nil {
 		return err
 	}
 	r.stopLoad()
-	r.note(r.market.escrowed(ctx))
+	r.report.note(r.market.escrowed(ctx))
 	if err := r.idle(ctx); err != nil {
 		return err
 	}
@@ -84,13 +94,6 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 		err = errors.Join(err, <-ended)
 	}
 	return err
-}
-
-// note keeps what went wrong for the report.
-func (r *run) note(err error) {
-	if err != nil {
-		r.report.Faulty = append(r.report.Faulty, err.Error())
-	}
 }
 
 // earnedBound is how long providers may take to earn a payout.

@@ -32,3 +32,17 @@ func TestANightHasFewFaultsAtDifferentMoments(t *testing.T) {
 		t.Errorf("faults of all nights: got %d, want %d", done, len(faults))
 	}
 }
+
+func TestEachCellOnceNeedsFourNights(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		_, faults := plan.Days(plan.Make(seed, len(plan.Cells()), plan.Cells()))
+		nights := 0
+		for rest := faults; len(rest) > 0; nights++ {
+			_, rest = gather(rest)
+		}
+		if nights != 4 {
+			t.Errorf("nights of %d faults of seed %d: got %d, want 4", len(faults), seed, nights)
+		}
+	}
+}

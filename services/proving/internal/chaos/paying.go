@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"svc.internal/pkg/ethereum"
+	"svc.internal/services/proving/internal/chaos/courier"
 	"svc.internal/services/proving/internal/chaos/ethnode"
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/settlement/anvil"
@@ -50,7 +51,9 @@ type paying struct {
 	chain *devchain.Chain
 	coin  *devchain.Chain
 	node  *ethnode.Node
-	keys  map[string]ethereum.Address
+	// courier brings the events of the card processor.
+	courier *courier.Courier
+	keys    map[string]ethereum.Address
 	// reorgs is held while blocks are taken off.
 	reorgs sync.Mutex
 }
@@ -85,6 +88,9 @@ func startChain(ctx context.Context, seedFile string) (_ *paying, err error) {
 		return nil, err
 	}
 	if p.node, err = ethnode.Start(p.chain.URL); err != nil {
+		return nil, err
+	}
+	if p.courier, err = courier.Start(); err != nil {
 		return nil, err
 	}
 	return p, errors.Join(p.coin.Fund(ctx, p.keys["payout"], coins(hotCoins)),
@@ -126,6 +132,9 @@ func (p *paying) close() error {
 	if p.node != nil {
 		err = p.node.Close()
 	}
+	if p.courier != nil {
+		err = errors.Join(err, p.courier.Close())
+	}
 	for _, c := range p.all() {
 		if c != nil {
 			c.Stop()
@@ -161,6 +170,12 @@ func (p *paying) configure(base map[string]map[string]any) (map[string]map[strin
 	if batch, ok := base[fleet.Settlement]["settlement"].(object); ok {
 		maps.Copy(settlement, batch)
 	}
+	settlement["collateral"] = object{"card": true, "card_minimum_cents": 2_000}
+	billing := object{"card": object{"sandbox_url": p.courier.URL}}
+	if own, ok := base[fleet.Billing]["billing"].(object); ok {
+		maps.Copy(billing, own)
+	}
+	with[fleet.Billing] = object{"billing": billing}
 	with[fleet.Settlement] = object{"settlement": settlement}
 	with[fleet.Signer] = object{"signer": object{"chains": allowed}}
 	return with, nil

@@ -105,6 +105,13 @@ func (r *Report) miss(f plan.Fault) {
 	r.Cells[f.Cell.Name()] = c
 }
 
+// note keeps what went wrong.
+func (r *Report) note(err error) {
+	if err != nil {
+		r.Faulty = append(r.Faulty, err.Error())
+	}
+}
+
 func (r *Report) done() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

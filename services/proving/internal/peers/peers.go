@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -102,6 +103,43 @@ func (s Services) PrepareDeposit(ctx context.Context, provider string, chain int
 		return nil, fmt.Errorf("ask how to put collateral behind %s: %w", provider, err)
 	}
 	return out, nil
+}
+
+// PayByCard puts so much behind a provider by a card of the sandbox, as somebody does who opens the page and pays. The
+// same key is the same payment. It returns the page's session.
+func (s Services) PayByCard(ctx context.Context, provider, key string, cents int64) (session string, err error) {
+	err = s.call(fleet.Gateway, fleet.Settlement, func(conn *grpc.ClientConn) error {
+		resp, err := settlementv1.NewCollateralServiceClient(conn).PrepareDeposit(ctx, &settlementv1.PrepareDepositRequest{
+			ProviderId: provider, IdempotencyKey: key, How: &settlementv1.PrepareDepositRequest_Card{
+				Card: &settlementv1.CardDeposit{AmountCents: cents, ReturnUrl: "https://example.org/"}},
+		})
+		session = path.Base(resp.GetPage().GetUrl())
+		return err
+	})
+	if err == nil {
+		err = s.press(ctx, session, billingv1.SandboxAction_SANDBOX_ACTION_PAY)
+	}
+	if err != nil {
+		return "", fmt.Errorf("pay for %s by card: %w", provider, err)
+	}
+	return session, nil
+}
+
+// ChargeBack has the card's owner dispute a payment in the sandbox.
+func (s Services) ChargeBack(ctx context.Context, session string) error {
+	if err := s.press(ctx, session, billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK); err != nil {
+		return fmt.Errorf("charge a payment back: %w", err)
+	}
+	return nil
+}
+
+// press presses a button of a page of the sandbox. A button that was pressed stays so.
+func (s Services) press(ctx context.Context, session string, button billingv1.SandboxAction) error {
+	return s.call(fleet.Gateway, fleet.Billing, func(conn *grpc.ClientConn) error {
+		_, err := billingv1.NewCardSandboxServiceClient(conn).ActOnSandboxSession(ctx,
+			&billingv1.ActOnSandboxSessionRequest{SessionId: session, Action: button})
+		return err
+	})
 }
 
 // OpenPenalty opens a penalty of so many basis points, as the verifier does.

@@ -176,6 +176,20 @@ func (b *Databases) Staked(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
+// Unbooked counts the payments by card, by their sessions, that the books do not have, and how many fewer than so many
+// went back.
+func (b *Databases) Unbooked(ctx context.Context, sessions []string, back int) (n int64, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM unnest($1::text[]) s WHERE NOT EXISTS (
+			SELECT FROM billing.entry WHERE kind = 'collateral_card' AND business_id = s)) +
+		greatest(0, $2 - (SELECT count(*) FROM billing.entry WHERE kind = 'collateral_card_reversed'))`, sessions,
+		back).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count payments by card: %w", err)
+	}
+	return n, nil
+}
+
 // Unescrowed counts what penalties have yet to move into escrow.
 func (b *Databases) Unescrowed(ctx context.Context) (n int64, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM settlement.penalty_part WHERE state = 'opened') +

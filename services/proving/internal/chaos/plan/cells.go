@@ -146,6 +146,10 @@ func nights() []Cell {
 		Cell{What: "settlement-signer-forgets", When: "stored", Kind: Forget, Program: fleet.Signer, Chain: true},
 		Cell{What: "settlement-node-away", When: "sent", Kind: NodeAway, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-lies", When: "sent", Kind: NodeLies, Program: fleet.Settlement, Chain: true},
+		// They stand at one moment, so that no two come in one night: there is one courier.
+		Cell{What: "card-lost", When: "listed", Kind: CardLost, Program: fleet.Billing, Chain: true},
+		Cell{What: "card-twice", When: "listed", Kind: CardTwice, Program: fleet.Billing, Chain: true},
+		Cell{What: "card-reversed", When: "listed", Kind: CardReversed, Program: fleet.Billing, Chain: true},
 		Cell{What: "settlement-slash", When: "begun", Kind: Kill, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-slash", When: "taken", Kind: Kill, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-custody", When: "released", Kind: Kill, Program: fleet.Settlement, Chain: true},

@@ -47,6 +47,11 @@ const (
 	// operator lifts the halts that follow.
 	Reorg   Kind = "reorg"
 	Unfinal Kind = "unfinal"
+	// CardLost, CardTwice and CardReversed are of what a card processor tells; see package courier. A payment by card is
+	// made and charged back meanwhile.
+	CardLost     Kind = "card-lost"
+	CardTwice    Kind = "card-twice"
+	CardReversed Kind = "card-reversed"
 	// Forget takes away what the signer has written down of what it signed.
 	Forget Kind = "forget"
 	// Forge hurts nobody: an intruder is on NATS; see package intruder.
