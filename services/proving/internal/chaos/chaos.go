@@ -19,11 +19,14 @@
 // several replays, so the files of a failed run stay.
 //
 // At night, behind all other faults, days end one after the other (night.go): the load
-// stops, the fleet becomes idle, the time of the database and of a development chain goes
+// stops, the fleet becomes idle, the time of the database and of two development chains goes
 // on to the next day, settlement batches the day, and providers ask for payouts
-// (payouts.go), while the faults of a day's end and of payouts are done. The auditor
-// computes the batches anew, and reads from the chain itself (look.go) that each payout was
-// received once or never, as the books say.
+// (payouts.go), while the faults of a day's end and of payouts are done: nodes lie or are
+// silent, blocks with payouts are taken off the chain (reorg.go), and events of a card
+// processor are lost (cards.go). Collateral stands in contracts, and each night penalties
+// take some of it (stake.go). The auditor computes the batches anew, and reads from the
+// chains themselves (look.go) that each payout was received once or never, as the books
+// say, and that wallets and contracts hold what is in the books.
 //
 // Faults run on a few lanes at once, never two that hurt the same program. The time until
 // the fleet served again after a fault is therefore an upper bound, because another fault
