@@ -66,7 +66,8 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		stand.Release()
 		return m.reorg(ctx)
 	case plan.Unfinal:
-		return m.unfinal(ctx, stand.Release)
+		stand.Release()
+		return m.unfinal(ctx)
 	case plan.Forget:
 		defer stand.Release()
 		return m.books.ForgetSigned(ctx)

@@ -121,10 +121,7 @@ func (p *paying) exportWallets(ctx context.Context, w *chainFile, c *devchain.Ch
 	if !dollars {
 		coin = assetCoin
 	}
-	holders := []struct{ role, address string }{{"treasury", devchain.Treasury}}
-	for _, name := range platformKeys {
-		holders = append(holders, struct{ role, address string }{"hot", p.keys[name].String()})
-	}
+	holders := []struct{ role, address string }{{"treasury", devchain.Treasury}, {"hot", p.keys["payout"].String()}}
 	contract := struct{ role, address string }{"contract", devchain.Collateral}
 	if !dollars {
 		holders = append(holders, contract)
@@ -139,7 +136,7 @@ func (p *paying) exportWallets(ctx context.Context, w *chainFile, c *devchain.Ch
 	if !dollars {
 		return nil
 	}
-	for _, one := range append(holders[:2:2], contract) { // the treasury, and the key of payouts
+	for _, one := range append(holders, contract) {
 		a, err := ethereum.ParseAddress(one.address)
 		if err != nil {
 			return err

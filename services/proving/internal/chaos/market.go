@@ -73,11 +73,13 @@ var models = []struct {
 	{"chaos/free", price{}},
 }
 
-// gold is a model of runs with nights, so dear that a few answers are a payout.
+// gold are models of runs with nights, so dear that a few answers are a payout. The last providers serve one each,
+// because a router may like one provider of a model so well that another one would earn nothing. The very last one is
+// paid in coins.
 var gold = struct {
-	id    string
+	ids   []string
 	price price
-}{"chaos/gold", price{"100000", "300000", "90000", "270000"}}
+}{[]string{"chaos/gold", "chaos/gold-coin"}, price{"100000", "300000", "90000", "270000"}}
 
 // consumers are the accounts of the callers. A limit of 0 is the service's
 // default, -1 is none.
@@ -204,8 +206,10 @@ func (m *market) stock(ctx context.Context) error {
 		}
 	}
 	if m.paying != nil {
-		if err := m.putModel(ctx, gold.id, gold.price); err != nil {
-			return err
+		for _, id := range gold.ids {
+			if err := m.putModel(ctx, id, gold.price); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range consumers {
@@ -230,7 +234,7 @@ func (m *market) modelIDs() []string {
 		ids = append(ids, model.id)
 	}
 	if m.paying != nil {
-		ids = append(ids, gold.id)
+		ids = append(ids, gold.ids...)
 	}
 	return ids
 }
@@ -320,14 +324,15 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/qualification", confirmed, nil); err != nil {
 		return err
 	}
-	e, err := engine.Start(name, id, m.modelIDs(), m.served)
+	served := m.servedBy(len(m.setup.Providers))
+	e, err := engine.Start(name, id, served, m.served)
 	if err != nil {
 		return err
 	}
 	m.engines = append(m.engines, e)
 	m.setup.Providers = append(m.setup.Providers, record.Provider{ProviderID: id, Engine: name})
 	var offers []fleet.Offer
-	for _, model := range m.modelIDs() {
+	for _, model := range served {
 		offers = append(offers, fleet.Offer{ModelID: model, EngineURL: e.URL + "/v1", LocalModel: model,
 			ContextLength: 8192, Capacity: 64})
 	}
@@ -335,6 +340,17 @@ func (m *market) addProvider(ctx context.Context, agent, name string) error {
 		return err
 	}
 	return m.fleet.Launch(ctx, agent)
+}
+
+// servedBy are the models that a provider serves, by its number.
+func (m *market) servedBy(number int) (ids []string) {
+	for _, model := range models {
+		ids = append(ids, model.id)
+	}
+	if at := number - (agents - len(gold.ids)); m.paying != nil && at >= 0 {
+		ids = append(ids, gold.ids[at])
+	}
+	return ids
 }
 
 func (m *market) peers() peers.Services { return peers.Services{Fleet: m.fleet} }

@@ -99,8 +99,8 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 // earnedBound is how long providers may take to earn a payout.
 const earnedBound = 30 * time.Second
 
-// earn returns when every provider has earned a payout, where payouts are made, or when that takes too long: then the
-// cells of payouts say that nothing came to their moments.
+// earn returns when every provider of gold has earned a payout, where payouts are made, or when that takes
+// too long: then the cells of payouts say that nothing came to their moments.
 func (r *run) earn(ctx context.Context) error {
 	if r.market.paying == nil {
 		return nil
@@ -109,8 +109,8 @@ func (r *run) earn(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, earnedBound)
 	defer cancel()
 	err := every(bounded, idleInterval, func() (bool, error) {
-		least, err := r.market.books.LeastEarned(bounded, len(r.market.setup.Providers))
-		return err == nil && least >= minPayout+minPayout/2, nil
+		n, err := r.market.books.Earners(bounded, minPayout+minPayout/2)
+		return err == nil && n >= len(gold.ids), nil
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil

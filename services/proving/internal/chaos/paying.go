@@ -42,7 +42,7 @@ const (
 	coinPrice = "0.5"
 )
 
-// platformKeys are the keys whose addresses hold coins.
+// platformKeys are the keys that send.
 var platformKeys = []string{"payout", "operator", "slasher", "arbiter", "gas"}
 
 // paying are the development chains of a run with nights, on which providers are paid. Settlement asks two nodes of the

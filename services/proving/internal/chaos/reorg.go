@@ -28,35 +28,37 @@ const (
 // reorg waits for a payout in blocks that are not final and takes these off the chain. Nobody is asked to do anything:
 // the same bytes have to be sent again.
 func (m *market) reorg(ctx context.Context) error {
+	_, err := m.removed(ctx, lookInterval, 0, unfinalBlocks-1)
+	return err
+}
+
+// removed waits for a payout in blocks that stand so far below the head, and takes them off the chain. It returns the
+// transactions that the chain has no longer.
+func (m *market) removed(ctx context.Context, pause time.Duration, lowest, highest int64) (hashes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reachBound)
 	defer cancel()
-	err := every(ctx, lookInterval, func() (bool, error) {
+	err = every(ctx, pause, func() (bool, error) {
 		select {
 		case <-m.over:
 			return false, errMissed
 		default:
 		}
-		removed, err := m.paying.removePayouts(ctx, 0, unfinalBlocks-1)
-		m.reorgs.Add(int64(len(removed)))
-		return len(removed) > 0, err
+		hashes, err = m.paying.removePayouts(ctx, lowest, highest)
+		m.reorgs.Add(int64(len(hashes)))
+		return len(hashes) > 0, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errMissed
+		err = errMissed
 	}
-	return err
+	return hashes, err
 }
 
 // unfinal takes blocks off the chain that were final, with the newest payout that was, and is the operator of the chain
 // then: once the transaction stands on it again, he names the hash that he accepts, and lifts the halts.
-func (m *market) unfinal(ctx context.Context, release func()) error {
-	removed, err := m.paying.removePayouts(ctx, unfinalBlocks, unfinalBlocks+lookBack)
-	m.reorgs.Add(int64(len(removed)))
-	release()
+func (m *market) unfinal(ctx context.Context) error {
+	removed, err := m.removed(ctx, idleInterval, unfinalBlocks, unfinalBlocks+lookBack)
 	if err != nil {
 		return err
-	}
-	if len(removed) == 0 {
-		return errMissed
 	}
 	ctx, cancel := context.WithTimeout(ctx, restoreBound)
 	defer cancel()

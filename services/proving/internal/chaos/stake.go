@@ -31,13 +31,13 @@ const (
 	spareUnits = 1_000_000_000
 )
 
-// fund tells the books what the platform's addresses were given, as if the bank had bought it.
+// fund tells the books what the wallet for payouts was given, as if the bank had bought it. What other keys have for gas
+// is nobody's.
 func (m *market) fund(ctx context.Context) error {
-	others := int64(len(platformKeys))
 	for i, b := range []peers.Bought{
 		{Token: assetUSDC, Units: hotMicros},
-		{Token: assetETH, Units: others*gasCoins*1_000_000_000 - spareUnits, Rate: 3_000_000_000_000},
-		{Token: assetCoin, Units: ((others-1)*gasCoins+hotCoins)*1_000_000_000 - spareUnits, Rate: 500_000_000},
+		{Token: assetETH, Units: gasCoins*1_000_000_000 - spareUnits, Rate: 3_000_000_000_000},
+		{Token: assetCoin, Units: hotCoins*1_000_000_000 - spareUnits, Rate: 500_000_000},
 	} {
 		b.Chain, _, _ = strings.Cut(b.Token, ":")
 		b.Transaction = "0x" + strings.Repeat(fmt.Sprintf("f%d", i), 32)
@@ -111,7 +111,7 @@ func (m *market) stake(ctx context.Context, provider string, number int, c *devc
 // penalize has the verifier open a penalty of each staker.
 func (m *market) penalize(ctx context.Context) error {
 	for _, id := range m.stakers {
-		if err := m.peers().OpenPenalty(ctx, id, gold.id, penaltyShare); err != nil {
+		if err := m.peers().OpenPenalty(ctx, id, gold.ids[0], penaltyShare); err != nil {
 			return err
 		}
 	}

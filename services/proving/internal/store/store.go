@@ -126,18 +126,17 @@ func (b *Databases) Payable(ctx context.Context, provider string) (nano int64, n
 	return nano, now, nil
 }
 
-// LeastEarned is what the provider has that has the least of accrued and payable earnings, of so many providers.
-func (b *Databases) LeastEarned(ctx context.Context, providers int) (nano int64, err error) {
-	err = b.pool.QueryRow(ctx, `SELECT CASE WHEN count(*) < $1 THEN 0 ELSE min(nano) END FROM (
-		SELECT provider_id, sum(nano)::bigint AS nano FROM (
+// Earners counts the providers that have at least so many nano-USD of accrued and payable earnings.
+func (b *Databases) Earners(ctx context.Context, least int64) (n int, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT provider_id FROM (
 			SELECT provider_id, payout AS nano FROM billing.usage_settlement WHERE source = 'payg'
 			UNION ALL SELECT owner_id, amount FROM billing.posting WHERE asset = 'usd'
-				AND account_kind IN ('l:provider:accrued', 'l:provider:payable')) parts GROUP BY provider_id) sums`,
-		providers).Scan(&nano)
+				AND account_kind IN ('l:provider:accrued', 'l:provider:payable')) parts
+		GROUP BY provider_id HAVING sum(nano) >= $1) sums`, least).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("read what providers have earned: %w", err)
 	}
-	return nano, nil
+	return n, nil
 }
 
 // Unpaid counts what settlement has yet to do about payouts: those that have not ended, and calls without an end.
