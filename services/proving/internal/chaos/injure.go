@@ -63,8 +63,7 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		stand.Release()
 		return m.payByCard(ctx, f)
 	case plan.Reorg:
-		stand.Release()
-		return m.reorg(ctx)
+		return m.reorg(ctx, stand.Release)
 	case plan.Unfinal:
 		stand.Release()
 		return m.unfinal(ctx)

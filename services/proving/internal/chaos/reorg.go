@@ -27,8 +27,17 @@ const (
 
 // reorg waits for a payout in blocks that are not final and takes these off the chain. Nobody is asked to do anything:
 // the same bytes have to be sent again.
-func (m *market) reorg(ctx context.Context) error {
-	_, err := m.removed(ctx, lookInterval, 0, unfinalBlocks-1)
+//
+// A payout that has just been sent is not final for some hundred milliseconds, so the first look is before its sender
+// goes on.
+func (m *market) reorg(ctx context.Context, release func()) error {
+	hashes, err := m.paying.removePayouts(ctx, 0, unfinalBlocks-1)
+	m.reorgs.Add(int64(len(hashes)))
+	release()
+	if err != nil || len(hashes) > 0 {
+		return err
+	}
+	_, err = m.removed(ctx, lookInterval, 0, unfinalBlocks-1)
 	return err
 }
 
