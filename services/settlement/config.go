@@ -66,6 +66,7 @@ type Deps struct {
 	DB       *pgxpool.Pool
 	Accruals billingv1.AccrualServiceClient
 	Posting  billingv1.PostingServiceClient
+	Balances billingv1.BalanceServiceClient
 	// Payees says where providers are paid. Without it no share has a beneficiary.
 	Payees hubv1.PayeeServiceClient
 	// Signer signs statements. Without it they stay unsigned.

@@ -79,9 +79,9 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.Settlement), Meters: n.Meters(), Clock: clock.System,
 		Bus: conn, DB: pool, Accruals: billingv1.NewAccrualServiceClient(billing),
-		Posting: billingv1.NewPostingServiceClient(billing),
-		Cards:   billingv1.NewCardServiceClient(billing),
-		Payees:  hubv1.NewPayeeServiceClient(hub), Collateral: hubv1.NewProviderCollateralServiceClient(hub), Signer: signer,
+		Posting: billingv1.NewPostingServiceClient(billing), Balances: billingv1.NewBalanceServiceClient(billing),
+		Cards:  billingv1.NewCardServiceClient(billing),
+		Payees: hubv1.NewPayeeServiceClient(hub), Collateral: hubv1.NewProviderCollateralServiceClient(hub), Signer: signer,
 	})
 	if err != nil {
 		return err

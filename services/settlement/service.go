@@ -95,6 +95,7 @@ type Service struct {
 	payouts    *payoutWork
 	sweeps     *sweepWork
 	reserves   *reserveWork
+	revaluing  *revaluationWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -147,6 +148,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	if s.reserves, err = newReserveWork(cfg, st, s.chains, deps); err != nil {
+		return nil, err
+	}
+	if s.revaluing, err = newRevaluationWork(st, s.chains, deps); err != nil {
 		return nil, err
 	}
 	s.positions, err = newPositionWork(cfg, st, deps, collateralParts{block: s.chains.blockAt, keeper: s.penalties.keeper,
@@ -216,6 +220,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.reserves.run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.revaluing.run(ctx)
 		return nil
 	})
 	return group.Wait()

@@ -13,7 +13,7 @@ import (
 
 // checks are all invariants that verify recomputes, in the order of its report. A domain adds its own list.
 func checks() []check {
-	return slices.Concat(batchChecks(), depositChecks(), collateralChecks(), payoutChecks())
+	return slices.Concat(batchChecks(), depositChecks(), collateralChecks(), payoutChecks(), revaluationChecks())
 }
 
 // Audit recomputes every invariant on one view of the data.

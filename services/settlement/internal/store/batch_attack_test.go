@@ -131,6 +131,12 @@ func TestVerifyFindsEachPlantedFault(t *testing.T) {
 		"a closed month":            `INSERT INTO plan_month VALUES ('2026-02', '2026-03-01', 5, 5, 5, 1, now())`,
 		"what was posted of closed": `INSERT INTO plan_month VALUES ('2026-02', '2026-03-01', 0, 0, 0, 0, now());
 			INSERT INTO plan_late SELECT '2026-02', '2026-03-02', provider_id, 1, gen_random_uuid() FROM batch_share LIMIT 1`,
+		"a closed month withholds": `INSERT INTO plan_month VALUES ('2026-02', '2026-03-01', 5, 5, 5, 1, '2026-03-02');
+			INSERT INTO plan_share SELECT '2026-02', provider_id, 5, 5, 1, 1 FROM batch_share LIMIT 1`,
+		"shared of a closed month": `INSERT INTO plan_month VALUES ('2026-02', '2026-03-01', 0, 0, 0, 0, now());
+			INSERT INTO plan_release VALUES (gen_random_uuid(), '2026-02', gen_random_uuid())`,
+		"a coin is valued": `ALTER TABLE revaluation DROP CONSTRAINT revaluation_worth; INSERT INTO revaluation
+			SELECT '2026-03-02', '1:eth', 1, 0, 5, 5, 'x', now(), gen_random_uuid()`,
 	} {
 		c := newClosing(t)
 		c.earn(t, batch.Payg, newProvider(t), 100, false)
