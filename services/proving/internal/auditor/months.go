@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 )
 
 // months are the rows of plans' months that are closed.
@@ -134,7 +135,7 @@ func (a *audit) monthShares(month string, m closedMonth) map[id]*planShare {
 		}
 	}
 	for _, h := range a.held {
-		if h.book == month && recorded(h.heldAt) <= m.through && (h.endedAt == 0 || h.endedAt >= m.closedAt) {
+		if h.book == month && h.withheld(m) {
 			of(h.provider).withheld += h.payout
 		}
 	}
@@ -211,35 +212,63 @@ func (a *audit) compareMonth(month string, shares map[id]*planShare) {
 	}
 }
 
-// monthEntry is what an entry takes from what a provider earned by plans, and what it pays of it.
+// monthEntry is what an entry takes from what a provider earned by plans, and what it pays of it, or leaves to nobody.
 type monthEntry struct {
 	business    string
 	taken, paid int64
 }
 
 func (a *audit) monthEntries(month string) map[id][]monthEntry {
+	unclaimed := map[string]int64{}
+	for _, e := range a.entries {
+		if e.kind == "plan_unclaimed" {
+			unclaimed[e.business] += e.on("r:plan", "")
+		}
+	}
 	all := map[id][]monthEntry{}
 	for _, u := range sortedIDs(a.entries) {
 		e := a.entries[u]
-		if e.kind != "plan_share" {
+		if e.kind != "plan_share" && !a.forfeitsWithheld(e.kind, e.business, month) {
 			continue
 		}
 		for _, p := range e.postings {
 			if provider, ok := parseID(p.owner); ok && p.kind == kindPlanHeld && p.book == month {
-				all[provider] = append(all[provider], monthEntry{e.business, -p.amount,
-					e.on("l:provider:payable", p.owner) + e.on("a:provider_receivable", p.owner)})
+				paid := e.on("l:provider:payable", p.owner) + e.on("a:provider_receivable", p.owner)
+				if e.kind != "plan_share" {
+					paid = unclaimed[e.business]
+				}
+				all[provider] = append(all[provider], monthEntry{e.business, -p.amount, paid})
 			}
 		}
 	}
 	return all
 }
 
+// forfeitsWithheld reports whether an entry forfeits what was held of a request when its month was closed.
+func (a *audit) forfeitsWithheld(kind, business, month string) bool {
+	cut := len(business) - idText
+	if kind != "plan_forfeit" || cut < 0 || !strings.HasSuffix(business[:cut], "/held/") {
+		return false
+	}
+	request, ok := parseID(business[cut:])
+	h, known := a.held[request]
+	return ok && known && h.book == month && h.withheld(a.closed[month])
+}
+
+// withheld reports whether it was held when its month was closed.
+func (h heldEarning) withheld(m closedMonth) bool {
+	return recorded(h.heldAt) <= m.through && (h.endedAt == 0 || h.endedAt >= m.closedAt)
+}
+
+// idText is the length of an id as text.
+const idText = 36
+
 // checkMonthEntries checks that what is free of a share was paid once, and of what was held no more than waits.
 func (a *audit) checkMonthEntries(subject, month string, want planShare, entries []monthEntry) {
 	var waits, waitsPaid int64
 	free := 0
 	for _, e := range entries {
-		if len(e.business) > len(month)+1+36 {
+		if len(e.business) > len(month)+1+idText {
 			waits, waitsPaid = waits+e.taken, waitsPaid+e.paid
 			continue
 		}

@@ -95,15 +95,20 @@ func (f *fixture) allow() {
 		"collateral_card l:provider:collateral credit", "collateral_card_reversed l:provider:collateral debit",
 		"collateral_card_reversed a:card_clearing credit",
 	} {
-		part := strings.Fields(r)
-		for _, unit := range []string{"usd", "token"} {
-			f.add("posting_rule", row{"entry_kind": part[0], "account_kind": part[1], "side": part[2], "unit": unit})
-		}
+		f.permit(r)
 	}
 	for _, kind := range []string{"l:plan_pool", "l:provider:payable", "l:provider:payout_in_flight", "a:crypto",
 		"a:card_clearing", "a:bank", "m:treasury", "r:payout_fee", "m:custody", "m:collateral",
 		"l:provider:collateral"} {
 		f.add("chart", row{"kind": kind, "normal": "credit", "owned": false, "book": ""})
+	}
+}
+
+// permit adds a rule of postings: kind, account and side.
+func (f *fixture) permit(text string) {
+	part := strings.Fields(text)
+	for _, unit := range []string{"usd", "token"} {
+		f.add("posting_rule", row{"entry_kind": part[0], "account_kind": part[1], "side": part[2], "unit": unit})
 	}
 }
 
