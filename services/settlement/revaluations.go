@@ -15,7 +15,7 @@ import (
 )
 
 // revaluationInterval is the pause between two looks for coins that are not valued today.
-const revaluationInterval = time.Minute
+const revaluationInterval = 30 * time.Second
 
 // revaluationWork brings the coins that the books have to the rate of the day. Without any chain it does nothing.
 type revaluationWork struct {

@@ -3,8 +3,11 @@ package settlement_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg/devclock"
@@ -21,6 +24,20 @@ func (p *peered) sell(t *testing.T, month string, price int64) {
 	if _, err := posting.Post(ctx, &billingv1.PostRequest{Fact: &billingv1.PostRequest_PlanSold{
 		PlanSold: &billingv1.PlanSold{InvoiceId: "invoice-1", Month: month, PriceNanoUsd: price}}}); err != nil {
 		t.Fatalf("sell a plan: %v", err)
+	}
+}
+
+// buyCoins posts that the treasury bought five coins of chain 254 for a cent.
+func (p *peered) buyCoins(t *testing.T, at time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	posting := billingv1.NewPostingServiceClient(p.dial(t, node.BillingLedger, node.Settlement))
+	if _, err := posting.Post(ctx, &billingv1.PostRequest{Fact: &billingv1.PostRequest_TreasuryMoved{
+		TreasuryMoved: &billingv1.TreasuryMoved{ChainId: "254", TransactionHash: "0x" + strings.Repeat("5", 64),
+			Sum: &billingv1.TokenSum{Token: "254:native", Units: 5_000_000_000, Quote: &billingv1.TokenQuote{
+				RateNanoUsd: 2_000_000, Source: "test", At: timestamppb.New(at)}}}}}); err != nil {
+		t.Fatalf("buy coins: %v", err)
 	}
 }
 
@@ -60,6 +77,7 @@ func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 	}
 	now, first, month := c.month(t)
 	c.sell(t, month, 1_000_000_000)
+	c.buyCoins(t, now)
 	account, key := c.Consumer(t, "")
 	c.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/plan", `{"plan":"pro"}`)
 	for model, times := range map[string]int{dear: 3, other: 4} {
@@ -91,5 +109,13 @@ func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 	}
 	gus.shareOf(t, "paid", "1.539", "0.428571429")
 	hal.shareOf(t, "paid", "2.052", "0.571428571")
+	trial.Until(t, "the coins are valued at the day's rate", func() bool {
+		var valued bool
+		if err := c.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM settlement.revaluation
+			WHERE token = '254:native' AND booked = 10000000 AND entry_id IS NOT NULL)`).Scan(&valued); err != nil {
+			t.Fatal(err)
+		}
+		return valued
+	})
 	c.verified(t)
 }
