@@ -92,6 +92,8 @@ type paying struct {
 	keeper   *payout.Keeper
 	pipeline *sending.Pipeline
 	hot      chain.Address
+	signer   signerv1.SignerServiceClient
+	cfg      chain.Config
 	store    *store.Store
 	pool     *pgxpool.Pool
 }
@@ -133,7 +135,7 @@ func (p *paying) start(t *testing.T, cfg chain.Config, client signerv1.SignerSer
 	t.Helper()
 	p.pool = pgtest.Pool(t, Schema, Role, store.Migrations)
 	st := store.New(p.pool)
-	p.store = st
+	p.store, p.signer, p.cfg = st, client, cfg
 	asset, _ := cfg.Asset(cfg.ID.PaysOut())
 	assets := map[chain.ID]chain.Asset{cfg.ID: asset}
 	p.pipeline = sending.New(store.Sending{Store: st}, peers.ChainSigner{Client: client},

@@ -250,6 +250,12 @@ func TestACallRevertsByTheWordOfAllRPCs(t *testing.T) {
 		t.Errorf("both say so: got the error %v, want a revert", err)
 	}
 	for i := range rpcs {
+		rpcs[i].Lie(says(evmtest.Error{Code: -32000, Message: "gas required exceeds allowance (30000000)"}))
+	}
+	if _, err = c.EstimateGas(t.Context(), chain.Call{To: token}); !errors.As(err, &revert) {
+		t.Errorf("no gas is enough: got the error %v, want a revert", err)
+	}
+	for i := range rpcs {
 		rpcs[i].Lie(says(evmtest.Error{Code: -32005, Message: "rate limit", Data: "see the documentation"}))
 	}
 	_, err = c.EstimateGas(t.Context(), chain.Call{To: token})

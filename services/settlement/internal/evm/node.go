@@ -210,7 +210,9 @@ func reverted(err error) (*chain.Revert, bool) {
 	if isData = isData && err == nil; !isData {
 		data = nil
 	}
-	if !isData && !strings.Contains(strings.ToLower(with.Error()+text), "revert") {
+	// A contract that uses up whatever it is given never succeeds, as one that reverts.
+	says := strings.ToLower(with.Error() + text)
+	if !isData && !strings.Contains(says, "revert") && !strings.Contains(says, "gas required exceeds allowance") {
 		return nil, false
 	}
 	r := &chain.Revert{Data: data[:min(len(data), maxRevert)]}
