@@ -173,7 +173,7 @@ type ChainCollateral struct {
 	Escrow        string                 `protobuf:"bytes,5,opt,name=escrow,proto3" json:"escrow,omitempty"`
 	Minimum       string                 `protobuf:"bytes,6,opt,name=minimum,proto3" json:"minimum,omitempty"`
 	Confirmed     bool                   `protobuf:"varint,7,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// The largest positions, at most 32: those that count.
+	// Those that count: the 32 largest, and the 32 largest of those that stay.
 	Positions []*CollateralPosition `protobuf:"bytes,8,rep,name=positions,proto3" json:"positions,omitempty"`
 	// What of free is on its way back: all of it while a refund is open, else what depositors
 	// asked for on the chain.

@@ -6,8 +6,9 @@
 // contract, each of which counts once, in their order.
 //
 // Anybody may put anything behind any provider. So a position below the chain's dust is recorded and ignored, and
-// of the others the MaxCounted largest of a provider and chain count. The books have what is not dust, whether it
-// counts or not, in whole units of theirs.
+// of the others the MaxCounted largest of a provider and chain count, and the MaxCounted largest of those that nobody
+// takes away. Otherwise strangers could take all places and leave, which would suspend the provider. The books have
+// what is not dust, whether it counts or not, in whole units of theirs.
 package position
 
 import (
@@ -20,7 +21,7 @@ import (
 	"svc.internal/services/settlement/internal/contract"
 )
 
-// MaxCounted bounds the positions of a provider on a chain that count: the largest ones.
+// MaxCounted bounds the positions of a provider on a chain that count: the largest ones, and as many of those that stay.
 const MaxCounted = 32
 
 // Position is one position. Times that nobody asked for are zero.

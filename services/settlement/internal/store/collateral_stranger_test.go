@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/payout"
+	"svc.internal/services/settlement/internal/position"
 	"svc.internal/services/settlement/internal/refund"
 	"svc.internal/services/settlement/internal/store"
 )
@@ -202,4 +203,34 @@ func TestHostile49_ARefundThatIsDueIsNotPaidBesideAPenalty(t *testing.T) {
 	m.settle()
 	m.check(t)
 	m.audited(t)
+}
+
+// The positions that count are bounded, and strangers could take all of these places and leave.
+func TestStrangersInAllPlacesWhoLeaveSuspendNobody(t *testing.T) {
+	t.Parallel()
+	m := newMarket(t, 1)
+	c, id := m.chains[chain.Base], m.providers[0]
+	own := holder{subjectOf(id), m.people[0]}
+	c.deposit(own, 40_000_000)
+	strangers := make([]holder, 2*position.MaxCounted)
+	for i := range strangers {
+		strangers[i] = holder{subjectOf(id), chain.Address{1, 19: byte(i)}}
+		c.deposit(strangers[i], 40_000_001)
+	}
+	c.mine()
+	m.work(0)
+	for _, s := range strangers {
+		c.exit(s)
+	}
+	c.mine()
+	m.work(0)
+	if m.suspended(id, "exit") {
+		t.Error("all strangers leave: got a suspension, want none")
+	}
+	c.exit(own)
+	c.mine()
+	m.work(0)
+	if !m.suspended(id, "exit") {
+		t.Error("the provider's depositor leaves too: got no suspension, want one")
+	}
 }

@@ -76,8 +76,12 @@ func (s Positions) holdings(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT `+positionColumns+` FROM unnest($2::bigint[]) AS c(id) CROSS JOIN LATERAL (
-			SELECT * FROM position WHERE provider_id = $1 AND chain_id = c.id AND counted
-			ORDER BY free + escrow DESC, depositor LIMIT $3) AS p`, id, chains, position.MaxCounted)
+			(SELECT * FROM position WHERE provider_id = $1 AND chain_id = c.id AND counted
+				ORDER BY free + escrow DESC, depositor LIMIT $3)
+			UNION
+			(SELECT * FROM position WHERE provider_id = $1 AND chain_id = c.id AND counted AND exit_at IS NULL
+				ORDER BY free + escrow DESC, depositor LIMIT $3)
+			ORDER BY chain_id, depositor) AS p`, id, chains, position.MaxCounted)
 	if err != nil {
 		return h, err
 	}
