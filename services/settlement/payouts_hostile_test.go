@@ -117,8 +117,10 @@ func TestHostile48_TwoReplicasMakeOneTransferOfAHundredRequests(t *testing.T) {
 	if got.String() != "99000000" {
 		t.Errorf("received: got %s, want 99000000", got)
 	}
-	if final, _, err := p.reader.Nonce(t.Context(), p.hot); err != nil || final != 1 {
-		t.Errorf("transactions of the hot wallet: got %d and the error %v, want 1", final, err)
+	final, _, err := p.reader.Nonce(t.Context(), p.hot)
+	must(t, err)
+	if final != 1 {
+		t.Errorf("transactions of the hot wallet: got %d, want 1", final)
 	}
 }
 

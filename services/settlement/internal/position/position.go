@@ -21,7 +21,8 @@ import (
 	"svc.internal/services/settlement/internal/contract"
 )
 
-// MaxCounted bounds the positions of a provider on a chain that count: the largest ones, and as many of those that stay.
+// MaxCounted bounds the positions of a provider on a chain that count: the largest ones, and as many of those that
+// stay.
 const MaxCounted = 32
 
 // Position is one position. Times that nobody asked for are zero.

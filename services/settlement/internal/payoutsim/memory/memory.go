@@ -92,7 +92,8 @@ func (r rows) clone() rows {
 		refs: maps.Clone(r.refs), hashes: maps.Clone(r.hashes), ended: maps.Clone(r.ended), gas: maps.Clone(r.gas),
 		posted: maps.Clone(r.posted), halts: maps.Clone(r.halts), payouts: maps.Clone(r.payouts),
 		asked: slices.Clone(r.asked), looked: maps.Clone(r.looked), operations: maps.Clone(r.operations),
-		days: maps.Clone(r.days), counted: maps.Clone(r.counted), conversions: maps.Clone(r.conversions), converted: slices.Clone(r.converted),
+		days: maps.Clone(r.days), counted: maps.Clone(r.counted), conversions: maps.Clone(r.conversions),
+		converted: slices.Clone(r.converted),
 	}
 }
 
