@@ -117,7 +117,9 @@ func (l Looker) Tokens(
 		if !ok {
 			return nil, errRange
 		}
-		r.Owed, _ = owed.Sub(left) // nothing where more has left
+		if rest, above := owed.Sub(left); above {
+			r.Owed = rest
+		}
 		if r.Held, err = l.held(ctx, asset, senders, final); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -86,6 +87,42 @@ func TestTheOwnerStandsForWhatWasGivenAway(t *testing.T) {
 		}
 		if r.At != 7 {
 			t.Errorf("place: got %d, want 7", r.At)
+		}
+	}
+}
+
+// still is a chain without any balances, and rows of gas that the books do not have.
+type still struct {
+	Node
+	Rows
+}
+
+func (still) Final(context.Context) (chain.Block, error) { return chain.Block{Number: 7}, nil }
+
+func (still) Balances(_ context.Context, of []chain.Address, _ chain.Block) ([]chain.Amount, error) {
+	return make([]chain.Amount, len(of)), nil
+}
+
+func (still) Leaving(context.Context, chain.ID) ([]Leaving, error)         { return nil, nil }
+func (still) Senders(context.Context, chain.ID) ([]chain.Address, error)   { return nil, nil }
+func (still) Unswept(context.Context, string, int64, int) ([]Place, error) { return nil, nil }
+func (still) Gas(context.Context, chain.ID) (chain.Amount, error)          { return chain.NewAmount(9), nil }
+
+func TestMoreGasThanTheBooksHaveOwesNothing(t *testing.T) {
+	t.Parallel()
+	for _, units := range []int64{0, -5} {
+		l := Looker{Rows: still{}, Node: still{}, Config: chain.Config{ID: chain.Base}}
+		readings, err := l.Tokens(t.Context(), func(context.Context) (map[string]int64, error) {
+			return map[string]int64{"8453:eth": units}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(readings); got != 1 {
+			t.Fatalf("readings: got %d, want 1", got)
+		}
+		if !readings[0].Owed.IsZero() {
+			t.Errorf("%d units in the books: owed: got %s, want 0", units, readings[0].Owed)
 		}
 	}
 }
