@@ -3,13 +3,14 @@
 //
 //	settlement [-config file.yaml] [-check]
 //	settlement rewind -since TIME [-config file.yaml]
-//	settlement verify [--json]
+//	settlement verify [--json] [--chain [-config file.yaml] [-rpc 8453=URL,URL]]
 //
 // Without a subcommand it serves; see the service's README for its settings.
 // rewind has the usage that was published since a time delivered again. verify recomputes
 // every invariant from the database that DATABASE_URL names, on one view of it, and prints
-// a table. It exits with 0 where all hold, with 1 for drift, and with 2 when it could not
-// decide.
+// a table. With --chain it compares with the chains of the settings too, and -rpc has it
+// ask others than the configured RPCs. It exits with 0 where all hold, with 1 for drift,
+// and with 2 when it could not decide, as where a chain cannot be asked.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"syscall"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/config"
 	"svc.internal/pkg/node"
 	"svc.internal/services/settlement"
 )
@@ -43,6 +45,12 @@ func (p *program) Build(ctx context.Context, n *node.Node) error {
 	return settlement.Build(ctx, p.Settlement, n)
 }
 
+// chains are the settings that verify needs: those of chains, without the rest of what a process must have.
+func (p *program) chains(file string) (settlement.Config, error) {
+	err := config.Fill(p, file, os.Environ())
+	return p.Settlement, err
+}
+
 func main() {
 	p := &program{node.DefaultConfig(), settlement.DefaultConfig()}
 	if len(os.Args) >= 2 && os.Args[1] == "rewind" {
@@ -52,7 +60,7 @@ func main() {
 	}
 	if len(os.Args) >= 2 && os.Args[1] == "verify" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		code := runVerify(ctx, os.Stdout, os.Stderr, os.Getenv("DATABASE_URL"), os.Args[2:])
+		code := runVerify(ctx, os.Stdout, os.Stderr, os.Getenv("DATABASE_URL"), p.chains, os.Args[2:])
 		stop()
 		os.Exit(code)
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement"
 )
@@ -24,44 +26,94 @@ const (
 const verifyTimeout = 15 * time.Minute
 
 // runVerify recomputes every invariant from the database at url, and prints the result.
-func runVerify(ctx context.Context, out, errs io.Writer, url string, args []string) int {
+// settings reads the settings in a file.
+func runVerify(
+	ctx context.Context, out, errs io.Writer, url string, settings func(file string) (settlement.Config, error),
+	args []string,
+) int {
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	asJSON := flags.Bool("json", false, "print the report as JSON")
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(errs, "usage: settlement verify [--json]")
+	w := verifying{url: url, settings: settings}
+	flags.BoolVar(&w.json, "json", false, "print the report as JSON")
+	flags.BoolVar(&w.chains, "chain", false, "compare with the chains of the settings too")
+	flags.StringVar(&w.file, "config", "", "file of settings (YAML), for the chains; the environment wins over it")
+	flags.Func("rpc", "ask other RPCs of a chain, for example 8453=https://one,https://two", func(text string) error {
+		w.others = append(w.others, text)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || !w.chains && (w.file != "" || w.others != nil) {
+		fmt.Fprintln(errs, "usage: settlement verify [--json] [--chain [-config file.yaml] [-rpc 8453=URL,URL]]")
 		return exitUnknown
 	}
-	drift, err := verify(ctx, out, url, *asJSON)
-	switch {
-	case err != nil:
+	code, err := w.run(ctx, out)
+	if err != nil {
 		fmt.Fprintf(errs, "settlement verify: %v\n", err)
 		return exitUnknown
-	case drift:
-		return exitDrift
 	}
-	return exitSound
+	return code
 }
 
-func verify(ctx context.Context, out io.Writer, url string, asJSON bool) (drift bool, err error) {
+// verifying is one run.
+type verifying struct {
+	url, file    string
+	json, chains bool
+	settings     func(file string) (settlement.Config, error)
+	// others are RPCs that are asked instead of the configured ones.
+	others []string
+}
+
+func (w verifying) run(ctx context.Context, out io.Writer) (code int, err error) {
+	db, err := w.open(ctx)
+	if err != nil {
+		return exitUnknown, err
+	}
+	defer db.Close()
+	var report settlement.Report
+	if w.chains {
+		report, err = w.withChains(ctx, db)
+	} else {
+		report, err = settlement.Verify(ctx, db)
+	}
+	if err != nil {
+		return exitUnknown, err
+	}
+	if w.json {
+		err = report.PrintJSON(out)
+	} else {
+		err = report.Print(out)
+	}
+	switch {
+	case report.Drift > 0:
+		return exitDrift, err
+	case report.Unknown > 0:
+		return exitUnknown, err
+	}
+	return exitSound, err
+}
+
+func (w verifying) withChains(ctx context.Context, db *pgxpool.Pool) (settlement.Report, error) {
+	cfg, err := w.settings(w.file)
+	if err != nil {
+		return settlement.Report{}, fmt.Errorf("read the settings: %w", err)
+	}
+	if cfg, err = cfg.WithRPCs(w.others); err != nil {
+		return settlement.Report{}, err
+	}
+	return settlement.VerifyChains(ctx, db, cfg)
+}
+
+func (w verifying) open(ctx context.Context) (*pgxpool.Pool, error) {
+	url := w.url
 	if url == "" {
-		return false, errors.New("DATABASE_URL is not set")
+		return nil, errors.New("DATABASE_URL is not set")
 	}
 	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
-		return false, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	db, err := pg.Open(ctx, pg.Config{URL: url, Schema: settlement.Schema, Role: settlement.Role, MaxConns: 1,
 		StatementTimeout: verifyTimeout, ApplicationName: "settlement verify"})
 	if err != nil {
-		return false, fmt.Errorf("open the database: %w", err)
+		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	defer db.Close()
-	report, err := settlement.Verify(ctx, db)
-	if err != nil {
-		return false, err
-	}
-	if asJSON {
-		return report.Drift > 0, report.PrintJSON(out)
-	}
-	return report.Drift > 0, report.Print(out)
+	return db, nil
 }

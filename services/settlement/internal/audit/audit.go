@@ -19,6 +19,8 @@ type Invariant struct {
 	Checked  int64    `json:"checked"`
 	Drift    int64    `json:"drift"`
 	Examples []string `json:"examples,omitempty"`
+	// Unknown says why the check could not be made; then what was found so far is not all. It is empty otherwise.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Found counts one drift.
@@ -33,6 +35,8 @@ func (i *Invariant) Found(format string, args ...any) {
 type Report struct {
 	Invariants []Invariant `json:"invariants"`
 	Drift      int64       `json:"drift"`
+	// Unknown counts the checks that could not be made.
+	Unknown int `json:"unknown,omitempty"`
 }
 
 // NewReport sums what was found.
@@ -40,6 +44,9 @@ func NewReport(found []Invariant) Report {
 	r := Report{Invariants: found}
 	for _, i := range found {
 		r.Drift += i.Drift
+		if i.Unknown != "" {
+			r.Unknown++
+		}
 	}
 	return r
 }
@@ -49,6 +56,10 @@ func (r Report) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "invariant\tchecked\tdrift\t\n")
 	for _, i := range r.Invariants {
+		if i.Unknown != "" && i.Drift == 0 {
+			fmt.Fprintf(w, "%s\t%d\tnot known\t\n", i.Name, i.Checked)
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t\n", i.Name, i.Checked, i.Drift)
 	}
 	if err := w.Flush(); err != nil {
@@ -58,8 +69,15 @@ func (r Report) Print(out io.Writer) error {
 		for _, example := range i.Examples {
 			fmt.Fprintf(out, "DRIFT %s: %s\n", i.Name, example)
 		}
+		if i.Unknown != "" {
+			fmt.Fprintf(out, "NOT KNOWN %s: %s\n", i.Name, i.Unknown)
+		}
 	}
-	if _, err := fmt.Fprintf(out, "\ndrift: %d\n", r.Drift); err != nil {
+	last := fmt.Sprintf("\ndrift: %d\n", r.Drift)
+	if r.Unknown > 0 {
+		last += fmt.Sprintf("not known: %d\n", r.Unknown)
+	}
+	if _, err := io.WriteString(out, last); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

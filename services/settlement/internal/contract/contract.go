@@ -124,6 +124,28 @@ func Resolve(part Word, upheld bool) []byte {
 // Lapse frees what nobody has ended in time.
 func Lapse(part Word) []byte { return call("lapse(bytes32)", part) }
 
+// PositionOf is the question for a position.
+func PositionOf(subject Word, depositor chain.Address) []byte {
+	return call("positionOf(bytes32,address)", subject, ofAddress(depositor))
+}
+
+// ReadPosition reads what the contract answers to PositionOf.
+func ReadPosition(answer []byte) (free, escrow chain.Amount, ok bool) {
+	const words = 4 // free, escrow, and the times of two requests
+	if len(answer) != words*len(Word{}) {
+		return chain.Amount{}, chain.Amount{}, false
+	}
+	free, err := chain.AmountOf(answer[:len(Word{})])
+	if err != nil {
+		return chain.Amount{}, chain.Amount{}, false
+	}
+	escrow, err = chain.AmountOf(answer[len(Word{}) : 2*len(Word{})])
+	return free, escrow, err == nil
+}
+
+// Held is the question for the sum of all positions.
+func Held() []byte { return call("held()") }
+
 // Kind says what an event tells.
 type Kind string
 

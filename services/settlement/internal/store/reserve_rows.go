@@ -89,20 +89,27 @@ func (s Reserves) Gas(ctx context.Context, id chain.ID) (chain.Amount, error) {
 }
 
 // Staked implements reserve.Rows, on one view of the data.
-func (s Reserves) Staked(ctx context.Context, id chain.ID) (out reserve.Staked, err error) {
-	var hash []byte
-	err = s.pool.QueryRow(ctx, `
+func (s Reserves) Staked(ctx context.Context, id chain.ID) (reserve.Staked, error) {
+	return readStaked(ctx, s.pool, id)
+}
+
+func readStaked(ctx context.Context, db querier, id chain.ID) (out reserve.Staked, err error) {
+	rows, err := db.Query(ctx, `
 		SELECT c.block, c.block_hash, (SELECT coalesce(sum(free + escrow), 0) FROM position WHERE chain_id = $1),
 			EXISTS (SELECT FROM chain_event e WHERE e.chain_id = $1 AND e.topics[1] = ANY($2::bytea[])
 				AND e.seq > coalesce((SELECT number FROM position_cursor WHERE chain_id = $1), 0))
-		FROM chain_cursor c WHERE c.chain_id = $1`, id, contract.Topics()).
-		Scan(&out.Block.Number, &hash, &out.Sum, &out.Behind)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return reserve.Staked{}, nil
-	}
+		FROM chain_cursor c WHERE c.chain_id = $1`, id, contract.Topics())
 	if err != nil {
 		return reserve.Staked{}, fmt.Errorf("read the positions of chain %s: %w", id, err)
 	}
-	copy(out.Block.Hash[:], hash)
+	out, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (s reserve.Staked, err error) {
+		var hash []byte
+		err = row.Scan(&s.Block.Number, &hash, &s.Sum, &s.Behind)
+		copy(s.Block.Hash[:], hash)
+		return s, err
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return reserve.Staked{}, fmt.Errorf("read the positions of chain %s: %w", id, err)
+	}
 	return out, nil
 }
