@@ -31,8 +31,8 @@ const (
 	spareUnits = 1_000_000_000
 )
 
-// fund tells the books what the wallet for payouts was given, as if the bank had bought it. What other keys have for gas
-// is nobody's.
+// fund tells the books what the wallet for payouts was given, as if the bank had bought it. What other keys have for
+// gas is nobody's.
 func (m *market) fund(ctx context.Context) error {
 	for i, b := range []peers.Bought{
 		{Token: assetUSDC, Units: hotMicros},
