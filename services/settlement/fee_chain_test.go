@@ -135,8 +135,11 @@ func TestACancelOfATransactionThatHangsTakesItsPlaceOnTheChain(t *testing.T) {
 	p.advance(t, id)
 	p.advance(t, id)
 	call := p.call(t, id)
-	if len(call.Signed) != 2 || !call.Signed[1].Cancels {
-		t.Fatalf("after the cancel: got %d transactions, want a second one that cancels", len(call.Signed))
+	if got := len(call.Signed); got != 2 {
+		t.Fatalf("after the cancel: got %d transactions, want 2", got)
+	}
+	if !call.Signed[1].Cancels {
+		t.Error("the second transaction: got a payment, want a cancel")
 	}
 	must(t, p.chain.Mine(t.Context(), 1))
 	p.wantMined(t, call, 1)

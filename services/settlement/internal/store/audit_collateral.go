@@ -28,6 +28,11 @@ func collateralChecks() []check {
 			`SELECT format('chain %s, event %s: no such event was stored', p.chain_id, p.number) FROM position_event p
 			WHERE NOT EXISTS (SELECT FROM chain_event c WHERE c.chain_id = p.chain_id AND c.seq = p.number
 				AND c.tx_hash = p.tx AND c.place = p.place)`),
+		bySQL("events that count are on their chain",
+			`SELECT count(*) FROM position_event`,
+			`SELECT format('chain %s, event %s of transaction %s: the chain has it no longer', p.chain_id, p.number,
+				encode(p.tx, 'hex'))
+			FROM position_event p JOIN chain_event_gone g ON (g.chain_id, g.tx_hash, g.place) = (p.chain_id, p.tx, p.place)`),
 		bySQL("nobody is slashed before its penalty is executed",
 			`SELECT count(*) FROM penalty_part WHERE state = 'executed'`,
 			`SELECT format('penalty %s is %s, and a part of it is executed', penalty_id, x.state)
