@@ -93,16 +93,12 @@ func dealt(half int) []point {
 // verifier killed at each of them.
 const ofVerifier = "verifier."
 
-// ofCards begins the names of points that no request reaches. The tests of billing-ledger
-// end the work at each of them.
-const ofCards = "billing.card."
+// ofCards and ofSigner begin the names of points that no request reaches. Package settlement has a process killed at
+// each of them.
+const ofCards, ofSigner = "billing.card.", "signer."
 
-// ofSigner begins the names of points at which the tests of services/settlement/signer lose a
-// signer.
-const ofSigner = "signer."
-
-// ofRequests begins the names of settlement's points that a request reaches. Its others are those of days, payouts,
-// collateral and chains: package chaos and the tests of services/settlement end the work there.
+// ofRequests begins the names of settlement's points that a request reaches. At its others, which are those of days,
+// payouts, collateral and chains, package settlement has a process killed, and package chaos at some.
 const ofRequests, ofSettlement = "settlement.line.", "settlement."
 
 // elsewhere are points that a request reaches only after a hub was lost. The tests of

@@ -7,9 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,14 +83,7 @@ func (p *peered) dial(t *testing.T, service, as string) *grpc.ClientConn {
 // id.
 func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 	t.Helper()
-	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
-	if err != nil {
-		t.Fatal(err)
-	}
-	evidence := sha256.Sum256([]byte(o.ID))
-	req := &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
-		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
-		EvidenceHash: evidence[:]}
+	req := penaltyOf(t, o, basisPoints)
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
 	open := func(as string) error {
@@ -102,7 +98,20 @@ func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 	if err := open(node.Verifier); err != nil {
 		t.Fatalf("open a penalty: %v", err)
 	}
-	return id.String()
+	return req.GetPenaltyId()
+}
+
+// penaltyOf is what the verifier says to open a penalty of a provider for its dear model.
+func penaltyOf(t *testing.T, o *owner, basisPoints int32) *settlementv1.OpenPenaltyRequest {
+	t.Helper()
+	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence := sha256.Sum256([]byte(o.ID))
+	return &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
+		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
+		EvidenceHash: evidence[:]}
 }
 
 // positionOf is the selector of positionOf(bytes32,address).
@@ -114,20 +123,33 @@ type position struct{ free, escrow, refundAt *big.Int }
 // position is that of the owner's wallet.
 func (o *owner) position(t *testing.T, chain uint64) position {
 	t.Helper()
-	data := append(append([]byte{}, positionOf...), o.subject...)
-	var text string
-	call := map[string]string{
-		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(append(data, word(o.wallet[:])...)),
-	}
-	if err := devchain.Ask(t.Context(), o.town.chains[chain], &text, "eth_call", call, "latest"); err != nil {
+	return o.positionAt(t, chain, "latest")
+}
+
+// positionAt is position at a block.
+func (o *owner) positionAt(t *testing.T, chain uint64, block string) position {
+	t.Helper()
+	p, err := o.readPosition(t.Context(), chain, block)
+	if err != nil {
 		t.Fatal(err)
 	}
-	words := unhex(t, text)
-	if len(words) != 4*32 {
-		t.Fatalf("the position: got %s, want four words", text)
+	return p
+}
+
+func (o *owner) readPosition(ctx context.Context, chain uint64, block string) (position, error) {
+	var text string
+	call := map[string]string{
+		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(slices.Concat(positionOf, o.subject, word(o.wallet[:]))),
+	}
+	if err := devchain.Ask(ctx, o.town.chains[chain], &text, "eth_call", call, block); err != nil {
+		return position{}, err
+	}
+	words, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+	if err != nil || len(words) != 4*32 {
+		return position{}, fmt.Errorf("the position: got %s, want four words", text)
 	}
 	n := func(i int) *big.Int { return new(big.Int).SetBytes(words[32*i : 32*(i+1)]) }
-	return position{n(0), n(1), n(2)}
+	return position{n(0), n(1), n(2)}, nil
 }
 
 // waitPosition waits until the contract of a chain has so much of the owner free and in escrow, in millionths.

@@ -37,32 +37,14 @@ type town struct {
 	url    string // the superuser's, of the database
 	db     *pgxpool.Pool
 	chains map[uint64]string
+	// killed reports that processes of the town are killed, so that an answer of 500 or more is asked for again.
+	killed bool
 }
 
 func newTown(t *testing.T, environ ...string) *town {
 	t.Helper()
-	path, err := anvil.Install(t.Context(), repository)
-	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &town{chains: map[uint64]string{}}
-	// A shift of time is the whole server's.
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c.url = server.URL()
-	if err := devclock.Install(t.Context(), c.url); err != nil {
-		t.Fatal(err)
-	}
+	path := anvilPath(t)
+	c := &town{chains: map[uint64]string{}, url: newDatabase(t)}
 	c.Market = trial.StartIn(t, trial.Dir(t), append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path,
 		"SVC_DEVELOPMENT_CHAINS=1,254,8453", "SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"},
 		environ...)...)
@@ -74,11 +56,50 @@ func newTown(t *testing.T, environ ...string) *town {
 		}
 		c.chains[id] = url
 	}
+	c.open(t)
+	return c
+}
+
+// anvilPath is where the program of the chains is. Where it cannot be installed, the test is skipped, but not in CI.
+func anvilPath(t *testing.T) string {
+	t.Helper()
+	path, err := anvil.Install(t.Context(), repository)
+	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newDatabase starts a PostgreSQL server whose time can be moved, and returns its superuser's URL. A shift of time is
+// the whole server's.
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := devclock.Install(t.Context(), server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL()
+}
+
+// open connects to the database.
+func (c *town) open(t *testing.T) {
+	t.Helper()
+	var err error
 	if c.db, err = pgxpool.New(context.Background(), c.url); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.db.Close)
-	return c
 }
 
 // nextDay ends the day and returns it.
@@ -109,6 +130,12 @@ func (c *town) pass(t *testing.T, by time.Duration) {
 func (c *town) wants(t *testing.T, status int, method, path, key, body string, headers ...string) map[string]any {
 	t.Helper()
 	got, _, answer := c.Call(t, method, path, key, body, headers...)
+	if c.killed && got >= http.StatusInternalServerError {
+		trial.Until(t, method+" "+path+" is answered", func() bool {
+			got, _, answer = c.Call(t, method, path, key, body, headers...)
+			return got < http.StatusInternalServerError
+		})
+	}
 	if got != status {
 		t.Fatalf("%s %s: got %d %s, want %d", method, path, got, answer, status)
 	}
@@ -173,9 +200,21 @@ func (o *owner) send(t *testing.T, chain uint64, to string, value *big.Int, data
 // deposit puts collateral behind the provider on a chain, in whole tokens, by what the API says is to be sent.
 func (o *owner) deposit(t *testing.T, chain uint64, tokens int64) {
 	t.Helper()
+	o.sendDeposit(t, chain, o.askDeposit(t, chain, tokens))
+}
+
+// askDeposit asks the API what is to be sent for a deposit of whole tokens.
+func (o *owner) askDeposit(t *testing.T, chain uint64, tokens int64) map[string]any {
+	t.Helper()
 	asked := o.town.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", o.token,
 		fmt.Sprintf(`{"chain_id":%d,"amount":"%d"}`, chain, tokens), "Idempotency-Key", "deposit-"+o.ID)
 	o.subject = unhex(t, trial.Text(t, asked, "provider_bytes32"))
+	return asked
+}
+
+// sendDeposit sends what the API said.
+func (o *owner) sendDeposit(t *testing.T, chain uint64, asked map[string]any) {
+	t.Helper()
 	if token := trial.Text(t, asked, "token_address"); token != "" {
 		o.send(t, chain, token, nil, unhex(t, trial.Text(t, asked, "approve_calldata")))
 	}
@@ -233,9 +272,15 @@ func (o *owner) serve(t *testing.T) {
 // serveModel is serve for another model, which costs the same.
 func (o *owner) serveModel(t *testing.T, model string) {
 	t.Helper()
-	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Dear","input_price":"10000",
-		"output_price":"100000","payout_input_price":"9000","payout_output_price":"90000","context_length":8192,
-		"max_output_tokens":1024,"capabilities":["chat"]}`)
+	o.serveAt(t, model, 10_000, 100_000)
+}
+
+// serveAt is serve for a model at prices of a million tokens, in dollars, of which the provider gets nine tenths.
+func (o *owner) serveAt(t *testing.T, model string, input, output int) {
+	t.Helper()
+	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, fmt.Sprintf(`{"name":"Dear","input_price":"%d",
+		"output_price":"%d","payout_input_price":"%d","payout_output_price":"%d","context_length":8192,
+		"max_output_tokens":1024,"capabilities":["chat"]}`, input, output, input/10*9, output/10*9))
 	engine := fakeengine.New(t)
 	engine.Script(model, fakeengine.Behaviour{})
 	o.town.Connect(t, o.Provider, engine.URL, model)

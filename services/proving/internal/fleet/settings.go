@@ -132,7 +132,9 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 			"journal_dir": f.JournalDir(name), "development_collateral": f.verifies(),
 		}
 	case Billing:
-		s["billing"] = settings{"pepper": f.secret("pepper")}
+		s["billing"] = settings{
+			"pepper": f.secret("pepper"), "card": settings{"sandbox_url": "http://" + f.layout.face(instance(Gateway, 1))},
+		}
 	case Verifier:
 		s["verifier"] = settings{
 			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": "http://" + f.layout.face(instance(Gateway, 1)),

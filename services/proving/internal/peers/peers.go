@@ -162,7 +162,12 @@ func (s Services) OpenPenalty(ctx context.Context, provider, model string, share
 	return nil
 }
 
-// call makes calls on a connection of its own.
+// Call makes calls on a connection of its own to the first process of a service, with the certificate of another one.
+func (s Services) Call(as, service string, make func(*grpc.ClientConn) error) error {
+	return s.call(as, service, make)
+}
+
+// call is Call.
 func (s Services) call(as, service string, make func(*grpc.ClientConn) error) error {
 	conn, err := s.dial(as, service)
 	if err != nil {

@@ -169,14 +169,20 @@ func given(tags string) string {
 	return filepath.Clean(dir) + "-" + tags
 }
 
-// built is the folder of programs without build tags; empty while there is none.
+// built is a folder of programs that were built, of those without build tags first; empty while there is none.
 func (b *builds) built() string {
 	if dir := given(""); dir != "" {
 		return dir
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.dirs[""]
+	if dir, ok := b.dirs[""]; ok {
+		return dir
+	}
+	for _, dir := range b.dirs {
+		return dir
+	}
+	return ""
 }
 
 func (b *builds) get(tags string) (string, error) {
