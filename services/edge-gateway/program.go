@@ -103,6 +103,7 @@ func peers(n *node.Node) (Deps, error) {
 		Reserves:        settlementv1.NewReserveAdminServiceClient(settlement),
 		Payouts:         settlementv1.NewPayoutServiceClient(settlement),
 		PayoutAdmin:     settlementv1.NewPayoutAdminServiceClient(settlement),
+		Recovery:        settlementv1.NewRecoveryAdminServiceClient(settlement),
 		Collateral:      settlementv1.NewCollateralServiceClient(settlement),
 		CollateralAdmin: settlementv1.NewCollateralAdminServiceClient(settlement),
 

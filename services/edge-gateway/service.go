@@ -109,6 +109,8 @@ type Deps struct {
 	// Payouts is for providers' owners, PayoutAdmin for operators.
 	Payouts     settlementv1.PayoutServiceClient
 	PayoutAdmin settlementv1.PayoutAdminServiceClient
+	// Recovery has lost transactions taken into settlement.
+	Recovery settlementv1.RecoveryAdminServiceClient
 	// Verification is for providers, VerificationAdmin for operators.
 	Verification      verifierv1.VerifierSelfServiceClient
 	VerificationAdmin verifierv1.VerifierAdminServiceClient

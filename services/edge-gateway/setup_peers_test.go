@@ -47,6 +47,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReserveAdminServiceServer(r, settlementv1.UnimplementedReserveAdminServiceServer{})
 	settlementv1.RegisterPayoutServiceServer(r, paid{})
 	settlementv1.RegisterPayoutAdminServiceServer(r, settlementv1.UnimplementedPayoutAdminServiceServer{})
+	settlementv1.RegisterRecoveryAdminServiceServer(r, settlementv1.UnimplementedRecoveryAdminServiceServer{})
 	verifierv1.RegisterVerifierSelfServiceServer(r, f.verification)
 	verifierv1.RegisterVerifierAdminServiceServer(r, f.verification)
 }
@@ -95,6 +96,7 @@ func (f *fleet) deps() Deps {
 		Chains:            settlementv1.NewChainAdminServiceClient(conn),
 		Reserves:          settlementv1.NewReserveAdminServiceClient(conn),
 		PayoutAdmin:       settlementv1.NewPayoutAdminServiceClient(conn),
+		Recovery:          settlementv1.NewRecoveryAdminServiceClient(conn),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 	}

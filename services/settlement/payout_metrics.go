@@ -14,7 +14,7 @@ import (
 
 // payoutMetrics are those of payouts, and of all transactions that are sent.
 type payoutMetrics struct {
-	open, waiting, stuck, calls, fees, halted, wallet metric.Int64Gauge
+	open, waiting, stuck, calls, fees, refused, halted, wallet metric.Int64Gauge
 }
 
 func newPayoutMetrics(meters metric.MeterProvider) (*payoutMetrics, error) {
@@ -32,6 +32,8 @@ func newPayoutMetrics(meters metric.MeterProvider) (*payoutMetrics, error) {
 			"Transactions, by chain, that cannot be moved on or wait longer than they should."},
 		{&m.fees, "transactions_fee_bound",
 			"Transactions, by chain, whose fees cannot be raised any more."},
+		{&m.refused, "transactions_refused",
+			"Transactions, by chain, that the chain-signer's settings do not allow."},
 		{&m.halted, "sending_halted", "Whether nothing new is sent on a chain, by chain and cause."},
 		{&m.wallet, "hot_wallet_units",
 			"What the hot wallet of a chain holds of what it pays, in units of the books."},
@@ -61,6 +63,7 @@ func onChain(id chain.ID) attribute.KeyValue { return attribute.String("chain", 
 func (m *payoutMetrics) stuckCalls(ctx context.Context, id chain.ID, s sending.Stuck) {
 	m.calls.Record(ctx, int64(s.Calls), metric.WithAttributes(onChain(id)))
 	m.fees.Record(ctx, int64(s.Fees), metric.WithAttributes(onChain(id)))
+	m.refused.Record(ctx, int64(s.Refused), metric.WithAttributes(onChain(id)))
 }
 
 // halts measures every cause on every chain, so that a lifted halt is seen.

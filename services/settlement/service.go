@@ -20,6 +20,7 @@ import (
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/adopt"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/peers"
@@ -96,6 +97,7 @@ type Service struct {
 	sweeps     *sweepWork
 	reserves   *reserveWork
 	revaluing  *revaluationWork
+	adopter    *adopt.Adopter
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -144,6 +146,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.payouts, err = newPayoutWork(cfg, st, s.chains, deps); err != nil {
 		return nil, err
 	}
+	if s.adopter, err = newAdopter(cfg, st, s.chains, deps); err != nil {
+		return nil, err
+	}
 	if s.sweeps, err = newSweepWork(cfg, st, s.chains, s.payouts, deps); err != nil {
 		return nil, err
 	}
@@ -182,6 +187,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterPayoutServiceServer(r, &rpc.Payouts{Keeper: s.payouts.keeper})
 	settlementv1.RegisterPayoutAdminServiceServer(r, &rpc.PayoutAdmin{Keeper: s.payouts.keeper, Halts: s.payouts.store})
 	settlementv1.RegisterReserveAdminServiceServer(r, &rpc.ReserveAdmin{Findings: s.reserves.store})
+	settlementv1.RegisterRecoveryAdminServiceServer(r, &rpc.Recovery{Adopter: s.adopter, Calls: s.payouts.store})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until

@@ -45,7 +45,7 @@ func newSweepWork(
 	}
 	if deps.Signer != nil && slices.ContainsFunc(cfg.Chains, hasTreasury) {
 		w.sweeper = &sweep.Sweeper{Store: w.store, Signer: peers.ChainSigner{Client: deps.Signer},
-			Sender: payouts.pipeline, Quotes: reads.quotes, Config: cfg.Chains}
+			Sender: payouts.pipeline, Quotes: reads.quotes, Config: cfg.Chains, Clock: deps.Clock}
 	}
 	return w, nil
 }

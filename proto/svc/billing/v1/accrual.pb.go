@@ -105,6 +105,56 @@ func (EarningChange_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{7, 0}
 }
 
+type BookedPayout_End int32
+
+const (
+	// Its money is in flight.
+	BookedPayout_END_UNSPECIFIED BookedPayout_End = 0
+	BookedPayout_END_CONFIRMED   BookedPayout_End = 1
+	BookedPayout_END_FAILED      BookedPayout_End = 2
+)
+
+// Enum value maps for BookedPayout_End.
+var (
+	BookedPayout_End_name = map[int32]string{
+		0: "END_UNSPECIFIED",
+		1: "END_CONFIRMED",
+		2: "END_FAILED",
+	}
+	BookedPayout_End_value = map[string]int32{
+		"END_UNSPECIFIED": 0,
+		"END_CONFIRMED":   1,
+		"END_FAILED":      2,
+	}
+)
+
+func (x BookedPayout_End) Enum() *BookedPayout_End {
+	p := new(BookedPayout_End)
+	*p = x
+	return p
+}
+
+func (x BookedPayout_End) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BookedPayout_End) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_billing_v1_accrual_proto_enumTypes[1].Descriptor()
+}
+
+func (BookedPayout_End) Type() protoreflect.EnumType {
+	return &file_svc_billing_v1_accrual_proto_enumTypes[1]
+}
+
+func (x BookedPayout_End) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BookedPayout_End.Descriptor instead.
+func (BookedPayout_End) EnumDescriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{19, 0}
+}
+
 type ListAccrualsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YYYY-MM-DD.
@@ -1382,6 +1432,238 @@ func (x *GetBooksResponse) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type ListPayoutsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// Token of the page before; empty for the first.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPayoutsRequest) Reset() {
+	*x = ListPayoutsRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPayoutsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPayoutsRequest) ProtoMessage() {}
+
+func (x *ListPayoutsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPayoutsRequest.ProtoReflect.Descriptor instead.
+func (*ListPayoutsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListPayoutsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListPayoutsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// BookedPayout is a payout as the books have it.
+type BookedPayout struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PayoutId      string                 `protobuf:"bytes,1,opt,name=payout_id,json=payoutId,proto3" json:"payout_id,omitempty"`
+	ProviderId    string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	AmountNanoUsd int64                  `protobuf:"varint,3,opt,name=amount_nano_usd,json=amountNanoUsd,proto3" json:"amount_nano_usd,omitempty"`
+	// Line 16.
+	EntryId string                 `protobuf:"bytes,4,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
+	At      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
+	End     BookedPayout_End       `protobuf:"varint,6,opt,name=end,proto3,enum=svc.billing.v1.BookedPayout_End" json:"end,omitempty"`
+	// Of a confirmed one what it sent: the token, its units, and of a coin its quote.
+	Token         string                 `protobuf:"bytes,7,opt,name=token,proto3" json:"token,omitempty"`
+	Units         int64                  `protobuf:"varint,8,opt,name=units,proto3" json:"units,omitempty"`
+	RateNanoUsd   int64                  `protobuf:"varint,9,opt,name=rate_nano_usd,json=rateNanoUsd,proto3" json:"rate_nano_usd,omitempty"`
+	RateSource    string                 `protobuf:"bytes,10,opt,name=rate_source,json=rateSource,proto3" json:"rate_source,omitempty"`
+	RateAt        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=rate_at,json=rateAt,proto3" json:"rate_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BookedPayout) Reset() {
+	*x = BookedPayout{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BookedPayout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BookedPayout) ProtoMessage() {}
+
+func (x *BookedPayout) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BookedPayout.ProtoReflect.Descriptor instead.
+func (*BookedPayout) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BookedPayout) GetPayoutId() string {
+	if x != nil {
+		return x.PayoutId
+	}
+	return ""
+}
+
+func (x *BookedPayout) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *BookedPayout) GetAmountNanoUsd() int64 {
+	if x != nil {
+		return x.AmountNanoUsd
+	}
+	return 0
+}
+
+func (x *BookedPayout) GetEntryId() string {
+	if x != nil {
+		return x.EntryId
+	}
+	return ""
+}
+
+func (x *BookedPayout) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *BookedPayout) GetEnd() BookedPayout_End {
+	if x != nil {
+		return x.End
+	}
+	return BookedPayout_END_UNSPECIFIED
+}
+
+func (x *BookedPayout) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *BookedPayout) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *BookedPayout) GetRateNanoUsd() int64 {
+	if x != nil {
+		return x.RateNanoUsd
+	}
+	return 0
+}
+
+func (x *BookedPayout) GetRateSource() string {
+	if x != nil {
+		return x.RateSource
+	}
+	return ""
+}
+
+func (x *BookedPayout) GetRateAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RateAt
+	}
+	return nil
+}
+
+type ListPayoutsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payouts       []*BookedPayout        `protobuf:"bytes,1,rep,name=payouts,proto3" json:"payouts,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPayoutsResponse) Reset() {
+	*x = ListPayoutsResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPayoutsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPayoutsResponse) ProtoMessage() {}
+
+func (x *ListPayoutsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPayoutsResponse.ProtoReflect.Descriptor instead.
+func (*ListPayoutsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListPayoutsResponse) GetPayouts() []*BookedPayout {
+	if x != nil {
+		return x.Payouts
+	}
+	return nil
+}
+
+func (x *ListPayoutsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 var File_svc_billing_v1_accrual_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accrual_proto_rawDesc = "" +
@@ -1508,14 +1790,42 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x12consumers_nano_usd\x18\x05 \x01(\x03R\x10consumersNanoUsd\x12,\n" +
 	"\x12providers_nano_usd\x18\x06 \x01(\x03R\x10providersNanoUsd\x12&\n" +
 	"\x0fothers_nano_usd\x18\a \x01(\x03R\rothersNanoUsd\x12*\n" +
-	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xfa\x04\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"e\n" +
+	"\x12ListPayoutsRequest\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xd4\x03\n" +
+	"\fBookedPayout\x12\x1b\n" +
+	"\tpayout_id\x18\x01 \x01(\tR\bpayoutId\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\x12&\n" +
+	"\x0famount_nano_usd\x18\x03 \x01(\x03R\ramountNanoUsd\x12\x19\n" +
+	"\bentry_id\x18\x04 \x01(\tR\aentryId\x12*\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x122\n" +
+	"\x03end\x18\x06 \x01(\x0e2 .svc.billing.v1.BookedPayout.EndR\x03end\x12\x14\n" +
+	"\x05token\x18\a \x01(\tR\x05token\x12\x14\n" +
+	"\x05units\x18\b \x01(\x03R\x05units\x12\"\n" +
+	"\rrate_nano_usd\x18\t \x01(\x03R\vrateNanoUsd\x12\x1f\n" +
+	"\vrate_source\x18\n" +
+	" \x01(\tR\n" +
+	"rateSource\x123\n" +
+	"\arate_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06rateAt\"=\n" +
+	"\x03End\x12\x13\n" +
+	"\x0fEND_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rEND_CONFIRMED\x10\x01\x12\x0e\n" +
+	"\n" +
+	"END_FAILED\x10\x02\"u\n" +
+	"\x13ListPayoutsResponse\x126\n" +
+	"\apayouts\x18\x01 \x03(\v2\x1c.svc.billing.v1.BookedPayoutR\apayouts\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd7\x05\n" +
 	"\x0eAccrualService\x12^\n" +
 	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\x12ListSealedEarnings\x12).svc.billing.v1.ListSealedEarningsRequest\x1a*.svc.billing.v1.ListSealedEarningsResponse\"\x03\x90\x02\x01\x12p\n" +
 	"\x12ListSealedBalances\x12).svc.billing.v1.ListSealedBalancesRequest\x1a*.svc.billing.v1.ListSealedBalancesResponse\"\x03\x90\x02\x01\x12s\n" +
 	"\x13GetProviderBalances\x12*.svc.billing.v1.GetProviderBalancesRequest\x1a+.svc.billing.v1.GetProviderBalancesResponse\"\x03\x90\x02\x01\x12R\n" +
-	"\bGetBooks\x12\x1f.svc.billing.v1.GetBooksRequest\x1a .svc.billing.v1.GetBooksResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\bGetBooks\x12\x1f.svc.billing.v1.GetBooksRequest\x1a .svc.billing.v1.GetBooksResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\vListPayouts\x12\".svc.billing.v1.ListPayoutsRequest\x1a#.svc.billing.v1.ListPayoutsResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once
@@ -1529,64 +1839,75 @@ func file_svc_billing_v1_accrual_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_accrual_proto_rawDescData
 }
 
-var file_svc_billing_v1_accrual_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_svc_billing_v1_accrual_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_svc_billing_v1_accrual_proto_goTypes = []any{
 	(EarningChange_Kind)(0),             // 0: svc.billing.v1.EarningChange.Kind
-	(*ListAccrualsRequest)(nil),         // 1: svc.billing.v1.ListAccrualsRequest
-	(*Accrual)(nil),                     // 2: svc.billing.v1.Accrual
-	(*ListAccrualsResponse)(nil),        // 3: svc.billing.v1.ListAccrualsResponse
-	(*ListSettledRequest)(nil),          // 4: svc.billing.v1.ListSettledRequest
-	(*SettledRequest)(nil),              // 5: svc.billing.v1.SettledRequest
-	(*ListSettledResponse)(nil),         // 6: svc.billing.v1.ListSettledResponse
-	(*ListSealedEarningsRequest)(nil),   // 7: svc.billing.v1.ListSealedEarningsRequest
-	(*EarningChange)(nil),               // 8: svc.billing.v1.EarningChange
-	(*ListSealedEarningsResponse)(nil),  // 9: svc.billing.v1.ListSealedEarningsResponse
-	(*ListSealedBalancesRequest)(nil),   // 10: svc.billing.v1.ListSealedBalancesRequest
-	(*SealedBalance)(nil),               // 11: svc.billing.v1.SealedBalance
-	(*ListSealedBalancesResponse)(nil),  // 12: svc.billing.v1.ListSealedBalancesResponse
-	(*GetProviderBalancesRequest)(nil),  // 13: svc.billing.v1.GetProviderBalancesRequest
-	(*MonthEarned)(nil),                 // 14: svc.billing.v1.MonthEarned
-	(*GetProviderBalancesResponse)(nil), // 15: svc.billing.v1.GetProviderBalancesResponse
-	(*GetBooksRequest)(nil),             // 16: svc.billing.v1.GetBooksRequest
-	(*TokenHeld)(nil),                   // 17: svc.billing.v1.TokenHeld
-	(*GetBooksResponse)(nil),            // 18: svc.billing.v1.GetBooksResponse
-	(*timestamppb.Timestamp)(nil),       // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 20: google.protobuf.Duration
-	(*v1.Rates)(nil),                    // 21: svc.money.v1.Rates
-	(v11.EvidenceSource)(0),             // 22: svc.events.v1.EvidenceSource
+	(BookedPayout_End)(0),               // 1: svc.billing.v1.BookedPayout.End
+	(*ListAccrualsRequest)(nil),         // 2: svc.billing.v1.ListAccrualsRequest
+	(*Accrual)(nil),                     // 3: svc.billing.v1.Accrual
+	(*ListAccrualsResponse)(nil),        // 4: svc.billing.v1.ListAccrualsResponse
+	(*ListSettledRequest)(nil),          // 5: svc.billing.v1.ListSettledRequest
+	(*SettledRequest)(nil),              // 6: svc.billing.v1.SettledRequest
+	(*ListSettledResponse)(nil),         // 7: svc.billing.v1.ListSettledResponse
+	(*ListSealedEarningsRequest)(nil),   // 8: svc.billing.v1.ListSealedEarningsRequest
+	(*EarningChange)(nil),               // 9: svc.billing.v1.EarningChange
+	(*ListSealedEarningsResponse)(nil),  // 10: svc.billing.v1.ListSealedEarningsResponse
+	(*ListSealedBalancesRequest)(nil),   // 11: svc.billing.v1.ListSealedBalancesRequest
+	(*SealedBalance)(nil),               // 12: svc.billing.v1.SealedBalance
+	(*ListSealedBalancesResponse)(nil),  // 13: svc.billing.v1.ListSealedBalancesResponse
+	(*GetProviderBalancesRequest)(nil),  // 14: svc.billing.v1.GetProviderBalancesRequest
+	(*MonthEarned)(nil),                 // 15: svc.billing.v1.MonthEarned
+	(*GetProviderBalancesResponse)(nil), // 16: svc.billing.v1.GetProviderBalancesResponse
+	(*GetBooksRequest)(nil),             // 17: svc.billing.v1.GetBooksRequest
+	(*TokenHeld)(nil),                   // 18: svc.billing.v1.TokenHeld
+	(*GetBooksResponse)(nil),            // 19: svc.billing.v1.GetBooksResponse
+	(*ListPayoutsRequest)(nil),          // 20: svc.billing.v1.ListPayoutsRequest
+	(*BookedPayout)(nil),                // 21: svc.billing.v1.BookedPayout
+	(*ListPayoutsResponse)(nil),         // 22: svc.billing.v1.ListPayoutsResponse
+	(*timestamppb.Timestamp)(nil),       // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 24: google.protobuf.Duration
+	(*v1.Rates)(nil),                    // 25: svc.money.v1.Rates
+	(v11.EvidenceSource)(0),             // 26: svc.events.v1.EvidenceSource
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
-	2,  // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
-	19, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
-	20, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
-	21, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
-	22, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
-	5,  // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
+	3,  // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
+	23, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
+	24, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
+	25, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
+	26, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
+	6,  // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
 	0,  // 6: svc.billing.v1.EarningChange.kind:type_name -> svc.billing.v1.EarningChange.Kind
-	19, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
-	8,  // 8: svc.billing.v1.ListSealedEarningsResponse.changes:type_name -> svc.billing.v1.EarningChange
-	11, // 9: svc.billing.v1.ListSealedBalancesResponse.balances:type_name -> svc.billing.v1.SealedBalance
-	14, // 10: svc.billing.v1.GetProviderBalancesResponse.pending:type_name -> svc.billing.v1.MonthEarned
-	17, // 11: svc.billing.v1.GetBooksResponse.tokens:type_name -> svc.billing.v1.TokenHeld
-	19, // 12: svc.billing.v1.GetBooksResponse.at:type_name -> google.protobuf.Timestamp
-	1,  // 13: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
-	4,  // 14: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
-	7,  // 15: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
-	10, // 16: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
-	13, // 17: svc.billing.v1.AccrualService.GetProviderBalances:input_type -> svc.billing.v1.GetProviderBalancesRequest
-	16, // 18: svc.billing.v1.AccrualService.GetBooks:input_type -> svc.billing.v1.GetBooksRequest
-	3,  // 19: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
-	6,  // 20: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
-	9,  // 21: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
-	12, // 22: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
-	15, // 23: svc.billing.v1.AccrualService.GetProviderBalances:output_type -> svc.billing.v1.GetProviderBalancesResponse
-	18, // 24: svc.billing.v1.AccrualService.GetBooks:output_type -> svc.billing.v1.GetBooksResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	23, // 7: svc.billing.v1.EarningChange.at:type_name -> google.protobuf.Timestamp
+	9,  // 8: svc.billing.v1.ListSealedEarningsResponse.changes:type_name -> svc.billing.v1.EarningChange
+	12, // 9: svc.billing.v1.ListSealedBalancesResponse.balances:type_name -> svc.billing.v1.SealedBalance
+	15, // 10: svc.billing.v1.GetProviderBalancesResponse.pending:type_name -> svc.billing.v1.MonthEarned
+	18, // 11: svc.billing.v1.GetBooksResponse.tokens:type_name -> svc.billing.v1.TokenHeld
+	23, // 12: svc.billing.v1.GetBooksResponse.at:type_name -> google.protobuf.Timestamp
+	23, // 13: svc.billing.v1.ListPayoutsRequest.since:type_name -> google.protobuf.Timestamp
+	23, // 14: svc.billing.v1.BookedPayout.at:type_name -> google.protobuf.Timestamp
+	1,  // 15: svc.billing.v1.BookedPayout.end:type_name -> svc.billing.v1.BookedPayout.End
+	23, // 16: svc.billing.v1.BookedPayout.rate_at:type_name -> google.protobuf.Timestamp
+	21, // 17: svc.billing.v1.ListPayoutsResponse.payouts:type_name -> svc.billing.v1.BookedPayout
+	2,  // 18: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
+	5,  // 19: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
+	8,  // 20: svc.billing.v1.AccrualService.ListSealedEarnings:input_type -> svc.billing.v1.ListSealedEarningsRequest
+	11, // 21: svc.billing.v1.AccrualService.ListSealedBalances:input_type -> svc.billing.v1.ListSealedBalancesRequest
+	14, // 22: svc.billing.v1.AccrualService.GetProviderBalances:input_type -> svc.billing.v1.GetProviderBalancesRequest
+	17, // 23: svc.billing.v1.AccrualService.GetBooks:input_type -> svc.billing.v1.GetBooksRequest
+	20, // 24: svc.billing.v1.AccrualService.ListPayouts:input_type -> svc.billing.v1.ListPayoutsRequest
+	4,  // 25: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
+	7,  // 26: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
+	10, // 27: svc.billing.v1.AccrualService.ListSealedEarnings:output_type -> svc.billing.v1.ListSealedEarningsResponse
+	13, // 28: svc.billing.v1.AccrualService.ListSealedBalances:output_type -> svc.billing.v1.ListSealedBalancesResponse
+	16, // 29: svc.billing.v1.AccrualService.GetProviderBalances:output_type -> svc.billing.v1.GetProviderBalancesResponse
+	19, // 30: svc.billing.v1.AccrualService.GetBooks:output_type -> svc.billing.v1.GetBooksResponse
+	22, // 31: svc.billing.v1.AccrualService.ListPayouts:output_type -> svc.billing.v1.ListPayoutsResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accrual_proto_init() }
@@ -1599,8 +1920,8 @@ func file_svc_billing_v1_accrual_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accrual_proto_rawDesc), len(file_svc_billing_v1_accrual_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   18,
+			NumEnums:      2,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	AccrualService_ListSealedBalances_FullMethodName  = "/svc.billing.v1.AccrualService/ListSealedBalances"
 	AccrualService_GetProviderBalances_FullMethodName = "/svc.billing.v1.AccrualService/GetProviderBalances"
 	AccrualService_GetBooks_FullMethodName            = "/svc.billing.v1.AccrualService/GetBooks"
+	AccrualService_ListPayouts_FullMethodName         = "/svc.billing.v1.AccrualService/ListPayouts"
 )
 
 // AccrualServiceClient is the client API for AccrualService service.
@@ -57,6 +58,12 @@ type AccrualServiceClient interface {
 	// GetBooks says what the platform holds and what it owes, of all accounts together, as the
 	// books have it now. Read only.
 	GetBooks(ctx context.Context, in *GetBooksRequest, opts ...grpc.CallOption) (*GetBooksResponse, error)
+	// ListPayouts lists the payouts for which money was set aside (line 16) since a time, and
+	// those of any time that have not ended, each with its end (lines 17 and 18), so that a
+	// settlement whose database lost commits finds what it has lost. By entry. Read only. At
+	// most 1,000 rows a page. Fails with INVALID_ARGUMENT (invalid_value) for a page token
+	// that was not given out.
+	ListPayouts(ctx context.Context, in *ListPayoutsRequest, opts ...grpc.CallOption) (*ListPayoutsResponse, error)
 }
 
 type accrualServiceClient struct {
@@ -127,6 +134,16 @@ func (c *accrualServiceClient) GetBooks(ctx context.Context, in *GetBooksRequest
 	return out, nil
 }
 
+func (c *accrualServiceClient) ListPayouts(ctx context.Context, in *ListPayoutsRequest, opts ...grpc.CallOption) (*ListPayoutsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPayoutsResponse)
+	err := c.cc.Invoke(ctx, AccrualService_ListPayouts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccrualServiceServer is the server API for AccrualService service.
 // All implementations must embed UnimplementedAccrualServiceServer
 // for forward compatibility.
@@ -157,6 +174,12 @@ type AccrualServiceServer interface {
 	// GetBooks says what the platform holds and what it owes, of all accounts together, as the
 	// books have it now. Read only.
 	GetBooks(context.Context, *GetBooksRequest) (*GetBooksResponse, error)
+	// ListPayouts lists the payouts for which money was set aside (line 16) since a time, and
+	// those of any time that have not ended, each with its end (lines 17 and 18), so that a
+	// settlement whose database lost commits finds what it has lost. By entry. Read only. At
+	// most 1,000 rows a page. Fails with INVALID_ARGUMENT (invalid_value) for a page token
+	// that was not given out.
+	ListPayouts(context.Context, *ListPayoutsRequest) (*ListPayoutsResponse, error)
 	mustEmbedUnimplementedAccrualServiceServer()
 }
 
@@ -184,6 +207,9 @@ func (UnimplementedAccrualServiceServer) GetProviderBalances(context.Context, *G
 }
 func (UnimplementedAccrualServiceServer) GetBooks(context.Context, *GetBooksRequest) (*GetBooksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetBooks not implemented")
+}
+func (UnimplementedAccrualServiceServer) ListPayouts(context.Context, *ListPayoutsRequest) (*ListPayoutsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPayouts not implemented")
 }
 func (UnimplementedAccrualServiceServer) mustEmbedUnimplementedAccrualServiceServer() {}
 func (UnimplementedAccrualServiceServer) testEmbeddedByValue()                        {}
@@ -314,6 +340,24 @@ func _AccrualService_GetBooks_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccrualService_ListPayouts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPayoutsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).ListPayouts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_ListPayouts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).ListPayouts(ctx, req.(*ListPayoutsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccrualService_ServiceDesc is the grpc.ServiceDesc for AccrualService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -344,6 +388,10 @@ var AccrualService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetBooks",
 			Handler:    _AccrualService_GetBooks_Handler,
+		},
+		{
+			MethodName: "ListPayouts",
+			Handler:    _AccrualService_ListPayouts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -353,6 +353,371 @@ func (x *GetNextNonceResponse) GetNext() int64 {
 	return 0
 }
 
+type ListSendersRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ChainId int64                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// The last address of the page before; empty for the first.
+	After         []byte `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSendersRequest) Reset() {
+	*x = ListSendersRequest{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSendersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSendersRequest) ProtoMessage() {}
+
+func (x *ListSendersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSendersRequest.ProtoReflect.Descriptor instead.
+func (*ListSendersRequest) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListSendersRequest) GetChainId() int64 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *ListSendersRequest) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// Sender is an address that sends transactions.
+type Sender struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Address []byte                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// The name of its key. Of deposit there are many.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// One above the highest nonce that was signed.
+	Next          int64 `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sender) Reset() {
+	*x = Sender{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sender) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sender) ProtoMessage() {}
+
+func (x *Sender) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sender.ProtoReflect.Descriptor instead.
+func (*Sender) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Sender) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *Sender) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Sender) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+type ListSendersResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Senders []*Sender              `protobuf:"bytes,1,rep,name=senders,proto3" json:"senders,omitempty"`
+	// There are more behind this page.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSendersResponse) Reset() {
+	*x = ListSendersResponse{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSendersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSendersResponse) ProtoMessage() {}
+
+func (x *ListSendersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSendersResponse.ProtoReflect.Descriptor instead.
+func (*ListSendersResponse) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListSendersResponse) GetSenders() []*Sender {
+	if x != nil {
+		return x.Senders
+	}
+	return nil
+}
+
+func (x *ListSendersResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type ListSignedRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ChainId int64                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	Sender  []byte                 `protobuf:"bytes,2,opt,name=sender,proto3" json:"sender,omitempty"`
+	// The first nonce.
+	From          int64 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSignedRequest) Reset() {
+	*x = ListSignedRequest{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSignedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSignedRequest) ProtoMessage() {}
+
+func (x *ListSignedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSignedRequest.ProtoReflect.Descriptor instead.
+func (*ListSignedRequest) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListSignedRequest) GetChainId() int64 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *ListSignedRequest) GetSender() []byte {
+	if x != nil {
+		return x.Sender
+	}
+	return nil
+}
+
+func (x *ListSignedRequest) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+// SignedNonce is what is on record of a nonce.
+type SignedNonce struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nonce int64                  `protobuf:"varint,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// Empty where only the cancel was signed.
+	CallHash []byte `protobuf:"bytes,2,opt,name=call_hash,json=callHash,proto3" json:"call_hash,omitempty"`
+	// The cancel was signed.
+	Cancelled bool `protobuf:"varint,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Of the content: the token's contract, zero bytes for the coin.
+	Asset []byte `protobuf:"bytes,4,opt,name=asset,proto3" json:"asset,omitempty"`
+	// Decimal, in the asset's smallest unit.
+	Amount        string `protobuf:"bytes,5,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedNonce) Reset() {
+	*x = SignedNonce{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedNonce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedNonce) ProtoMessage() {}
+
+func (x *SignedNonce) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedNonce.ProtoReflect.Descriptor instead.
+func (*SignedNonce) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SignedNonce) GetNonce() int64 {
+	if x != nil {
+		return x.Nonce
+	}
+	return 0
+}
+
+func (x *SignedNonce) GetCallHash() []byte {
+	if x != nil {
+		return x.CallHash
+	}
+	return nil
+}
+
+func (x *SignedNonce) GetCancelled() bool {
+	if x != nil {
+		return x.Cancelled
+	}
+	return false
+}
+
+func (x *SignedNonce) GetAsset() []byte {
+	if x != nil {
+		return x.Asset
+	}
+	return nil
+}
+
+func (x *SignedNonce) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+type ListSignedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By nonce. A nonce without a record is left out.
+	Nonces []*SignedNonce `protobuf:"bytes,1,rep,name=nonces,proto3" json:"nonces,omitempty"`
+	// There are more behind this page.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSignedResponse) Reset() {
+	*x = ListSignedResponse{}
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSignedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSignedResponse) ProtoMessage() {}
+
+func (x *ListSignedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSignedResponse.ProtoReflect.Descriptor instead.
+func (*ListSignedResponse) Descriptor() ([]byte, []int) {
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListSignedResponse) GetNonces() []*SignedNonce {
+	if x != nil {
+		return x.Nonces
+	}
+	return nil
+}
+
+func (x *ListSignedResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // Call is what a transaction does.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -367,7 +732,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[7]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +744,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[7]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +757,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{7}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Call) GetTo() []byte {
@@ -425,7 +790,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[8]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +802,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[8]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +815,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{8}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{14}
 }
 
 type SignTransactionRequest struct {
@@ -477,7 +842,7 @@ type SignTransactionRequest struct {
 
 func (x *SignTransactionRequest) Reset() {
 	*x = SignTransactionRequest{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[9]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +854,7 @@ func (x *SignTransactionRequest) String() string {
 func (*SignTransactionRequest) ProtoMessage() {}
 
 func (x *SignTransactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[9]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +867,7 @@ func (x *SignTransactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignTransactionRequest.ProtoReflect.Descriptor instead.
 func (*SignTransactionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{9}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SignTransactionRequest) GetChainId() int64 {
@@ -611,7 +976,7 @@ type SignTransactionResponse struct {
 
 func (x *SignTransactionResponse) Reset() {
 	*x = SignTransactionResponse{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[10]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +988,7 @@ func (x *SignTransactionResponse) String() string {
 func (*SignTransactionResponse) ProtoMessage() {}
 
 func (x *SignTransactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[10]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +1001,7 @@ func (x *SignTransactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignTransactionResponse.ProtoReflect.Descriptor instead.
 func (*SignTransactionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{10}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SignTransactionResponse) GetRaw() []byte {
@@ -694,7 +1059,7 @@ type SignStatementRequest struct {
 
 func (x *SignStatementRequest) Reset() {
 	*x = SignStatementRequest{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[11]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +1071,7 @@ func (x *SignStatementRequest) String() string {
 func (*SignStatementRequest) ProtoMessage() {}
 
 func (x *SignStatementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[11]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +1084,7 @@ func (x *SignStatementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignStatementRequest.ProtoReflect.Descriptor instead.
 func (*SignStatementRequest) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{11}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SignStatementRequest) GetProviderId() string {
@@ -803,7 +1168,7 @@ type SignStatementResponse struct {
 
 func (x *SignStatementResponse) Reset() {
 	*x = SignStatementResponse{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[12]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -815,7 +1180,7 @@ func (x *SignStatementResponse) String() string {
 func (*SignStatementResponse) ProtoMessage() {}
 
 func (x *SignStatementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[12]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -828,7 +1193,7 @@ func (x *SignStatementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignStatementResponse.ProtoReflect.Descriptor instead.
 func (*SignStatementResponse) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{12}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SignStatementResponse) GetSignature() []byte {
@@ -864,7 +1229,7 @@ type SignSweepRequest struct {
 
 func (x *SignSweepRequest) Reset() {
 	*x = SignSweepRequest{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[13]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1241,7 @@ func (x *SignSweepRequest) String() string {
 func (*SignSweepRequest) ProtoMessage() {}
 
 func (x *SignSweepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[13]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1254,7 @@ func (x *SignSweepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignSweepRequest.ProtoReflect.Descriptor instead.
 func (*SignSweepRequest) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{13}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SignSweepRequest) GetChainId() int64 {
@@ -955,7 +1320,7 @@ type SignSweepResponse struct {
 
 func (x *SignSweepResponse) Reset() {
 	*x = SignSweepResponse{}
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[14]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1332,7 @@ func (x *SignSweepResponse) String() string {
 func (*SignSweepResponse) ProtoMessage() {}
 
 func (x *SignSweepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_signer_v1_signer_proto_msgTypes[14]
+	mi := &file_svc_signer_v1_signer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1345,7 @@ func (x *SignSweepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignSweepResponse.ProtoReflect.Descriptor instead.
 func (*SignSweepResponse) Descriptor() ([]byte, []int) {
-	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{14}
+	return file_svc_signer_v1_signer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignSweepResponse) GetV() int32 {
@@ -1031,7 +1396,30 @@ const file_svc_signer_v1_signer_proto_rawDesc = "" +
 	"\rdeposit_index\x18\x03 \x01(\x03R\fdepositIndex\"B\n" +
 	"\x14GetNextNonceResponse\x12\x16\n" +
 	"\x06sender\x18\x01 \x01(\fR\x06sender\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x03R\x04next\"G\n" +
+	"\x04next\x18\x02 \x01(\x03R\x04next\"E\n" +
+	"\x12ListSendersRequest\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\"H\n" +
+	"\x06Sender\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\fR\aaddress\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\x03R\x04next\"Z\n" +
+	"\x13ListSendersResponse\x12/\n" +
+	"\asenders\x18\x01 \x03(\v2\x15.svc.signer.v1.SenderR\asenders\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"Z\n" +
+	"\x11ListSignedRequest\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x16\n" +
+	"\x06sender\x18\x02 \x01(\fR\x06sender\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\"\x8c\x01\n" +
+	"\vSignedNonce\x12\x14\n" +
+	"\x05nonce\x18\x01 \x01(\x03R\x05nonce\x12\x1b\n" +
+	"\tcall_hash\x18\x02 \x01(\fR\bcallHash\x12\x1c\n" +
+	"\tcancelled\x18\x03 \x01(\bR\tcancelled\x12\x14\n" +
+	"\x05asset\x18\x04 \x01(\fR\x05asset\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\tR\x06amount\"\\\n" +
+	"\x12ListSignedResponse\x122\n" +
+	"\x06nonces\x18\x01 \x03(\v2\x1a.svc.signer.v1.SignedNonceR\x06nonces\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"G\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\fR\x02to\x12\x1b\n" +
 	"\tvalue_wei\x18\x02 \x01(\tR\bvalueWei\x12\x12\n" +
@@ -1082,11 +1470,14 @@ const file_svc_signer_v1_signer_proto_rawDesc = "" +
 	"\x01v\x18\x01 \x01(\x05R\x01v\x12\f\n" +
 	"\x01r\x18\x02 \x01(\fR\x01r\x12\f\n" +
 	"\x01s\x18\x03 \x01(\fR\x01s\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\fR\x04from2\xc0\x04\n" +
+	"\x04from\x18\x04 \x01(\fR\x04from2\xf3\x05\n" +
 	"\rSignerService\x12P\n" +
 	"\bListKeys\x12\x1e.svc.signer.v1.ListKeysRequest\x1a\x1f.svc.signer.v1.ListKeysResponse\"\x03\x90\x02\x01\x12b\n" +
 	"\x0eGetDepositXpub\x12$.svc.signer.v1.GetDepositXpubRequest\x1a%.svc.signer.v1.GetDepositXpubResponse\"\x03\x90\x02\x01\x12\\\n" +
-	"\fGetNextNonce\x12\".svc.signer.v1.GetNextNonceRequest\x1a#.svc.signer.v1.GetNextNonceResponse\"\x03\x90\x02\x01\x12e\n" +
+	"\fGetNextNonce\x12\".svc.signer.v1.GetNextNonceRequest\x1a#.svc.signer.v1.GetNextNonceResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\vListSenders\x12!.svc.signer.v1.ListSendersRequest\x1a\".svc.signer.v1.ListSendersResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\n" +
+	"ListSigned\x12 .svc.signer.v1.ListSignedRequest\x1a!.svc.signer.v1.ListSignedResponse\"\x03\x90\x02\x01\x12e\n" +
 	"\x0fSignTransaction\x12%.svc.signer.v1.SignTransactionRequest\x1a&.svc.signer.v1.SignTransactionResponse\"\x03\x90\x02\x02\x12_\n" +
 	"\rSignStatement\x12#.svc.signer.v1.SignStatementRequest\x1a$.svc.signer.v1.SignStatementResponse\"\x03\x90\x02\x02\x12S\n" +
 	"\tSignSweep\x12\x1f.svc.signer.v1.SignSweepRequest\x1a .svc.signer.v1.SignSweepResponse\"\x03\x90\x02\x02B+Z)svc.internal/proto/svc/signer/v1;signerv1b\x06proto3"
@@ -1103,7 +1494,7 @@ func file_svc_signer_v1_signer_proto_rawDescGZIP() []byte {
 	return file_svc_signer_v1_signer_proto_rawDescData
 }
 
-var file_svc_signer_v1_signer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_svc_signer_v1_signer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_svc_signer_v1_signer_proto_goTypes = []any{
 	(*ListKeysRequest)(nil),         // 0: svc.signer.v1.ListKeysRequest
 	(*Key)(nil),                     // 1: svc.signer.v1.Key
@@ -1112,36 +1503,48 @@ var file_svc_signer_v1_signer_proto_goTypes = []any{
 	(*GetDepositXpubResponse)(nil),  // 4: svc.signer.v1.GetDepositXpubResponse
 	(*GetNextNonceRequest)(nil),     // 5: svc.signer.v1.GetNextNonceRequest
 	(*GetNextNonceResponse)(nil),    // 6: svc.signer.v1.GetNextNonceResponse
-	(*Call)(nil),                    // 7: svc.signer.v1.Call
-	(*Cancel)(nil),                  // 8: svc.signer.v1.Cancel
-	(*SignTransactionRequest)(nil),  // 9: svc.signer.v1.SignTransactionRequest
-	(*SignTransactionResponse)(nil), // 10: svc.signer.v1.SignTransactionResponse
-	(*SignStatementRequest)(nil),    // 11: svc.signer.v1.SignStatementRequest
-	(*SignStatementResponse)(nil),   // 12: svc.signer.v1.SignStatementResponse
-	(*SignSweepRequest)(nil),        // 13: svc.signer.v1.SignSweepRequest
-	(*SignSweepResponse)(nil),       // 14: svc.signer.v1.SignSweepResponse
+	(*ListSendersRequest)(nil),      // 7: svc.signer.v1.ListSendersRequest
+	(*Sender)(nil),                  // 8: svc.signer.v1.Sender
+	(*ListSendersResponse)(nil),     // 9: svc.signer.v1.ListSendersResponse
+	(*ListSignedRequest)(nil),       // 10: svc.signer.v1.ListSignedRequest
+	(*SignedNonce)(nil),             // 11: svc.signer.v1.SignedNonce
+	(*ListSignedResponse)(nil),      // 12: svc.signer.v1.ListSignedResponse
+	(*Call)(nil),                    // 13: svc.signer.v1.Call
+	(*Cancel)(nil),                  // 14: svc.signer.v1.Cancel
+	(*SignTransactionRequest)(nil),  // 15: svc.signer.v1.SignTransactionRequest
+	(*SignTransactionResponse)(nil), // 16: svc.signer.v1.SignTransactionResponse
+	(*SignStatementRequest)(nil),    // 17: svc.signer.v1.SignStatementRequest
+	(*SignStatementResponse)(nil),   // 18: svc.signer.v1.SignStatementResponse
+	(*SignSweepRequest)(nil),        // 19: svc.signer.v1.SignSweepRequest
+	(*SignSweepResponse)(nil),       // 20: svc.signer.v1.SignSweepResponse
 }
 var file_svc_signer_v1_signer_proto_depIdxs = []int32{
 	1,  // 0: svc.signer.v1.ListKeysResponse.keys:type_name -> svc.signer.v1.Key
-	7,  // 1: svc.signer.v1.SignTransactionRequest.call:type_name -> svc.signer.v1.Call
-	8,  // 2: svc.signer.v1.SignTransactionRequest.cancel:type_name -> svc.signer.v1.Cancel
-	0,  // 3: svc.signer.v1.SignerService.ListKeys:input_type -> svc.signer.v1.ListKeysRequest
-	3,  // 4: svc.signer.v1.SignerService.GetDepositXpub:input_type -> svc.signer.v1.GetDepositXpubRequest
-	5,  // 5: svc.signer.v1.SignerService.GetNextNonce:input_type -> svc.signer.v1.GetNextNonceRequest
-	9,  // 6: svc.signer.v1.SignerService.SignTransaction:input_type -> svc.signer.v1.SignTransactionRequest
-	11, // 7: svc.signer.v1.SignerService.SignStatement:input_type -> svc.signer.v1.SignStatementRequest
-	13, // 8: svc.signer.v1.SignerService.SignSweep:input_type -> svc.signer.v1.SignSweepRequest
-	2,  // 9: svc.signer.v1.SignerService.ListKeys:output_type -> svc.signer.v1.ListKeysResponse
-	4,  // 10: svc.signer.v1.SignerService.GetDepositXpub:output_type -> svc.signer.v1.GetDepositXpubResponse
-	6,  // 11: svc.signer.v1.SignerService.GetNextNonce:output_type -> svc.signer.v1.GetNextNonceResponse
-	10, // 12: svc.signer.v1.SignerService.SignTransaction:output_type -> svc.signer.v1.SignTransactionResponse
-	12, // 13: svc.signer.v1.SignerService.SignStatement:output_type -> svc.signer.v1.SignStatementResponse
-	14, // 14: svc.signer.v1.SignerService.SignSweep:output_type -> svc.signer.v1.SignSweepResponse
-	9,  // [9:15] is the sub-list for method output_type
-	3,  // [3:9] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	8,  // 1: svc.signer.v1.ListSendersResponse.senders:type_name -> svc.signer.v1.Sender
+	11, // 2: svc.signer.v1.ListSignedResponse.nonces:type_name -> svc.signer.v1.SignedNonce
+	13, // 3: svc.signer.v1.SignTransactionRequest.call:type_name -> svc.signer.v1.Call
+	14, // 4: svc.signer.v1.SignTransactionRequest.cancel:type_name -> svc.signer.v1.Cancel
+	0,  // 5: svc.signer.v1.SignerService.ListKeys:input_type -> svc.signer.v1.ListKeysRequest
+	3,  // 6: svc.signer.v1.SignerService.GetDepositXpub:input_type -> svc.signer.v1.GetDepositXpubRequest
+	5,  // 7: svc.signer.v1.SignerService.GetNextNonce:input_type -> svc.signer.v1.GetNextNonceRequest
+	7,  // 8: svc.signer.v1.SignerService.ListSenders:input_type -> svc.signer.v1.ListSendersRequest
+	10, // 9: svc.signer.v1.SignerService.ListSigned:input_type -> svc.signer.v1.ListSignedRequest
+	15, // 10: svc.signer.v1.SignerService.SignTransaction:input_type -> svc.signer.v1.SignTransactionRequest
+	17, // 11: svc.signer.v1.SignerService.SignStatement:input_type -> svc.signer.v1.SignStatementRequest
+	19, // 12: svc.signer.v1.SignerService.SignSweep:input_type -> svc.signer.v1.SignSweepRequest
+	2,  // 13: svc.signer.v1.SignerService.ListKeys:output_type -> svc.signer.v1.ListKeysResponse
+	4,  // 14: svc.signer.v1.SignerService.GetDepositXpub:output_type -> svc.signer.v1.GetDepositXpubResponse
+	6,  // 15: svc.signer.v1.SignerService.GetNextNonce:output_type -> svc.signer.v1.GetNextNonceResponse
+	9,  // 16: svc.signer.v1.SignerService.ListSenders:output_type -> svc.signer.v1.ListSendersResponse
+	12, // 17: svc.signer.v1.SignerService.ListSigned:output_type -> svc.signer.v1.ListSignedResponse
+	16, // 18: svc.signer.v1.SignerService.SignTransaction:output_type -> svc.signer.v1.SignTransactionResponse
+	18, // 19: svc.signer.v1.SignerService.SignStatement:output_type -> svc.signer.v1.SignStatementResponse
+	20, // 20: svc.signer.v1.SignerService.SignSweep:output_type -> svc.signer.v1.SignSweepResponse
+	13, // [13:21] is the sub-list for method output_type
+	5,  // [5:13] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_svc_signer_v1_signer_proto_init() }
@@ -1149,7 +1552,7 @@ func file_svc_signer_v1_signer_proto_init() {
 	if File_svc_signer_v1_signer_proto != nil {
 		return
 	}
-	file_svc_signer_v1_signer_proto_msgTypes[9].OneofWrappers = []any{
+	file_svc_signer_v1_signer_proto_msgTypes[15].OneofWrappers = []any{
 		(*SignTransactionRequest_Call)(nil),
 		(*SignTransactionRequest_Cancel)(nil),
 	}
@@ -1159,7 +1562,7 @@ func file_svc_signer_v1_signer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_signer_v1_signer_proto_rawDesc), len(file_svc_signer_v1_signer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,8 @@ const (
 	SignerService_ListKeys_FullMethodName        = "/svc.signer.v1.SignerService/ListKeys"
 	SignerService_GetDepositXpub_FullMethodName  = "/svc.signer.v1.SignerService/GetDepositXpub"
 	SignerService_GetNextNonce_FullMethodName    = "/svc.signer.v1.SignerService/GetNextNonce"
+	SignerService_ListSenders_FullMethodName     = "/svc.signer.v1.SignerService/ListSenders"
+	SignerService_ListSigned_FullMethodName      = "/svc.signer.v1.SignerService/ListSigned"
 	SignerService_SignTransaction_FullMethodName = "/svc.signer.v1.SignerService/SignTransaction"
 	SignerService_SignStatement_FullMethodName   = "/svc.signer.v1.SignerService/SignStatement"
 	SignerService_SignSweep_FullMethodName       = "/svc.signer.v1.SignerService/SignSweep"
@@ -57,6 +59,14 @@ type SignerServiceClient interface {
 	// only. Fails with NOT_FOUND (unknown_key), PERMISSION_DENIED (chain_not_allowed) and
 	// INVALID_ARGUMENT (invalid_value).
 	GetNextNonce(ctx context.Context, in *GetNextNonceRequest, opts ...grpc.CallOption) (*GetNextNonceResponse, error)
+	// ListSenders lists the addresses whose transactions were signed for a chain, by address.
+	// A caller that lost its database finds by it which of its senders it has to look at.
+	// Read only. At most 500 a page. Fails with PERMISSION_DENIED (chain_not_allowed) and
+	// INVALID_ARGUMENT (invalid_value).
+	ListSenders(ctx context.Context, in *ListSendersRequest, opts ...grpc.CallOption) (*ListSendersResponse, error)
+	// ListSigned lists what was recorded of the nonces of a sender before they were signed,
+	// from a nonce on. Read only. At most 500 a page. It fails as ListSenders.
+	ListSigned(ctx context.Context, in *ListSignedRequest, opts ...grpc.CallOption) (*ListSignedResponse, error)
 	// SignTransaction signs an EIP-1559 transaction. A nonce has one content for ever:
 	// chain, sender, nonce, destination, value and data, whose hash is call_hash. It is
 	// recorded before it is signed. The same content may be signed again, with other fees
@@ -133,6 +143,26 @@ func (c *signerServiceClient) GetNextNonce(ctx context.Context, in *GetNextNonce
 	return out, nil
 }
 
+func (c *signerServiceClient) ListSenders(ctx context.Context, in *ListSendersRequest, opts ...grpc.CallOption) (*ListSendersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSendersResponse)
+	err := c.cc.Invoke(ctx, SignerService_ListSenders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *signerServiceClient) ListSigned(ctx context.Context, in *ListSignedRequest, opts ...grpc.CallOption) (*ListSignedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSignedResponse)
+	err := c.cc.Invoke(ctx, SignerService_ListSigned_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *signerServiceClient) SignTransaction(ctx context.Context, in *SignTransactionRequest, opts ...grpc.CallOption) (*SignTransactionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SignTransactionResponse)
@@ -191,6 +221,14 @@ type SignerServiceServer interface {
 	// only. Fails with NOT_FOUND (unknown_key), PERMISSION_DENIED (chain_not_allowed) and
 	// INVALID_ARGUMENT (invalid_value).
 	GetNextNonce(context.Context, *GetNextNonceRequest) (*GetNextNonceResponse, error)
+	// ListSenders lists the addresses whose transactions were signed for a chain, by address.
+	// A caller that lost its database finds by it which of its senders it has to look at.
+	// Read only. At most 500 a page. Fails with PERMISSION_DENIED (chain_not_allowed) and
+	// INVALID_ARGUMENT (invalid_value).
+	ListSenders(context.Context, *ListSendersRequest) (*ListSendersResponse, error)
+	// ListSigned lists what was recorded of the nonces of a sender before they were signed,
+	// from a nonce on. Read only. At most 500 a page. It fails as ListSenders.
+	ListSigned(context.Context, *ListSignedRequest) (*ListSignedResponse, error)
 	// SignTransaction signs an EIP-1559 transaction. A nonce has one content for ever:
 	// chain, sender, nonce, destination, value and data, whose hash is call_hash. It is
 	// recorded before it is signed. The same content may be signed again, with other fees
@@ -245,6 +283,12 @@ func (UnimplementedSignerServiceServer) GetDepositXpub(context.Context, *GetDepo
 }
 func (UnimplementedSignerServiceServer) GetNextNonce(context.Context, *GetNextNonceRequest) (*GetNextNonceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetNextNonce not implemented")
+}
+func (UnimplementedSignerServiceServer) ListSenders(context.Context, *ListSendersRequest) (*ListSendersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSenders not implemented")
+}
+func (UnimplementedSignerServiceServer) ListSigned(context.Context, *ListSignedRequest) (*ListSignedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSigned not implemented")
 }
 func (UnimplementedSignerServiceServer) SignTransaction(context.Context, *SignTransactionRequest) (*SignTransactionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignTransaction not implemented")
@@ -330,6 +374,42 @@ func _SignerService_GetNextNonce_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SignerService_ListSenders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSendersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SignerServiceServer).ListSenders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SignerService_ListSenders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SignerServiceServer).ListSenders(ctx, req.(*ListSendersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SignerService_ListSigned_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSignedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SignerServiceServer).ListSigned(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SignerService_ListSigned_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SignerServiceServer).ListSigned(ctx, req.(*ListSignedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SignerService_SignTransaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SignTransactionRequest)
 	if err := dec(in); err != nil {
@@ -402,6 +482,14 @@ var SignerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetNextNonce",
 			Handler:    _SignerService_GetNextNonce_Handler,
+		},
+		{
+			MethodName: "ListSenders",
+			Handler:    _SignerService_ListSenders_Handler,
+		},
+		{
+			MethodName: "ListSigned",
+			Handler:    _SignerService_ListSigned_Handler,
 		},
 		{
 			MethodName: "SignTransaction",

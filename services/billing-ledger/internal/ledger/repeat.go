@@ -18,7 +18,8 @@ var divided = map[EntryKind][]AccountKind{
 }
 
 // Repeats reports whether the entry states the same fact as the first entry of its kind and
-// business id. How the books divided an amount then is no part of the fact.
+// business id. How the books divided an amount then is no part of the fact, and neither is the
+// price at which they valued what a transaction cost: who forgot the price asks again at another.
 func (e Entry) Repeats(first Entry) bool {
 	return e.Kind == first.Kind && e.BusinessID == first.BusinessID && e.Reverses == first.Reverses &&
 		slices.Equal(e.stated(), first.stated())
@@ -26,6 +27,9 @@ func (e Entry) Repeats(first Entry) bool {
 
 // stated returns the legs with what the books divided put together again.
 func (e Entry) stated() []Posting {
+	if e.Kind == PayoutGas {
+		return slices.DeleteFunc(slices.Clone(e.Postings), func(p Posting) bool { return p.Asset == USD })
+	}
 	among, ok := divided[e.Kind]
 	if !ok {
 		return e.Postings

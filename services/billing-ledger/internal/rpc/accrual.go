@@ -20,6 +20,7 @@ type Accruals struct {
 		earning.SealedStore
 		earning.BalanceStore
 		earning.BooksStore
+		earning.PayoutStore
 	}
 }
 

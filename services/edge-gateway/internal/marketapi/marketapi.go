@@ -53,6 +53,7 @@ type Peers struct {
 	Chains         settlementv1.ChainAdminServiceClient
 	Reserves       settlementv1.ReserveAdminServiceClient
 	Payouts        settlementv1.PayoutAdminServiceClient
+	Recovery       settlementv1.RecoveryAdminServiceClient
 	Collateral     settlementv1.CollateralAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 }
@@ -93,6 +94,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
 		settlementv1.RegisterReserveAdminServiceHandlerClient(ctx, mux, peers.Reserves),
 		settlementv1.RegisterPayoutAdminServiceHandlerClient(ctx, mux, peers.Payouts),
+		settlementv1.RegisterRecoveryAdminServiceHandlerClient(ctx, mux, peers.Recovery),
 		settlementv1.RegisterCollateralAdminServiceHandlerClient(ctx, mux, peers.Collateral),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 	)

@@ -128,3 +128,22 @@ const (
 	// Unfunded: the sender has not the coins for value and gas.
 	Unfunded Outcome = "unfunded"
 )
+
+// Found is a transaction that was found in a block.
+type Found struct {
+	Hash Hash
+	// Raw are its bytes, which prove by their signature that From sent it.
+	Raw   []byte
+	From  Address
+	Nonce uint64
+	To    Address
+	// Creates reports that the transaction has no recipient.
+	Creates bool
+	Value   Amount
+	Data    []byte
+	Gas     uint64
+	Fees    Fees
+	// Block is the number of the block that has it, and At its time.
+	Block uint64
+	At    time.Time
+}

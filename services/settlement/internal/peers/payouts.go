@@ -146,10 +146,18 @@ func (s Screener) Screen(ctx context.Context, address chain.Address) (denied boo
 	return v.Denied, v.Version, err
 }
 
-// refusedContent reports whether the signer has another content on record.
+// refusedContent tells a nonce that has another content, and a call that the signer's settings do not allow, from what
+// passes by itself. The cap of a day has an end, and that of a transaction has none.
 func refusedContent(err error) error {
-	if fault.Is(err, fault.NonceUsed) {
+	f, ok := fault.As(err)
+	switch {
+	case !ok:
+		return err
+	case f.Reason == fault.NonceUsed:
 		return errors.Join(sending.ErrContent, err)
+	case f.Reason == fault.DestinationNotAllowed, f.Reason == fault.ChainNotAllowed,
+		f.Reason == fault.CapExceeded && f.RetryAfter == 0:
+		return errors.Join(sending.ErrRefused, err)
 	}
 	return err
 }

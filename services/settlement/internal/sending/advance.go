@@ -33,6 +33,9 @@ func (p *Pipeline) Pass(ctx context.Context, id chain.ID) (Stuck, error) {
 		if last, ok := s.Last(); err != nil || ok && s.Now.Sub(last.At) > StuckAfter {
 			stuck.Calls++
 		}
+		if errors.Is(err, ErrRefused) {
+			stuck.Refused++
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s %s, nonce %d of %s: %w", s.Call.Purpose, s.Call.Ref, s.Call.Nonce,
 				s.Call.Sender, err))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/chain"
 )
@@ -63,12 +64,20 @@ type Node interface {
 type Signer interface {
 	// Next returns the address of a key, and the nonce above the highest that it has signed for a chain.
 	Next(ctx context.Context, id chain.ID, key Key) (sender chain.Address, next uint64, err error)
-	// Sign signs a call, or its cancel, with fees. It fails with ErrContent where the nonce has another content.
+	// Sign signs a call, or its cancel, with fees. It fails with ErrContent where the nonce has another content, and with
+	// ErrRefused where the signer's settings do not allow the call.
 	Sign(ctx context.Context, c Call, cancel bool, fees chain.Fees) (Signature, error)
 }
 
 // ErrContent says that the signer has another content on record for the nonce.
 var ErrContent = errors.New("the signer has another content for the nonce")
+
+// CallNotFound is the reason of a fault about a call that there is not.
+const CallNotFound fault.Reason = "call_not_found"
+
+// ErrRefused says that the signer's own settings do not allow a call. It holds the calls behind it until the settings
+// allow it, or an operator has its nonce cancelled.
+var ErrRefused = errors.New("the signer does not allow the call")
 
 // Signature is a transaction as the signer made it.
 type Signature struct {
@@ -223,4 +232,6 @@ type Stuck struct {
 	Calls int
 	// Fees of so many calls cannot be raised any more.
 	Fees int
+	// Refused are calls that the signer does not allow.
+	Refused int
 }

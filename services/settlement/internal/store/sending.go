@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/sending"
@@ -279,6 +280,29 @@ func (s Sending) AddEnd(ctx context.Context, at sending.Place, e sending.End) er
 		return fmt.Errorf("store the end of a call: %w", err)
 	}
 	return nil
+}
+
+// Cancel records that an operator wants a call cancelled that has not ended, and returns the call. It fails with
+// call_not_found and transition_not_allowed.
+func (s Sending) Cancel(ctx context.Context, at sending.Place, actor, reason string) (call sending.Call, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		list, err := statuses(ctx, tx, `c.chain_id = $1 AND c.sender = $2 AND c.nonce = $3`, ``, at.Chain, at.Sender[:],
+			at.Nonce)
+		switch {
+		case err != nil:
+			return err
+		case len(list) == 0:
+			return fault.New(fault.NotFound, sending.CallNotFound, "no such call")
+		case list[0].End != nil:
+			return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the call has ended")
+		}
+		call = list[0].Call
+		return s.CancelCall(ctx, tx, at, actor, reason)
+	})
+	if _, known := fault.As(err); err != nil && !known {
+		return call, fmt.Errorf("cancel a call: %w", err)
+	}
+	return call, err
 }
 
 // CancelCall records that an operator wants a call cancelled. The first word stays.

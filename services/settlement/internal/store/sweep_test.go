@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"testing"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/deposit"
 	"svc.internal/services/settlement/internal/evm/evmtest"
@@ -17,10 +18,15 @@ import (
 type preparer struct {
 	store    store.Sending
 	requests []sending.Request
+	// fails is what Prepare fails with.
+	fails error
 }
 
 func (p *preparer) Prepare(ctx context.Context, r sending.Request) (sending.Prepared, error) {
 	p.requests = append(p.requests, r)
+	if p.fails != nil {
+		return sending.Prepared{}, p.fails
+	}
 	sender := evmtest.Address("sender of "+string(r.Key), 1)
 	if _, err := p.store.Next(ctx, r.Chain, sender, r.Key); err != nil {
 		return sending.Prepared{}, err
@@ -38,7 +44,7 @@ func (w *depositWorld) sweeper(treasury chain.Address) (*sweep.Sweeper, *prepare
 	cfg := w.reads.Config()
 	cfg.Treasury = treasury.String()
 	return &sweep.Sweeper{Store: store.Sweeps{Store: w.store.Store}, Signer: p, Sender: p, Quotes: w.prices,
-		Config: chain.Configs{cfg}}, p
+		Config: chain.Configs{cfg}, Clock: clock.System}, p
 }
 
 // pass makes a pass of a sweeper.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/sending"
 )
@@ -29,7 +30,8 @@ const (
 	page = 100
 	// coinGas is the gas that is kept back for a transfer of coins: a quarter above what it takes.
 	coinGas = 26_250
-	// validFor is how long an authorization is good. A call that is not mined by then fails, and is planned anew.
+	// validFor is how long an authorization is good, from when it is signed. A call that is not mined by then fails, and
+	// the sweep is planned anew.
 	validFor = 30 * 24 * time.Hour
 )
 
@@ -109,6 +111,7 @@ type Sweeper struct {
 	Sender Sender
 	Quotes sending.Quotes
 	Config chain.Configs
+	Clock  clock.Clock
 }
 
 // Pass plans, sends and ends what it can. One that fails keeps no other one waiting.
@@ -195,7 +198,7 @@ func (s *Sweeper) authorized(
 		return request, fmt.Errorf("chain %s has no usdc", cfg.ID)
 	}
 	a := Authorization{Chain: one.Chain, Token: asset.Contract, Index: one.Index, Value: one.Amount,
-		ValidBefore: one.Planned.Add(validFor).Truncate(time.Second), Nonce: sha256.Sum256([]byte("sweep " + one.ID))}
+		ValidBefore: s.Clock.Now().Add(validFor).Truncate(time.Second), Nonce: sha256.Sum256([]byte("sweep " + one.ID))}
 	signature, err := s.Signer.Authorize(ctx, a)
 	if err != nil {
 		return request, err

@@ -79,7 +79,7 @@ func (r *reading) contract(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.eachLog(ctx, logs, func(l chain.Log, at chain.Block, place uint32) {
+	return r.eachLog(ctx, logs, func(l chain.Log, at chain.Block, place uint32, _ chain.Address) {
 		r.found.Events = append(r.found.Events, Event{Key: r.key(l.Transaction, place), Block: l.Block,
 			BlockHash: l.BlockHash, Index: l.Index, At: at.At, Contract: l.Contract, Topics: l.Topics,
 			Data: l.Data[:min(len(l.Data), maxEventData)]})
@@ -102,8 +102,11 @@ func (r *reading) tokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.eachLog(ctx, logs, func(l chain.Log, at chain.Block, place uint32) {
+	return r.eachLog(ctx, logs, func(l chain.Log, at chain.Block, place uint32, by chain.Address) {
 		from, to, amount, _ := decode(l)
+		if from.IsZero() {
+			from = by // dollars that were made for the address: who had them made is known by the transaction alone
+		}
 		r.add(asset, r.key(l.Transaction, place), at, from, r.w.addresses.index[to], amount)
 	})
 }
@@ -152,8 +155,10 @@ func decode(l chain.Log) (from, to chain.Address, amount chain.Amount, ok bool) 
 	return chain.Address(l.Topics[1][12:]), chain.Address(l.Topics[2][12:]), amount, err == nil
 }
 
-// eachLog calls back for each log with its block and its place within its receipt.
-func (r *reading) eachLog(ctx context.Context, logs []chain.Log, do func(chain.Log, chain.Block, uint32)) error {
+// eachLog calls back for each log with its block, its place within its receipt, and who sent its transaction.
+func (r *reading) eachLog(
+	ctx context.Context, logs []chain.Log, do func(chain.Log, chain.Block, uint32, chain.Address),
+) error {
 	var txs []chain.Hash
 	for _, l := range logs {
 		if n := len(txs); n == 0 || txs[n-1] != l.Transaction {
@@ -170,7 +175,7 @@ func (r *reading) eachLog(ctx context.Context, logs []chain.Log, do func(chain.L
 		if at.Hash != l.BlockHash || receipt.BlockHash != l.BlockHash || place < 0 {
 			return fmt.Errorf("%w: a log of block %d is not in its transaction's receipt", chain.ErrDisagree, l.Block)
 		}
-		do(l, at, uint32(place))
+		do(l, at, uint32(place), receipt.From)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
 -- A payout changes by a transition of payout_transition alone, one revision at a time. A final one never changes. Who
--- consents, what the chain says and what stands beside it are looked up here again.
+-- consents, what the chain says and what stands beside it are looked up here again. One that was lost and adopted with
+-- its call was sent already: it needs no consent, and is not taken back.
 CREATE OR REPLACE FUNCTION payout_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
@@ -8,7 +9,11 @@ DECLARE
     v_consents integer;
     v_outcome text;
     v_signed boolean;
+    v_adopted boolean;
 BEGIN
+    SELECT EXISTS (SELECT FROM adopted_payout a
+        JOIN chain_call c ON c.purpose = 'payout' AND c.ref = a.payout_id::text WHERE a.payout_id = NEW.payout_id)
+    INTO v_adopted;
     IF OLD.state IN ('confirmed', 'failed', 'cancelled') THEN
         RAISE EXCEPTION 'a payout that is % never changes', OLD.state USING ERRCODE = 'check_violation';
     ELSIF (OLD.payout_id, OLD.provider_id, OLD.chain_id, OLD.gross_nano_usd, OLD.fee_nano_usd, OLD.address,
@@ -23,6 +28,7 @@ BEGIN
             IS DISTINCT FROM (NEW.amount, NEW.rate_nano_usd, NEW.rate_source, NEW.rate_at)
         OR OLD.ends_as IS NOT NULL AND (OLD.ends_as, OLD.ends_reason) IS DISTINCT FROM (NEW.ends_as, NEW.ends_reason)
             AND NOT (NEW.state = 'failed' AND NEW.reserved_entry IS NULL)
+            AND NOT (v_adopted AND NEW.state = 'signing' AND NEW.ends_as IS NULL)
     THEN
         RAISE EXCEPTION 'what a payout has decided stays' USING ERRCODE = 'check_violation';
     ELSIF NEW.state = OLD.state AND NEW.revision = OLD.revision THEN
@@ -47,7 +53,8 @@ BEGIN
     WHERE c.purpose = 'payout' AND c.ref = NEW.payout_id::text;
     IF NEW.state = 'approved' THEN
         SELECT count(*) INTO v_consents FROM payout_approval a WHERE a.payout_id = NEW.payout_id;
-        IF v_consents < (CASE WHEN NEW.gross_nano_usd > c_one THEN 2 WHEN NEW.gross_nano_usd > c_alone THEN 1 ELSE 0 END)
+        IF NOT v_adopted AND v_consents
+            < (CASE WHEN NEW.gross_nano_usd > c_one THEN 2 WHEN NEW.gross_nano_usd > c_alone THEN 1 ELSE 0 END)
         THEN
             RAISE EXCEPTION 'a payout of this size waits for operators'
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_consent';

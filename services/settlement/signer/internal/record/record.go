@@ -92,6 +92,31 @@ type Store interface {
 	// Highest returns the highest nonce of a sender on a chain; any is false where there is
 	// none.
 	Highest(ctx context.Context, id chain.ID, sender chain.Address) (highest uint64, any bool, err error)
+	// Senders lists up to limit senders of a chain behind an address, by address.
+	Senders(ctx context.Context, id chain.ID, after chain.Address, limit int) ([]Sender, error)
+	// Signed lists up to limit nonces of a sender that have a record, from a nonce on.
+	Signed(ctx context.Context, id chain.ID, sender chain.Address, from uint64, limit int) ([]Signed, error)
+}
+
+// MaxPage bounds the rows that Senders and Signed list at once.
+const MaxPage = 500
+
+// Sender is an address whose transactions were signed.
+type Sender struct {
+	Address chain.Address
+	Key     policy.Key
+	Highest uint64
+}
+
+// Signed is what is on record of a nonce.
+type Signed struct {
+	Nonce uint64
+	// Content is zero where only the cancel was signed.
+	Content   chain.Hash
+	Cancelled bool
+	// Asset and Amount are of the content.
+	Asset  chain.Address
+	Amount chain.Amount
 }
 
 // Decide returns what must be recorded of a transaction, or a fault: nonce_used, nonce_gap or

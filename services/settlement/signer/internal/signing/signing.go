@@ -123,6 +123,28 @@ func (s *Signer) Next(ctx context.Context, id chain.ID, name policy.Key, index u
 	return key.Address(), record.History{Any: signed, Highest: highest}.Next(c.First[name]), nil
 }
 
+// Senders lists the senders of a chain behind an address; more reports that there are others.
+func (s *Signer) Senders(
+	ctx context.Context, id chain.ID, after chain.Address,
+) (list []record.Sender, more bool, err error) {
+	if _, err := s.Policy.Chain(id); err != nil {
+		return nil, false, err
+	}
+	list, err = s.Store.Senders(ctx, id, after, record.MaxPage+1)
+	return list[:min(len(list), record.MaxPage)], len(list) > record.MaxPage, err
+}
+
+// Signed lists what is on record of a sender's nonces from one on; more reports that there are others.
+func (s *Signer) Signed(
+	ctx context.Context, id chain.ID, sender chain.Address, from uint64,
+) (list []record.Signed, more bool, err error) {
+	if _, err := s.Policy.Chain(id); err != nil {
+		return nil, false, err
+	}
+	list, err = s.Store.Signed(ctx, id, sender, from, record.MaxPage+1)
+	return list[:min(len(list), record.MaxPage)], len(list) > record.MaxPage, err
+}
+
 // sign uses a key, and holds the signature against the key's address.
 func sign(ctx context.Context, key keys.Key, digest evm.Digest) (evm.Signature, error) {
 	raw, err := key.Sign(ctx, digest)
