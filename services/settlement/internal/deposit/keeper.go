@@ -8,26 +8,16 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/paging"
 	"svc.internal/services/settlement/internal/printable"
 	"svc.internal/services/settlement/internal/watch"
 )
 
-// Bounds.
-const (
-	defaultPageSize = 50
-	maxPageSize     = 200
-	// maxOffset bounds how far a list is paged through.
-	maxOffset = 1_000_000
-	maxReason = 2_000
-)
+// maxReason bounds the reason of an end, in characters.
+const maxReason = 2_000
 
 // Page is one page of transfers, newest first.
-type Page struct {
-	List  []Transfer
-	Total int
-	// Number counts from 1. Length is how many transfers a page has.
-	Number, Length int
-}
+type Page = paging.Page[Transfer]
 
 // Ending is what an operator made of a transfer.
 type Ending struct {
@@ -56,7 +46,7 @@ type Keeper struct{ Lists Lists }
 
 // OfAccount is one page of an account's transfers. Zero stands for the first page and the default length.
 func (k *Keeper) OfAccount(ctx context.Context, account ids.AccountID, number, length int) (Page, error) {
-	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
+	return paging.Read(number, length, func(offset, limit int) ([]Transfer, int, error) {
 		return k.Lists.OfAccount(ctx, account, offset, limit)
 	})
 }
@@ -66,7 +56,7 @@ func (k *Keeper) InState(ctx context.Context, state State, number, length int) (
 	if state != "" && !slices.Contains(States(), state) {
 		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such state").On("state")
 	}
-	return page(number, length, func(offset, limit int) ([]Transfer, int, error) {
+	return paging.Read(number, length, func(offset, limit int) ([]Transfer, int, error) {
 		return k.Lists.InState(ctx, state, offset, limit)
 	})
 }
@@ -84,22 +74,4 @@ func (k *Keeper) End(ctx context.Context, e Ending) (Transfer, error) {
 			"there is no such transfer that is unmatched or denied")
 	}
 	return t, err
-}
-
-func page(number, length int, read func(offset, limit int) ([]Transfer, int, error)) (Page, error) {
-	if length < 0 || length > maxPageSize {
-		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", maxPageSize).On("page_size")
-	}
-	if length == 0 {
-		length = defaultPageSize
-	}
-	if number < 0 || number > maxOffset/length+1 {
-		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
-	}
-	number = max(number, 1)
-	list, total, err := read((number-1)*length, length)
-	if err != nil {
-		return Page{}, err
-	}
-	return Page{List: list, Total: total, Number: number, Length: length}, nil
 }

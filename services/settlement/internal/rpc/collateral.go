@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"crypto/sha256"
-	"math"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -296,18 +295,4 @@ func refundToProto(r refund.Refund) *settlementv1.CollateralRefund {
 		out.Parts = append(out.Parts, part)
 	}
 	return out
-}
-
-// wholePage turns a page's number and length into an offset and a limit.
-func wholePage(number, length int32) (page, size int, err error) {
-	const maxSize, maxPage = 200, 10_000
-	page, size = max(int(number), 1), int(length)
-	if size == 0 {
-		size = 50
-	}
-	if number < 0 || size < 1 || size > maxSize || page > maxPage || page*size > math.MaxInt32 {
-		return 0, 0, fault.New(fault.Invalid, fault.InvalidValue, "page is 1 to %d, page_size 1 to %d", maxPage, maxSize).On(
-			"page")
-	}
-	return page, size, nil
 }

@@ -7,6 +7,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/serve"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/paging"
 	"svc.internal/services/settlement/internal/position"
 	"svc.internal/services/settlement/internal/refund"
 )
@@ -33,16 +34,14 @@ func (s *CollateralAdmin) ListRefunds(
 			return nil, fault.New(fault.Invalid, fault.InvalidValue, "state is not a refund's state").On("state")
 		}
 	}
-	page, size, err := wholePage(req.GetPage(), req.GetPageSize())
+	page, err := paging.Read(int(req.GetPage()), int(req.GetPageSize()),
+		func(offset, limit int) ([]refund.Refund, int, error) { return s.Store.List(ctx, state, offset, limit) })
 	if err != nil {
 		return nil, err
 	}
-	list, total, err := s.Store.List(ctx, state, (page-1)*size, size)
-	if err != nil {
-		return nil, err
-	}
-	out := &settlementv1.ListRefundsResponse{Total: int32(total), Page: int32(page), PageSize: int32(size)}
-	for _, r := range list {
+	out := &settlementv1.ListRefundsResponse{Total: int32(page.Total), Page: int32(page.Number),
+		PageSize: int32(page.Length)}
+	for _, r := range page.List {
 		out.List = append(out.List, refundToProto(r))
 	}
 	return out, nil
