@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -40,9 +43,14 @@ func (k *keptCollateral) GetCollateral(
 	return &settlementv1.GetCollateralResponse{Collateral: &settlementv1.ProviderCollateral{
 		ProviderId: req.GetProviderId(), Confirmed: true, Source: "contract", SettlementChainId: 8453,
 		Chains: []*settlementv1.ChainCollateral{{ChainId: 8453, TokenSymbol: "USDC", TokenDecimals: 6, Free: "25500000",
-			Escrow: "1", Minimum: "20000000", Confirmed: true}},
-		Card:   &settlementv1.CardCollateral{FreeNanoUsd: 1_000_000_000, MinimumNanoUsd: 20_000_000_000},
+			Escrow: "1", Minimum: "20000000", Confirmed: true, Leaving: "25500000", Missing: "0"}},
+		Card: &settlementv1.CardCollateral{FreeNanoUsd: 1_000_000_000, MinimumNanoUsd: 20_000_000_000,
+			MissingNanoUsd: 19_000_000_000, LeavingNanoUsd: 2_000_000_000, OwedNanoUsd: 3_000_000_000},
 		Refund: &settlementv1.CollateralRefund{RefundId: "r", State: settlementv1.RefundState_REFUND_STATE_ASKED},
+		Refunds: []*settlementv1.CollateralRefund{{RefundId: "p", State: settlementv1.RefundState_REFUND_STATE_PAID,
+			EndedAt: timestamppb.New(time.Unix(1_800_000_000, 0)), Parts: []*settlementv1.RefundPart{
+				{ChainId: 8453, Depositor: "0xd", State: "done", PaidBy: "chain", TransactionHash: "0xt", Amount: "1500000"},
+				{CheckoutId: "c", AmountCents: 2000, State: "done", PaidBy: "card"}}}},
 		Causes: []string{"refund"}}}, nil
 }
 
@@ -105,9 +113,15 @@ func TestAProviderReadsWhatStandsBehindIt(t *testing.T) {
 	f := start(t)
 	const want = `{"has_collateral":true,"required":true,"amount_required":20,"collateral":26.5,"source":"contract",` +
 		`"settlement_chain_id":8453,"chosen_chain_id":0,"chains":[{"chain_id":8453,"token_symbol":"USDC","free":"25.5",` +
-		`"escrow":"0.000001","minimum":"20","confirmed":true,"positions":[]}],"card":{"available":false,` +
-		`"free_usd_str":"1.00","escrow_usd_str":"0.00","minimum_usd_str":"20.00","confirmed":false,"reversed":false},` +
+		`"escrow":"0.000001","minimum":"20","confirmed":true,"leaving":"25.5","missing":"0",` +
+		`"positions":[]}],"card":{"available":false,` +
+		`"free_usd_str":"1.00","escrow_usd_str":"0.00","minimum_usd_str":"20.00","confirmed":false,"reversed":false,` +
+		`"leaving_usd_str":"2.00","missing_usd_str":"19.00","owed_usd_str":"3.00"},` +
 		`"refund":{"refund_id":"r","state":"asked","asked_at":null,"due_at":null,"ended_at":null,"parts":[]},` +
+		`"refunds":[{"refund_id":"p","state":"paid","asked_at":null,"due_at":null,"ended_at":"2027-01-15T08:00:00Z",` +
+		`"parts":[{"chain_id":8453,"depositor":"0xd","checkout_id":"","amount_cents":0,"state":"done","paid_by":"chain",` +
+		`"tx_hash":"0xt","amount":"1.5"},{"chain_id":0,"depositor":"","checkout_id":"c","amount_cents":2000,` +
+		`"state":"done","paid_by":"card","tx_hash":"","amount":""}]}],` +
 		`"suspensions":["refund"]}`
 	resp := f.do(http.MethodGet, "/api/v1/provider/collateral", "", f.asProvider()...)
 	if got := wantJSON(t, resp, 200, nil); got != want {

@@ -75,13 +75,16 @@ type collateralPosition struct {
 
 // chainCollateral is the collateral on one chain, in whole tokens.
 type chainCollateral struct {
-	ChainID     int64                `json:"chain_id"`
-	TokenSymbol string               `json:"token_symbol"`
-	Free        string               `json:"free"`
-	Escrow      string               `json:"escrow"`
-	Minimum     string               `json:"minimum"`
-	Confirmed   bool                 `json:"confirmed"`
-	Positions   []collateralPosition `json:"positions"`
+	ChainID     int64  `json:"chain_id"`
+	TokenSymbol string `json:"token_symbol"`
+	Free        string `json:"free"`
+	Escrow      string `json:"escrow"`
+	Minimum     string `json:"minimum"`
+	Confirmed   bool   `json:"confirmed"`
+	// Leaving is what of free is on its way back, and Missing what must be free beside it.
+	Leaving   string               `json:"leaving"`
+	Missing   string               `json:"missing"`
+	Positions []collateralPosition `json:"positions"`
 }
 
 // cardCollateral is the collateral that was paid by card.
@@ -92,6 +95,11 @@ type cardCollateral struct {
 	Minimum   string `json:"minimum_usd_str"`
 	Confirmed bool   `json:"confirmed"`
 	Reversed  bool   `json:"reversed"`
+	// Leaving is what a refund is paying, which is no longer free, and Missing what must be
+	// free beside it. Owed is what the provider owes.
+	Leaving string `json:"leaving_usd_str"`
+	Missing string `json:"missing_usd_str"`
+	Owed    string `json:"owed_usd_str"`
 }
 
 // refundPart is what a refund pays to one depositor, or to one card.
@@ -101,6 +109,11 @@ type refundPart struct {
 	CheckoutID  string `json:"checkout_id"`
 	AmountCents int64  `json:"amount_cents"`
 	State       string `json:"state"`
+	// PaidBy is chain, card or bank once it is paid. A chain has its transaction, and the
+	// amount in whole tokens.
+	PaidBy string `json:"paid_by"`
+	TxHash string `json:"tx_hash"`
+	Amount string `json:"amount"`
 }
 
 // collateralRefund is a refund of all collateral.
@@ -127,7 +140,9 @@ type collateralState struct {
 	Chains            []chainCollateral `json:"chains"`
 	Card              cardCollateral    `json:"card"`
 	Refund            *collateralRefund `json:"refund"`
-	Suspensions       []string          `json:"suspensions"`
+	// Refunds are the last ones, the newest first, the open one among them.
+	Refunds     []collateralRefund `json:"refunds"`
+	Suspensions []string           `json:"suspensions"`
 }
 
 // stablecoin is the token whose amounts are dollars.
@@ -138,16 +153,19 @@ func collateralOf(c *settlementv1.ProviderCollateral) collateralState {
 	out := collateralState{
 		HasCollateral: c.GetConfirmed(), Required: true, AmountRequired: dollars(card.GetMinimumNanoUsd()),
 		Collateral: dollars(card.GetFreeNanoUsd()), Source: c.GetSource(), SettlementChainID: c.GetSettlementChainId(),
-		ChosenChainID: c.GetChosenChainId(), Chains: []chainCollateral{}, Suspensions: []string{},
+		ChosenChainID: c.GetChosenChainId(), Chains: []chainCollateral{}, Suspensions: []string{}, Refunds: []collateralRefund{},
 		Card: cardCollateral{card.GetAvailable(), usd(card.GetFreeNanoUsd()), usd(card.GetEscrowNanoUsd()),
-			usd(card.GetMinimumNanoUsd()), card.GetConfirmed(), card.GetReversed()},
+			usd(card.GetMinimumNanoUsd()), card.GetConfirmed(), card.GetReversed(), usd(card.GetLeavingNanoUsd()),
+			usd(card.GetMissingNanoUsd()), usd(card.GetOwedNanoUsd())},
 	}
 	out.Suspensions = append(out.Suspensions, c.GetCauses()...)
+	decimals := map[int64]int32{}
 	for _, chain := range c.GetChains() {
 		d := chain.GetTokenDecimals()
+		decimals[chain.GetChainId()] = d
 		one := chainCollateral{chain.GetChainId(), chain.GetTokenSymbol(), wholeTokens(chain.GetFree(), d),
 			wholeTokens(chain.GetEscrow(), d), wholeTokens(chain.GetMinimum(), d), chain.GetConfirmed(),
-			make([]collateralPosition, 0, len(chain.GetPositions()))}
+			wholeTokens(chain.GetLeaving(), d), wholeTokens(chain.GetMissing(), d), make([]collateralPosition, 0, len(chain.GetPositions()))}
 		if chain.GetTokenSymbol() == stablecoin {
 			out.Collateral += wholeNumber(chain.GetFree(), d)
 		}
@@ -158,18 +176,27 @@ func collateralOf(c *settlementv1.ProviderCollateral) collateralState {
 		out.Chains = append(out.Chains, one)
 	}
 	if c.GetRefund() != nil {
-		r := refundOf(c.GetRefund())
+		r := refundOf(c.GetRefund(), decimals)
 		out.Refund = &r
+	}
+	for _, r := range c.GetRefunds() {
+		out.Refunds = append(out.Refunds, refundOf(r, decimals))
 	}
 	return out
 }
 
-func refundOf(r *settlementv1.CollateralRefund) collateralRefund {
+// refundOf is a refund whose amounts on chains are of tokens with so many decimals. A part of
+// a chain that takes no collateral any more has no amount.
+func refundOf(r *settlementv1.CollateralRefund, decimals map[int64]int32) collateralRefund {
 	out := collateralRefund{r.GetRefundId(), strings.ToLower(strings.TrimPrefix(r.GetState().String(), "REFUND_STATE_")),
 		moment(r.GetAskedAt()), moment(r.GetDueAt()), moment(r.GetEndedAt()), make([]refundPart, 0, len(r.GetParts()))}
 	for _, p := range r.GetParts() {
-		out.Parts = append(out.Parts, refundPart{p.GetChainId(), p.GetDepositor(), p.GetCheckoutId(), p.GetAmountCents(),
-			p.GetState()})
+		part := refundPart{p.GetChainId(), p.GetDepositor(), p.GetCheckoutId(), p.GetAmountCents(), p.GetState(),
+			p.GetPaidBy(), p.GetTransactionHash(), ""}
+		if d, ok := decimals[p.GetChainId()]; ok && p.GetAmount() != "" {
+			part.Amount = wholeTokens(p.GetAmount(), d)
+		}
+		out.Parts = append(out.Parts, part)
 	}
 	return out
 }
@@ -234,7 +261,7 @@ func (a *API) CollateralRefund(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}
-	return answer(http.StatusOK, refundOf(refund))
+	return answer(http.StatusOK, refundOf(refund, nil)) // nothing of it is paid yet
 }
 
 func invalidAmount(field, format string, args ...any) error {

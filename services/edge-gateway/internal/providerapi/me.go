@@ -54,9 +54,11 @@ type account struct {
 	Notes map[string]string `json:"notes"`
 }
 
-// collateral says whether collateral counts.
+// collateral says whether collateral counts, as the hub knows it, and what there is, which is
+// null where settlement does not answer.
 type collateral struct {
-	Confirmed bool `json:"confirmed"`
+	Confirmed bool             `json:"confirmed"`
+	Detail    *collateralState `json:"detail"`
 }
 
 // gpuRule says whether a machine fulfils the GPU rule.
@@ -169,6 +171,7 @@ func (a *API) complete(ctx context.Context, out *account) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	for name, part := range map[string]func(context.Context) (fill func(), err error){
+		"collateral":  func(ctx context.Context) (func(), error) { return a.ownCollateral(ctx, out) },
 		"models":      func(ctx context.Context) (func(), error) { return a.ownModels(ctx, out) },
 		"earnings":    func(ctx context.Context) (func(), error) { return a.ownEarnings(ctx, out) },
 		"open_payout": func(ctx context.Context) (func(), error) { return a.ownPayout(ctx, out) },
@@ -228,6 +231,16 @@ func (a *API) ownModels(ctx context.Context, out *account) (func(), error) {
 		}
 	}
 	return func() { out.Models = &list }, nil
+}
+
+// ownCollateral reads what stands behind the provider, by chain and by card.
+func (a *API) ownCollateral(ctx context.Context, out *account) (func(), error) {
+	resp, err := a.peers.Collateral.GetCollateral(ctx, &settlementv1.GetCollateralRequest{ProviderId: out.ProviderID})
+	if err != nil {
+		return nil, err
+	}
+	said := collateralOf(resp.GetCollateral())
+	return func() { out.Collateral.Detail = &said }, nil
 }
 
 // ownPenalties reads the newest penalties.

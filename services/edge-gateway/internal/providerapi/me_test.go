@@ -55,6 +55,18 @@ func (f fined) ListPenalties(
 	return &settlementv1.ListPenaltiesResponse{List: []*settlementv1.Penalty{{PenaltyId: "f1"}}}, f.err
 }
 
+type secured struct {
+	settlementv1.CollateralServiceClient
+	err error
+}
+
+func (s secured) GetCollateral(
+	context.Context, *settlementv1.GetCollateralRequest, ...grpc.CallOption,
+) (*settlementv1.GetCollateralResponse, error) {
+	return &settlementv1.GetCollateralResponse{Collateral: &settlementv1.ProviderCollateral{SettlementChainId: 254,
+		Card: &settlementv1.CardCollateral{FreeNanoUsd: 5_000_000_000, MissingNanoUsd: 15_000_000_000}}}, s.err
+}
+
 type paying struct {
 	settlementv1.PayoutServiceClient
 	err   error
@@ -68,12 +80,13 @@ func (p paying) ListPayouts(
 }
 
 // knowing is an API whose other services fail with the errors.
-func knowing(t *testing.T, verifier, earnings, payouts, penalties error) *bundle {
+func knowing(t *testing.T, verifier, earnings, payouts, penalties, collateral error) *bundle {
 	t.Helper()
 	b := setup(t)
 	b.peers.Verification = standings{err: verifier, list: []*verifierv1.OwnStanding{{ModelId: "m1", Lane: "main",
 		Standing: "none", Benchmark: "proven", CapTokens: 300}}}
 	b.peers.Earnings, b.peers.Penalties = earned{err: earnings}, fined{err: penalties}
+	b.peers.Collateral = secured{err: collateral}
 	b.peers.Payouts = paying{err: payouts, state: settlementv1.PayoutState_PAYOUT_STATE_SUBMITTED}
 	return b
 }
@@ -91,13 +104,14 @@ func readMe(t *testing.T, b *bundle) account {
 }
 
 func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
-	for name, errs := range map[string][4]error{
-		"models": {errAway}, "earnings": {1: errAway}, "open_payout": {2: errAway}, "penalties": {3: errAway},
+	for name, errs := range map[string][5]error{
+		"models": {errAway}, "earnings": {1: errAway}, "open_payout": {2: errAway}, "penalties": {3: errAway}, "collateral": {4: errAway},
 	} {
-		b := knowing(t, errs[0], errs[1], errs[2], errs[3])
+		b := knowing(t, errs[0], errs[1], errs[2], errs[3], errs[4])
 		said := readMe(t, b)
 		there := map[string]bool{"models": said.Models != nil, "earnings": said.Earnings != nil,
-			"open_payout": said.OpenPayout != nil, "penalties": said.Penalties != nil}
+			"open_payout": said.OpenPayout != nil, "penalties": said.Penalties != nil,
+			"collateral": said.Collateral.Detail != nil}
 		for part, is := range there {
 			if is == (part == name) {
 				t.Errorf("without %s: %s is there: got %t, want %t", name, part, is, !is)
@@ -112,8 +126,24 @@ func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
 	}
 }
 
+func TestAnAccountSaysWhatStandsBehindIt(t *testing.T) {
+	said := readMe(t, knowing(t, nil, nil, nil, nil, nil)).Collateral.Detail
+	if said == nil {
+		t.Fatal("detail: got none, want that of settlement")
+	}
+	if got, want := said.Card.Free, "5.00"; got != want {
+		t.Errorf("free by card: got %s, want %s", got, want)
+	}
+	if got, want := said.Card.Missing, "15.00"; got != want {
+		t.Errorf("missing by card: got %s, want %s", got, want)
+	}
+	if got, want := said.SettlementChainID, int64(254); got != want {
+		t.Errorf("settlement chain: got %d, want %d", got, want)
+	}
+}
+
 func TestAnAccountSaysWhatTheHubKnows(t *testing.T) {
-	b := knowing(t, nil, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil, nil)
 	at := timestamppb.New(b.clock.Now())
 	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		return &hubv1.GetOwnStatusResponse{
@@ -177,7 +207,7 @@ func sameSuspension(a, b suspension) bool {
 }
 
 func TestAModelSaysItsTrustAndItsWindows(t *testing.T) {
-	b := knowing(t, nil, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil, nil)
 	routed := &routerv1.ExplainProviderResponse{Models: []*routerv1.ModelHealth{
 		{ModelId: "m1", Lane: "main", Trust: "high", ReportedContextLength: 1000, ContextLength: 300,
 			MeasuredContextLength: 300},
@@ -207,7 +237,7 @@ func TestAModelSaysItsTrustAndItsWindows(t *testing.T) {
 }
 
 func TestAHubThatIsAwayIsAnErrorOfTheAccount(t *testing.T) {
-	b := knowing(t, nil, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil, nil)
 	b.hub.status = failing(errAway)
 	if _, err := b.Me(t.Context(), with(b.key, "")); !fault.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("got the error %v, want the reason %v", err, fault.ServiceUnavailable)
@@ -215,7 +245,7 @@ func TestAHubThatIsAwayIsAnErrorOfTheAccount(t *testing.T) {
 }
 
 func TestAPayoutThatHasEndedIsNotOpen(t *testing.T) {
-	b := knowing(t, nil, nil, nil, nil)
+	b := knowing(t, nil, nil, nil, nil, nil)
 	for number, name := range settlementv1.PayoutState_name {
 		state := settlementv1.PayoutState(number)
 		b.peers.Payouts = paying{state: state}

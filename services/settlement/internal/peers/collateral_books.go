@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -111,6 +110,12 @@ func (b CollateralBooks) Refunded(ctx context.Context, p refund.Part, fromBank b
 		CollateralRefunded: &billingv1.CollateralRefunded{Part: refundPart(p), FromBank: fromBank}}})
 }
 
+// RefundUndone implements refund.Ledger.
+func (b CollateralBooks) RefundUndone(ctx context.Context, p refund.Part) (ids.EntryID, error) {
+	return b.post(ctx, "a refund that is not paid", &billingv1.PostRequest{
+		Fact: &billingv1.PostRequest_CollateralRefundUndone{CollateralRefundUndone: refundPart(p)}})
+}
+
 // maxChanges is how many changes the ledger lists at once.
 const maxChanges = 1_000
 
@@ -177,7 +182,8 @@ func (b CollateralBooks) Payments(ctx context.Context, provider ids.ProviderID) 
 	}
 	var list []refund.Payment
 	for _, p := range payments {
-		if p.GetLeftCents() > 0 {
+		// Where only payments count in which money moved, no other one is given back in their place.
+		if p.GetLeftCents() > 0 && (p.GetLivemode() || !b.Terms.Card.LiveOnly) {
 			list = append(list, refund.Payment{Checkout: p.GetCheckoutId(), Cents: p.GetLeftCents()})
 		}
 	}
@@ -190,9 +196,6 @@ func (b CollateralBooks) PayBack(ctx context.Context, p refund.Part) (refund.Par
 	defer cancel()
 	resp, err := b.Cards.RefundCollateral(ctx, &billingv1.RefundCollateralRequest{RefundId: p.ID.String(),
 		CheckoutId: p.Checkout, AmountCents: p.Cents})
-	if fault.Is(err, fault.TransitionNotAllowed) {
-		return refund.PartTakenBack, nil // less than that is left of the payment
-	}
 	if err != nil {
 		return "", fmt.Errorf("give a payment by card back: %w", err)
 	}

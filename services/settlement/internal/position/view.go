@@ -12,6 +12,8 @@ type View struct {
 	Assessment
 	// CardEscrow is what penalties have set aside of what was paid by card.
 	CardEscrow money.NanoUSD
+	// CardLeaving is what a refund is paying back for payments by card.
+	CardLeaving money.NanoUSD
 	// Told is what the hub is told.
 	Told collateral.Fact
 	// Paid is the settlement chain.
@@ -26,7 +28,8 @@ type Backlog struct {
 	StuckParts int64
 	// OverdueRefunds are being paid for more than a day.
 	OverdueRefunds int64
-	// ByBank are payments by card that an operator must give back, and TakenBack those whose card's owner was first.
+	// ByBank are payments by card that an operator must give back, and TakenBack those whose card's owner was first and
+	// that the books have not ended, of refunds that are paid for a quarter of an hour.
 	ByBank, TakenBack int64
 	// Lapsed parts are of executed penalties.
 	Lapsed int64

@@ -12,7 +12,8 @@
 // it as before.
 //
 // What was paid by card stays collateral until the refund is paid: penalties take it until then, and a cancelled refund
-// leaves no trace in the books.
+// leaves no trace in the books. A payment that its card's owner takes back meanwhile is not paid a second time: what the
+// books had on its way back becomes collateral again, or ends what the provider owes for it.
 package refund
 
 import (
@@ -96,15 +97,16 @@ const (
 	PartPosted PartState = "posted"
 	// PartByCard is back on the card, and the books are to say so.
 	PartByCard PartState = "card"
-	// PartByBank waits for an operator, who pays it from the bank.
+	// PartByBank waits for an operator, who pays it from the bank, unless the card's owner is first.
 	PartByBank PartState = "bank"
 	// PartFromBank was paid from the bank, and the books are to say so.
 	PartFromBank PartState = "from_bank"
-	// PartTakenBack went back to the card's owner before by another way. Nothing is paid, and an operator looks at the
-	// books. It is final.
+	// PartTakenBack went back to the card's owner before by another way. Nothing is paid, and the books are to say so.
 	PartTakenBack PartState = "taken_back"
 	// PartDone is final: the position is empty, or the payment is back.
 	PartDone PartState = "done"
+	// PartReversed is final: nothing was paid, because the card's owner had the money.
+	PartReversed PartState = "reversed"
 	// PartCancelled is final.
 	PartCancelled PartState = "cancelled"
 )
@@ -112,7 +114,7 @@ const (
 // PartStates returns every state of parts.
 func PartStates() []PartState {
 	return []PartState{PartAsked, PartRequested, PartOpened, PartPosted, PartByCard, PartByBank, PartFromBank,
-		PartTakenBack, PartDone, PartCancelled}
+		PartTakenBack, PartDone, PartReversed, PartCancelled}
 }
 
 var partTransitions = map[PartState][]PartState{
@@ -121,7 +123,8 @@ var partTransitions = map[PartState][]PartState{
 	PartOpened:    {PartPosted, PartCancelled},
 	PartPosted:    {PartByCard, PartByBank, PartTakenBack},
 	PartByCard:    {PartDone},
-	PartByBank:    {PartFromBank},
+	PartByBank:    {PartFromBank, PartTakenBack},
+	PartTakenBack: {PartReversed},
 	PartFromBank:  {PartDone},
 }
 
@@ -129,7 +132,7 @@ var partTransitions = map[PartState][]PartState{
 func (s PartState) Next() []PartState { return partTransitions[s] }
 
 // Final reports whether the state is an end of a part.
-func (s PartState) Final() bool { return s == PartDone || s == PartCancelled || s == PartTakenBack }
+func (s PartState) Final() bool { return s == PartDone || s == PartCancelled || s == PartReversed }
 
 // PartID names one part.
 type PartID = ids.Of[kindOfPart]
@@ -151,6 +154,24 @@ type Part struct {
 	// Action and Attempt name the call that was sent last; Attempt counts the calls of one action from 1.
 	Action  Action
 	Attempt int
+	// FromBank reports whether the bank paid what a card could not take back.
+	FromBank bool
+	// Tx is the transaction by which a position was paid back since the refund was asked for, and Amount what it paid.
+	Tx     chain.Hash
+	Amount chain.Amount
+}
+
+// PaidBy says by which way the part was paid: chain, card or bank. It is empty until then.
+func (p Part) PaidBy() string {
+	switch {
+	case p.State != PartDone, !p.ByCard() && p.Tx == (chain.Hash{}):
+		return ""
+	case !p.ByCard():
+		return "chain"
+	case p.FromBank:
+		return "bank"
+	}
+	return "card"
 }
 
 // ByCard reports whether the part is a payment by card.
@@ -169,6 +190,7 @@ const (
 	PostAsked Action = "post_asked"
 	PayBack   Action = "pay_back"
 	PostPaid  Action = "post_paid"
+	PostUndo  Action = "post_undo"
 )
 
 // Key is the name of the key that signs an action on a chain. What anybody may call is the gas key's.
@@ -227,8 +249,10 @@ func (p Part) OnCard() Decision {
 	switch p.State {
 	case PartOpened:
 		return Decision{Action: PostAsked}
-	case PartPosted:
+	case PartPosted, PartByBank:
 		return Decision{Action: PayBack}
+	case PartTakenBack:
+		return Decision{Action: PostUndo}
 	case PartByCard, PartFromBank:
 		return Decision{Action: PostPaid}
 	default:

@@ -18,6 +18,8 @@ const (
 	MaxBatch = 100
 	// Pause is the time until a refund is looked at again that nothing has moved.
 	Pause = 15 * time.Second
+	// bankPause is the time until it is looked again whether the card's owner was before the bank.
+	bankPause = time.Minute
 	// maxBackoff bounds the time until a call that was refused is tried again.
 	maxBackoff = 10 * time.Minute
 )
@@ -37,6 +39,8 @@ type Work struct {
 	At position.Position
 	// Final is the time of the last final block of its chain; zero while that is unknown.
 	Final time.Time
+	// Others reports whether other payments by card of the refund are on their way back.
+	Others bool
 }
 
 // Store keeps refunds.
@@ -62,7 +66,9 @@ type Store interface {
 	Wait(ctx context.Context, p Part, d time.Duration) error
 	// Move moves a part that has not changed meanwhile, with the entry of the books that did it; zero for none.
 	Move(ctx context.Context, p Part, to PartState, entry ids.EntryID) error
-	// ConfirmBank records that an operator paid what a card could not take back. It fails with refund_not_found and
+	// Refund reads a refund with its parts. It fails with refund_not_found.
+	Refund(ctx context.Context, id ID) (Refund, error)
+	// ConfirmBank records that an operator pays what a card could not take back. It fails with refund_not_found and
 	// transition_not_allowed.
 	ConfirmBank(ctx context.Context, id ID, operator, reference string) (Refund, error)
 }
@@ -71,6 +77,8 @@ type Store interface {
 type Ledger interface {
 	RefundAsked(ctx context.Context, p Part) (ids.EntryID, error)
 	Refunded(ctx context.Context, p Part, fromBank bool) (ids.EntryID, error)
+	// RefundUndone ends a refund that is not paid.
+	RefundUndone(ctx context.Context, p Part) (ids.EntryID, error)
 }
 
 // Cards gives payments by card back.
@@ -129,7 +137,7 @@ func (r *Runner) refund(ctx context.Context, one Refund) error {
 
 func (r *Runner) part(ctx context.Context, w Work) error {
 	if w.ByCard() {
-		return r.card(ctx, w.Part)
+		return r.card(ctx, w)
 	}
 	outcome, err := chain.SendRefused, error(nil)
 	if w.Action != None {
@@ -170,11 +178,15 @@ func (r *Runner) send(ctx context.Context, p Part) (chain.SendOutcome, error) {
 		Purpose: "refund_" + string(p.Action), Ref: fmt.Sprintf("%s/%d", p.ID, p.Attempt), Data: p.Calldata(p.Action)})
 }
 
-func (r *Runner) card(ctx context.Context, p Part) error {
+func (r *Runner) card(ctx context.Context, w Work) error {
+	p := w.Part
 	switch p.OnCard().Action {
 	case PostAsked:
 		entry, err := r.Ledger.RefundAsked(ctx, p)
 		if f, ok := fault.As(err); ok && f.Kind == fault.Precondition {
+			if w.Others {
+				return nil // they may give back what this part lacks
+			}
 			return r.Store.Move(ctx, p, PartCancelled, ids.EntryID{}) // the card's owner was first
 		}
 		if err != nil {
@@ -184,7 +196,10 @@ func (r *Runner) card(ctx context.Context, p Part) error {
 		return r.Store.Move(ctx, p, PartPosted, entry)
 	case PayBack:
 		to, err := r.Cards.PayBack(ctx, p)
-		if err != nil || to == PartPosted {
+		if err == nil && to == PartByBank && to == p.State {
+			return r.Store.Wait(ctx, p, bankPause)
+		}
+		if err != nil || to == p.State {
 			return err
 		}
 		crash.At("settlement.refund.paid_back")
@@ -196,7 +211,37 @@ func (r *Runner) card(ctx context.Context, p Part) error {
 		}
 		crash.At("settlement.refund.posted")
 		return r.Store.Move(ctx, p, PartDone, entry)
+	case PostUndo:
+		entry, err := r.Ledger.RefundUndone(ctx, p)
+		if err != nil {
+			return err
+		}
+		crash.At("settlement.refund.undone")
+		return r.Store.Move(ctx, p, PartReversed, entry)
 	default:
 		return nil
 	}
+}
+
+// ConfirmBank records that an operator pays from the bank what cards could not take back. The books pay first: what the
+// card's owner takes back later is owed, and what it took back before is not paid.
+func (r *Runner) ConfirmBank(ctx context.Context, id ID, operator, reference string) (Refund, error) {
+	one, err := r.Store.Refund(ctx, id)
+	if err != nil {
+		return Refund{}, err
+	}
+	for _, p := range one.Parts {
+		if p.State != PartByBank {
+			continue
+		}
+		_, err := r.Ledger.Refunded(ctx, p, true)
+		if f, ok := fault.As(err); ok && f.Kind == fault.Precondition {
+			return Refund{}, NotAllowed("the card's owner has taken a payment back: transfer nothing, and ask again in a minute")
+		}
+		if err != nil {
+			return Refund{}, err
+		}
+		crash.At("settlement.refund.bank_posted")
+	}
+	return r.Store.ConfirmBank(ctx, id, operator, reference)
 }

@@ -22,7 +22,7 @@ type CollateralStore interface {
 	Choose(ctx context.Context, id ids.ProviderID, to chain.ID) (allowed bool, err error)
 	Open(ctx context.Context, provider ids.ProviderID) (r refund.Refund, ok bool, err error)
 	Cancel(ctx context.Context, provider ids.ProviderID) (refund.Refund, error)
-	ConfirmBank(ctx context.Context, id refund.ID, operator, reference string) (refund.Refund, error)
+	Last(ctx context.Context, provider ids.ProviderID, limit int) ([]refund.Refund, error)
 	List(ctx context.Context, state refund.State, offset, limit int) ([]refund.Refund, int, error)
 }
 
@@ -64,12 +64,22 @@ func collateralOf(
 		return nil, err
 	}
 	out := collateralToProto(id, view, terms)
-	r, ok, err := store.Open(ctx, id)
-	if ok {
-		out.Refund = refundToProto(r)
+	last, err := store.Last(ctx, id, maxLastRefunds)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	for _, r := range last {
+		said := refundToProto(r)
+		out.Refunds = append(out.Refunds, said)
+		if r.State == refund.Asked || r.State == refund.Paying {
+			out.Refund = said
+		}
+	}
+	return out, nil
 }
+
+// maxLastRefunds bounds the refunds that are shown with what stands behind a provider.
+const maxLastRefunds = 10
 
 // GetContracts says where collateral is taken.
 func (s *Collateral) GetContracts(
@@ -247,19 +257,21 @@ func collateralToProto(id ids.ProviderID, v position.View, t position.Terms) *se
 		ChosenChainId: int64(v.Choice),
 		Card: &settlementv1.CardCollateral{FreeNanoUsd: int64(v.Card.Free), EscrowNanoUsd: int64(v.CardEscrow),
 			MinimumNanoUsd: int64(t.Card.Minimum), Available: t.Card.Available, Reversed: v.Card.Reversed,
-			Confirmed: t.Card.Available && v.Card.Free >= t.Card.Minimum},
+			LeavingNanoUsd: int64(v.CardLeaving), MissingNanoUsd: int64(max(0, t.Card.Minimum-v.Card.Free)),
+			OwedNanoUsd: int64(v.Card.Owed),
+			Confirmed:   t.Card.Available && v.Card.Free >= t.Card.Minimum},
 	}
 	for _, c := range v.Causes {
 		out.Causes = append(out.Causes, string(c))
 	}
 	for _, r := range t.Chains {
-		out.Chains = append(out.Chains, chainToProto(r, v.Positions))
+		out.Chains = append(out.Chains, chainToProto(r, v.Positions, v.Refunding))
 	}
 	return out
 }
 
-func chainToProto(r position.Rules, all []position.Position) *settlementv1.ChainCollateral {
-	var free, escrow chain.Amount
+func chainToProto(r position.Rules, all []position.Position, refunding bool) *settlementv1.ChainCollateral {
+	var free, escrow, leaving chain.Amount
 	out := &settlementv1.ChainCollateral{ChainId: int64(r.Chain), TokenSymbol: r.Asset.Symbol,
 		TokenDecimals: int32(r.Asset.Decimals), Minimum: r.Minimum.String()}
 	for _, p := range all {
@@ -268,10 +280,18 @@ func chainToProto(r position.Rules, all []position.Position) *settlementv1.Chain
 		}
 		free, _ = free.Add(p.Free) // all positions of a contract are below 2^128 together
 		escrow, _ = escrow.Add(p.Escrow)
+		if refunding || !p.RefundAt.IsZero() || !p.ExitAt.IsZero() {
+			leaving, _ = leaving.Add(p.Free)
+		}
 		out.Positions = append(out.Positions, &settlementv1.CollateralPosition{Depositor: p.Depositor.String(),
 			Free: p.Free.String(), Escrow: p.Escrow.String(), RefundAt: moment(p.RefundAt), ExitAt: moment(p.ExitAt)})
 	}
+	missing, ok := r.Minimum.Sub(free)
+	if !ok {
+		missing = chain.Amount{}
+	}
 	out.Free, out.Escrow, out.Confirmed = free.String(), escrow.String(), free.Cmp(r.Minimum) >= 0
+	out.Leaving, out.Missing = leaving.String(), missing.String()
 	return out
 }
 
@@ -288,9 +308,12 @@ func refundToProto(r refund.Refund) *settlementv1.CollateralRefund {
 		State: refundStates[r.State], AskedAt: moment(r.AskedAt), DueAt: moment(r.DueAt), EndedAt: moment(r.EndedAt)}
 	for _, p := range r.Parts {
 		part := &settlementv1.RefundPart{ChainId: int64(p.Chain), CheckoutId: p.Checkout, AmountCents: p.Cents,
-			State: string(p.State)}
+			State: string(p.State), PaidBy: p.PaidBy()}
 		if !p.ByCard() {
 			part.Depositor = p.Depositor.String()
+		}
+		if p.Tx != (chain.Hash{}) {
+			part.TransactionHash, part.Amount = p.Tx.String(), p.Amount.String()
 		}
 		out.Parts = append(out.Parts, part)
 	}

@@ -17,6 +17,8 @@ type CollateralAdmin struct {
 	settlementv1.UnimplementedCollateralAdminServiceServer
 	Store CollateralStore
 	Terms position.Terms
+	// Confirm records that an operator pays a refund from the bank.
+	Confirm func(ctx context.Context, id refund.ID, operator, reference string) (refund.Refund, error)
 }
 
 // ListRefunds is one page of refunds, the newest first.
@@ -65,7 +67,7 @@ func (s *CollateralAdmin) GetProviderCollateral(
 // maxBankReference bounds the reference of a transfer, in characters.
 const maxBankReference = 200
 
-// ConfirmBankRefund records that an operator paid what a card could not take back.
+// ConfirmBankRefund records that an operator pays what a card could not take back.
 func (s *CollateralAdmin) ConfirmBankRefund(
 	ctx context.Context, req *settlementv1.ConfirmBankRefundRequest,
 ) (*settlementv1.ConfirmBankRefundResponse, error) {
@@ -77,7 +79,7 @@ func (s *CollateralAdmin) ConfirmBankRefund(
 		return nil, err
 	}
 	by := actor.OfOperator(actor.WithOperator(ctx, serve.Operator(ctx)))
-	r, err := s.Store.ConfirmBank(ctx, id, by, req.GetReference())
+	r, err := s.Confirm(ctx, id, by, req.GetReference())
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,15 @@ func (b *cardBooks) RefundAsked(_ context.Context, p refund.Part) (ids.EntryID, 
 	})
 }
 
+func (b *cardBooks) RefundUndone(_ context.Context, p refund.Part) (ids.EntryID, error) {
+	a, n := b.of(p.Provider), money.NanoUSD(p.Cents)*slash.Cent
+	return b.post("undone "+p.ID.String(), func() bool {
+		paid := min(n, a.owed)
+		a.owed -= paid
+		return shift(&a.pending, &a.collateral, n) && shift(&a.collateral, new(money.NanoUSD), paid)
+	})
+}
+
 func (b *cardBooks) Refunded(_ context.Context, p refund.Part, _ bool) (ids.EntryID, error) {
 	a := b.of(p.Provider)
 	return b.post("refunded "+p.ID.String(), func() bool {

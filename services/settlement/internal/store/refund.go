@@ -90,7 +90,7 @@ func blocked(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
 	var cancelling bool
 	if err := tx.QueryRow(ctx, `SELECT refund_blocker($1), EXISTS (SELECT FROM collateral_refund r
 		JOIN collateral_refund_part p USING (refund_id) WHERE r.provider_id = $1 AND r.state = 'cancelled'
-			AND p.state NOT IN ('done', 'cancelled', 'taken_back'))`, provider).Scan(&blocker, &cancelling); err != nil {
+			AND p.state NOT IN ('done', 'cancelled', 'reversed'))`, provider).Scan(&blocker, &cancelling); err != nil {
 		return err
 	}
 	if cancelling {
@@ -150,17 +150,42 @@ type rowReader interface {
 }
 
 func refundParts(ctx context.Context, q rowReader, id refund.ID) ([]refund.Part, error) {
-	rows, err := q.Query(ctx, `SELECT `+refundPartColumns+` FROM collateral_refund_part p
-		JOIN collateral_refund r USING (refund_id) WHERE refund_id = $1 ORDER BY p.chain_id, p.depositor, p.part_id`, id)
+	rows, err := q.Query(ctx, `SELECT `+refundPartColumns+`, p.bank_ref IS NOT NULL, e.tx, coalesce(e.amount, 0)
+		FROM collateral_refund_part p JOIN collateral_refund r USING (refund_id)
+			LEFT JOIN LATERAL (SELECT tx, amount FROM position_event WHERE chain_id = p.chain_id AND kind = 'refunded'
+				AND provider_id = r.provider_id AND depositor = p.depositor AND p.state = 'done' AND at >= r.asked_at
+				ORDER BY number LIMIT 1) e ON true
+		WHERE refund_id = $1 ORDER BY p.chain_id, p.depositor, p.part_id`, id)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p refund.Part, err error) {
 		fields, settle := refundPartFields(&p)
-		err = row.Scan(fields...)
+		var tx []byte
+		err = row.Scan(append(fields, &p.FromBank, &tx, &p.Amount)...)
 		settle()
+		copy(p.Tx[:], tx)
 		return p, err
 	})
+}
+
+// Last returns the last refunds of a provider, the newest first.
+func (s Refunds) Last(ctx context.Context, provider ids.ProviderID, limit int) ([]refund.Refund, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+refundColumns+` FROM collateral_refund r WHERE provider_id = $1
+		ORDER BY asked_at DESC LIMIT $2`, provider, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the last refunds of %s: %w", provider, err)
+	}
+	list, err := pgx.CollectRows(rows, scanRefund)
+	if err != nil {
+		return nil, fmt.Errorf("read the last refunds of %s: %w", provider, err)
+	}
+	for i := range list {
+		if list[i].Parts, err = refundParts(ctx, s.pool, list[i].ID); err != nil {
+			return nil, fmt.Errorf("read the last refunds of %s: %w", provider, err)
+		}
+	}
+	return list, nil
 }
 
 // Cancel implements refund.Store.
@@ -210,6 +235,15 @@ func lastCancelled(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (ref
 	return r, err
 }
 
+// Refund implements refund.Store.
+func (s Refunds) Refund(ctx context.Context, id refund.ID) (refund.Refund, error) {
+	r, err := readRefund(ctx, s.pool, id)
+	if err != nil {
+		return refund.Refund{}, knownFault("read a refund", err)
+	}
+	return r, nil
+}
+
 func readRefund(ctx context.Context, q rowReader, id refund.ID) (refund.Refund, error) {
 	rows, err := q.Query(ctx, `SELECT `+refundColumns+` FROM collateral_refund r WHERE refund_id = $1`, id)
 	if err != nil {
@@ -239,7 +273,7 @@ func wakeRefund(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
 
 func wakeRefundParts(ctx context.Context, tx pgx.Tx, id refund.ID) error {
 	_, err := tx.Exec(ctx, `UPDATE collateral_refund_part SET due_at = clock_timestamp()
-		WHERE refund_id = $1 AND state NOT IN ('done', 'cancelled', 'taken_back', 'bank')`, id)
+		WHERE refund_id = $1 AND state NOT IN ('done', 'cancelled', 'reversed')`, id)
 	return err
 }
 

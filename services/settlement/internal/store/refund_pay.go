@@ -83,7 +83,7 @@ func (s Refunds) End(ctx context.Context, r refund.Refund) error {
 	err := s.locked(ctx, r.Provider, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE collateral_refund r SET state = 'paid', ended_at = clock_timestamp()
 			WHERE refund_id = $1 AND state = 'paying' AND NOT EXISTS (SELECT FROM collateral_refund_part p
-				WHERE p.refund_id = r.refund_id AND p.state NOT IN ('done', 'cancelled', 'taken_back'))`, r.ID)
+				WHERE p.refund_id = r.refund_id AND p.state NOT IN ('done', 'cancelled', 'reversed'))`, r.ID)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
@@ -100,13 +100,15 @@ func (s Refunds) DueParts(ctx context.Context, pause time.Duration, limit int) (
 	rows, err := s.pool.Query(ctx, `
 		WITH due AS (
 			SELECT part_id FROM collateral_refund_part WHERE due_at <= (SELECT clock_timestamp())
-				AND state NOT IN ('done', 'cancelled', 'taken_back', 'bank')
+				AND state NOT IN ('done', 'cancelled', 'reversed')
 			ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		), p AS (
 			UPDATE collateral_refund_part SET due_at = clock_timestamp() + $1::interval FROM due
 			WHERE collateral_refund_part.part_id = due.part_id RETURNING collateral_refund_part.*
 		)
-		SELECT `+refundPartColumns+`, r.state, c.final_at, coalesce(o.free, 0), coalesce(o.escrow, 0), o.refund_at
+		SELECT `+refundPartColumns+`, r.state, c.final_at, coalesce(o.free, 0), coalesce(o.escrow, 0), o.refund_at,
+			EXISTS (SELECT FROM collateral_refund_part q WHERE q.refund_id = p.refund_id AND q.part_id <> p.part_id
+				AND q.state IN ('posted', 'bank', 'taken_back'))
 		FROM p JOIN collateral_refund r USING (refund_id) LEFT JOIN position_cursor c ON c.chain_id = p.chain_id
 			LEFT JOIN position o ON o.chain_id = p.chain_id
 				AND o.subject = uuid_send(r.provider_id) || decode(repeat('00', 16), 'hex')
@@ -117,7 +119,7 @@ func (s Refunds) DueParts(ctx context.Context, pause time.Duration, limit int) (
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w refund.Work, err error) {
 		fields, settle := refundPartFields(&w.Part)
 		var final, at nullTime
-		err = row.Scan(append(fields, &w.Of, &final, &w.At.Free, &w.At.Escrow, &at)...)
+		err = row.Scan(append(fields, &w.Of, &final, &w.At.Free, &w.At.Escrow, &at, &w.Others)...)
 		settle()
 		w.Final, w.At.RefundAt = final.at, at.at
 		return w, err

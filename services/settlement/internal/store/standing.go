@@ -208,10 +208,13 @@ func (s Positions) View(ctx context.Context, id ids.ProviderID) (v position.View
 			return tx.QueryRow(ctx, `
 				SELECT coalesce(c.confirmed, false), coalesce(c.source, ''), coalesce(p.settlement_chain_id, 8453),
 					(SELECT coalesce(sum(nano_usd), 0)::bigint FROM penalty_part WHERE provider_id = $1
-						AND chain_id IS NULL AND state IN ('opened', 'escrowed'))
+						AND chain_id IS NULL AND state IN ('opened', 'escrowed')),
+					(SELECT coalesce(sum(cents), 0)::bigint * 10000000 FROM collateral_refund_part JOIN collateral_refund r
+						USING (refund_id) WHERE r.provider_id = $1 AND chain_id IS NULL
+						AND collateral_refund_part.state NOT IN ('done', 'cancelled', 'reversed'))
 				FROM (VALUES (1)) AS one LEFT JOIN provider_collateral c ON c.provider_id = $1
 					LEFT JOIN provider p ON p.provider_id = $1`, id).Scan(&v.Told.Confirmed, &v.Told.Source, &v.Paid,
-				&v.CardEscrow)
+				&v.CardEscrow, &v.CardLeaving)
 		})
 	if err != nil {
 		return position.View{}, fmt.Errorf("read what stands behind %s: %w", id, err)
@@ -227,7 +230,8 @@ func (s Positions) Backlog(ctx context.Context) (b position.Backlog, err error) 
 		(SELECT count(*) FROM penalty_part WHERE state IN ('opened', 'escrowed', 'appealed') AND attempt > 3),
 		(SELECT count(*) FROM collateral_refund WHERE state = 'paying' AND paying_at < clock_timestamp() - interval '1 day'),
 		(SELECT count(*) FROM collateral_refund_part WHERE state = 'bank'),
-		(SELECT count(*) FROM collateral_refund_part WHERE state = 'taken_back'),
+		(SELECT count(*) FROM collateral_refund_part p JOIN collateral_refund r USING (refund_id)
+			WHERE p.state = 'taken_back' AND r.paying_at < clock_timestamp() - interval '15 minutes'),
 		(SELECT count(*) FROM penalty_part p JOIN penalty USING (penalty_id) WHERE p.state = 'lapsed'
 			AND penalty.state = 'executed')`).Scan(&b.Unposted, &b.StuckParts, &b.OverdueRefunds, &b.ByBank, &b.TakenBack,
 		&b.Lapsed)

@@ -22,7 +22,7 @@ BEGIN
         RAISE EXCEPTION 'a refund is not paid beside %', refund_blocker(NEW.provider_id)
             USING ERRCODE = 'check_violation', CONSTRAINT = 'collateral_refund_blocked', TABLE = 'collateral_refund';
     ELSIF NEW.state = 'paid' AND EXISTS (SELECT FROM collateral_refund_part p
-        WHERE p.refund_id = NEW.refund_id AND p.state NOT IN ('done', 'cancelled', 'taken_back'))
+        WHERE p.refund_id = NEW.refund_id AND p.state NOT IN ('done', 'cancelled', 'reversed'))
     THEN
         RAISE EXCEPTION 'a refund is paid when each of its parts has ended' USING ERRCODE = 'check_violation';
     END IF;
