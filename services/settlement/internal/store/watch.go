@@ -142,15 +142,19 @@ const insertEvent = `INSERT INTO chain_event
 	(chain_id, block, block_hash, tx_hash, place, log_index, contract, topics, data, at)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (chain_id, tx_hash, place) DO NOTHING`
 
-// A transfer that was seen above the final block, and one that was dropped, become final where they are now. One that
-// is final already stays as it is.
+// A transfer that was seen above the final block, and one that was dropped, become final where they are now, and as
+// they are now: a transaction that is mined again behind other ones, such as an exchange, may move another amount. One
+// that is final already stays as it is.
 const insertTransfer = `INSERT INTO transfer AS t
 	(chain_id, tx_hash, place, block, block_hash, at, token, sender, deposit_index, amount, units, dust, state)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::numeric, $11, $12::text::numeric, $13)
 	ON CONFLICT (chain_id, tx_hash, place) DO UPDATE
-		SET state = excluded.state, block = excluded.block, block_hash = excluded.block_hash, at = excluded.at
+		SET state = excluded.state, block = excluded.block, block_hash = excluded.block_hash, at = excluded.at,
+			token = excluded.token, sender = excluded.sender, deposit_index = excluded.deposit_index,
+			amount = excluded.amount, units = excluded.units, dust = excluded.dust
 		WHERE t.entry_id IS NULL AND t.state <> excluded.state AND t.state IN ('seen', 'dropped')
-			AND (t.amount, t.deposit_index, t.token) = (excluded.amount, excluded.deposit_index, excluded.token)`
+			AND (t.decision IS NULL OR (t.amount, t.deposit_index, t.token)
+				= (excluded.amount, excluded.deposit_index, excluded.token))`
 
 const addDust = `INSERT INTO deposit_dust AS d (deposit_index, chain_id, token, amount, transfers)
 	VALUES ($1, $2, $3, $4::text::numeric, 1)

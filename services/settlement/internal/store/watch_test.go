@@ -234,6 +234,29 @@ func TestATransferAboveTheFinalBlockIsSeenAndMayBeDropped(t *testing.T) {
 	w.hasTransfers("mined again", "0 final 2000000, 0 final 3000000")
 }
 
+// An exchange pays out what its pool has when it is mined. The transaction keeps its hash.
+func TestATransferThatIsMinedAgainWithAnotherAmountCountsAsItIsThen(t *testing.T) {
+	t.Parallel()
+	w := newChainWorld(t, chain.Base, 5)
+	at, other, by := w.address(0), w.address(1), w.watcher()
+	w.chain.MineEmpty(10)
+	w.catchUp(by)
+	w.chain.Mine(evmtest.Transfer(1, w.token, at, usd(2_000_000)), evmtest.Transfer(2, w.token, at, usd(5_000_000)))
+	if err := by.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.hasTransfers("seen", "0 seen 2000000, 0 seen 5000000")
+	w.chain.Reorg(1)
+	w.chain.Mine(evmtest.Transfer(1, w.token, at, usd(1_900_000)), evmtest.Transfer(2, w.token, other, usd(4_000_000)))
+	w.chain.MineEmpty(5)
+	w.catchUp(by)
+	w.hasTransfers("final", "0 final 1900000, 0 final 4000000")
+	if got := w.text(`SELECT string_agg(deposit_index || ' ' || units, ', ' ORDER BY units) FROM transfer`); got !=
+		"0 1900000, 1 4000000" {
+		t.Errorf("addresses and units: got %q, want those of the final block", got)
+	}
+}
+
 func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.T) {
 	t.Parallel()
 	w := newChainWorld(t, chain.Base, 2)

@@ -1,5 +1,6 @@
 -- A transfer begins as seen or final, and goes the ways of transfer_transition. What it is and what was decided and
--- posted of it stays. Nothing is credited while its chain is halted.
+-- posted of it stays. What was only seen is something else, where its transaction is mined again behind other ones.
+-- Nothing is credited while its chain is halted.
 CREATE OR REPLACE FUNCTION transfer_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
@@ -9,9 +10,10 @@ BEGIN
         END IF;
         RETURN NEW;
     END IF;
-    IF (NEW.chain_id, NEW.tx_hash, NEW.place, NEW.token, NEW.sender, NEW.deposit_index, NEW.amount, NEW.units, NEW.dust)
-        IS DISTINCT FROM
-       (OLD.chain_id, OLD.tx_hash, OLD.place, OLD.token, OLD.sender, OLD.deposit_index, OLD.amount, OLD.units, OLD.dust)
+    IF (NEW.chain_id, NEW.tx_hash, NEW.place) IS DISTINCT FROM (OLD.chain_id, OLD.tx_hash, OLD.place)
+        OR (OLD.state NOT IN ('seen', 'dropped') OR OLD.decision IS NOT NULL)
+            AND (NEW.token, NEW.sender, NEW.deposit_index, NEW.amount, NEW.units, NEW.dust)
+                IS DISTINCT FROM (OLD.token, OLD.sender, OLD.deposit_index, OLD.amount, OLD.units, OLD.dust)
     THEN
         RAISE EXCEPTION 'what a transfer is stays' USING ERRCODE = 'check_violation';
     ELSIF NEW.state <> OLD.state AND NOT EXISTS (
