@@ -160,8 +160,9 @@ func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
 		t.Errorf("left: got %d, want 0", got)
 	}
 	for range 2 {
-		if got := f.press(t, session, winDispute); got.GetState() != billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID {
-			t.Errorf("session: got %s, want paid", got.GetState())
+		got := f.press(t, session, winDispute).GetState()
+		if got != billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID {
+			t.Errorf("session: got %s, want paid", got)
 		}
 	}
 	if got := f.changed(t, p, 1, 0)[0].GetLeftCents(); got != 1500 {

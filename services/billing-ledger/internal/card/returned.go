@@ -24,7 +24,7 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, fmt.Sprintf("%d %.8q, livemode %t", r.Amount, r.Currency, r.Livemode)})
 	case c.State != Paid && c.SessionID != "":
 		// It came before the news of the payment.
-		if err := w.LookAt(ctx, Object{SessionObject, c.SessionID}); err != nil {
+		if err := w.lookAtSession(ctx, c.SessionID); err != nil {
 			return err
 		}
 	}

@@ -386,29 +386,26 @@ plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET tiers = '{3}' =
 plan_limit plan_limits_stay | ! DELETE FROM plan_limit => may not change any more
 posting held_earnings_stay | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'earnings_batch', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
-	entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, true, provider_id, amount
+	entry_kind, account_kind, account_owned, owner_id, amount)
+	SELECT id, leg, kind, account_kind, true, provider_id, amount
 	FROM e, held_earning, (VALUES (1, 'l:provider:accrued', -1), (2, 'l:provider:payable', 1)) AS l (leg,
 	account_kind,
 	amount)
 posting provider_never_short | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'payout_requested', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
-	entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
 	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
 	(VALUES (1, 'l:provider:payable', true, -1), (2, 'l:provider:payout_in_flight', true, 1)) AS l (leg,
 	account_kind, owned, amount)
 posting debt_never_overpaid | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'card_debt_lost', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
-	entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
 	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
 	(VALUES (1, 'e:chargeback', false, -1), (2, 'a:consumer_receivable', true, 1)) AS l (leg, account_kind,
 	owned, amount)
 posting payout_ends_its_request | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'payout_failed', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
-	entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
 	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
 	(VALUES (1, 'l:provider:payout_in_flight', true, -1), (2, 'l:provider:payable', true, 1)) AS l (leg,
 	account_kind, owned, amount)
@@ -444,8 +441,7 @@ posting revaluation_is_known | ! WITH e AS (INSERT INTO entry (id, kind, busines
 posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id, name)
 	VALUES (gen_random_uuid(), 'x') RETURNING id), e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
-	entry_kind,
-	account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1
 	FROM e, a
 posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
 posting posting_amount_bounds | amount = 500000000000000001

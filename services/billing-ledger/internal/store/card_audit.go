@@ -30,7 +30,8 @@ var cardChecks = []check{
 		"disputes that were won are given back",
 		`SELECT count(*) FROM card_dispute_won`,
 		`SELECT format('dispute %s: won %s, posted %s', id, w.amount, e.amount)
-		FROM (SELECT r.id, r.cents * 10000000 AS amount FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id) w
+		FROM (SELECT r.id, r.cents * 10000000 AS amount
+			FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id) w
 		FULL JOIN (SELECT e.business_id AS id, -p.amount AS amount FROM entry e
 			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'a:card_clearing'
 			WHERE e.kind = 'collateral_dispute_won') e USING (id)

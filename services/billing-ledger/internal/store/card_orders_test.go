@@ -229,6 +229,7 @@ func TestNoOrderGivesCollateralTwiceOrLosesACentOfIt(t *testing.T) {
 // heardAll reports whether the ledger has heard of all that happened at the card processor.
 func heardAll(happened string) bool {
 	heard := strings.ContainsAny(happened, "hv")
-	return heard == strings.Contains(happened, "d") && strings.Contains(happened, "p") == strings.Contains(happened, "e") &&
+	return heard == strings.Contains(happened, "d") &&
+		strings.Contains(happened, "p") == strings.Contains(happened, "e") &&
 		strings.Contains(happened, "w") == strings.Contains(happened, "v")
 }

@@ -343,7 +343,8 @@ func TestARefundOfAnotherKeyIsAnAlarm(t *testing.T) {
 	d.processor.returns[made.ID] = made
 	d.look(t, made.Object)
 	got := column[string](t, d.env, `SELECT reason || ' ' || split_part(object, '_', 2) FROM card_alarm ORDER BY 1`)
-	want := []string{"exceeds again", "exceeds bank", "foreign nobody", "foreign word", "refund_failed " + ended.ID.String()}
+	want := []string{"exceeds again", "exceeds bank", "foreign nobody", "foreign word",
+		"refund_failed " + ended.ID.String()}
 	if !slices.Equal(got, want) {
 		t.Errorf("alarms: got %q, want %q", got, want)
 	}

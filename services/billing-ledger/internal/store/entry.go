@@ -34,8 +34,8 @@ const maxPosts = 3
 // ErrCeiling when a consumer would have too much, ErrHeld when what is taken from a
 // provider is held, ErrUnearned when a provider has less than is taken, ErrOverpaid when
 // more is paid than is owed, ErrEnded when a payout, a slash or a refund has another end,
-// ErrNoPayout when a payout was not requested so, ErrNoRefund when a refund was not, and ErrMonthClosed when the pool of a
-// closed month is moved.
+// ErrNoPayout when a payout was not requested so, ErrNoRefund when a refund was not, and
+// ErrMonthClosed when the pool of a closed month is moved.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	return s.postAnd(ctx, entries, nil)
 }

@@ -153,7 +153,8 @@ func collateralOf(c *settlementv1.ProviderCollateral) collateralState {
 	out := collateralState{
 		HasCollateral: c.GetConfirmed(), Required: true, AmountRequired: dollars(card.GetMinimumNanoUsd()),
 		Collateral: dollars(card.GetFreeNanoUsd()), Source: c.GetSource(), SettlementChainID: c.GetSettlementChainId(),
-		ChosenChainID: c.GetChosenChainId(), Chains: []chainCollateral{}, Suspensions: []string{}, Refunds: []collateralRefund{},
+		ChosenChainID: c.GetChosenChainId(), Chains: []chainCollateral{}, Suspensions: []string{},
+		Refunds: []collateralRefund{},
 		Card: cardCollateral{card.GetAvailable(), usd(card.GetFreeNanoUsd()), usd(card.GetEscrowNanoUsd()),
 			usd(card.GetMinimumNanoUsd()), card.GetConfirmed(), card.GetReversed(), usd(card.GetLeavingNanoUsd()),
 			usd(card.GetMissingNanoUsd()), usd(card.GetOwedNanoUsd())},
@@ -165,7 +166,8 @@ func collateralOf(c *settlementv1.ProviderCollateral) collateralState {
 		decimals[chain.GetChainId()] = d
 		one := chainCollateral{chain.GetChainId(), chain.GetTokenSymbol(), wholeTokens(chain.GetFree(), d),
 			wholeTokens(chain.GetEscrow(), d), wholeTokens(chain.GetMinimum(), d), chain.GetConfirmed(),
-			wholeTokens(chain.GetLeaving(), d), wholeTokens(chain.GetMissing(), d), make([]collateralPosition, 0, len(chain.GetPositions()))}
+			wholeTokens(chain.GetLeaving(), d), wholeTokens(chain.GetMissing(), d),
+			make([]collateralPosition, 0, len(chain.GetPositions()))}
 		if chain.GetTokenSymbol() == stablecoin {
 			out.Collateral += wholeNumber(chain.GetFree(), d)
 		}

@@ -105,7 +105,8 @@ func readMe(t *testing.T, b *bundle) account {
 
 func TestAServiceThatIsAwayLeavesOutItsPartAlone(t *testing.T) {
 	for name, errs := range map[string][5]error{
-		"models": {errAway}, "earnings": {1: errAway}, "open_payout": {2: errAway}, "penalties": {3: errAway}, "collateral": {4: errAway},
+		"models": {errAway}, "earnings": {1: errAway}, "open_payout": {2: errAway}, "penalties": {3: errAway},
+		"collateral": {4: errAway},
 	} {
 		b := knowing(t, errs[0], errs[1], errs[2], errs[3], errs[4])
 		said := readMe(t, b)
