@@ -27,6 +27,8 @@ func (s *Accruals) ListPayouts(
 			p.End = billingv1.BookedPayout_END_CONFIRMED
 		case ledger.PayoutFailed:
 			p.End = billingv1.BookedPayout_END_FAILED
+		default: // its money is in flight
+			p.End = billingv1.BookedPayout_END_UNSPECIFIED
 		}
 		if q := r.Sum.Quote; q != nil {
 			p.RateNanoUsd, p.RateSource, p.RateAt = int64(q.Rate), q.Source, timestamppb.New(q.At)

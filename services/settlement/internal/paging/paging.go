@@ -4,8 +4,10 @@ package paging
 import "svc.internal/pkg/fault"
 
 const (
-	// DefaultLength is the length of a page that names none, and MaxLength the largest.
-	DefaultLength, MaxLength = 50, 200
+	// DefaultLength is the length of a page that names none.
+	DefaultLength = 50
+	// MaxLength is the length of the longest page.
+	MaxLength = 200
 	// maxOffset bounds how far a list is paged through.
 	maxOffset = 1_000_000
 )

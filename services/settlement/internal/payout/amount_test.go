@@ -90,7 +90,7 @@ func TestADollarPayoutSendsItsNetAmountToItsAddress(t *testing.T) {
 // Coins for net at a rate are rounded down to a unit of the books: one unit more would be worth more than net.
 func TestCoinsAreWorthTheNetAmountAndNoUnitMore(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the histories are the same every time
+	r := rand.New(rand.NewPCG(1, 2)) // the histories are the same every time
 	unit, _ := chain.AmountOfUnits(1, 18)
 	for range 2_000 {
 		gross := money.NanoUSD(10_000_000_000+r.Int64N(999_000_000_000)) / 1_000 * 1_000

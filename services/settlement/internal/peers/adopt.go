@@ -128,13 +128,15 @@ func (b PayoutBooks) payouts(
 }
 
 func bookedFromProto(p *billingv1.BookedPayout) (one adopt.Booked, err error) {
-	one = adopt.Booked{Gross: money.NanoUSD(p.GetAmountNanoUsd()), At: p.GetAt().AsTime(), End: adopt.InFlight,
+	one = adopt.Booked{Gross: money.NanoUSD(p.GetAmountNanoUsd()), At: p.GetAt().AsTime(),
 		Token: p.GetToken(), Units: p.GetUnits()}
 	switch p.GetEnd() {
 	case billingv1.BookedPayout_END_CONFIRMED:
 		one.End = adopt.Confirmed
 	case billingv1.BookedPayout_END_FAILED:
 		one.End = adopt.Failed
+	default:
+		one.End = adopt.InFlight
 	}
 	if p.GetRateNanoUsd() != 0 {
 		one.Quote = chain.Quote{Rate: money.NanoUSD(p.GetRateNanoUsd()), Source: p.GetRateSource(),

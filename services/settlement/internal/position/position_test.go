@@ -85,7 +85,7 @@ func TestRequestsStandUntilTheyAreOffOrPaid(t *testing.T) {
 // Whatever comes, nothing arises or is lost between two events, and the books have all that is not dust.
 func TestAPositionHasWhatCameInLessWhatLeft(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(14, 7)) //nolint:gosec // the histories are the same every time
+	r := rand.New(rand.NewPCG(14, 7)) // the histories are the same every time
 	kinds := []contract.Kind{contract.Deposited, contract.Deposited, contract.SlashProposed, contract.SlashExecuted,
 		contract.SlashReversed, contract.SlashLapsed, contract.Refunded, contract.ExitRequested}
 	for range 500 {

@@ -103,7 +103,7 @@ func TestAShareIsOfEscrowTooAndTakesOnlyWhatIsFree(t *testing.T) {
 // free, and none takes more than its position has free. What the books count of a part is what is taken on the chain.
 func TestPartsAreWithinTheShareAndWithinWhatIsFree(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(7, 14)) //nolint:gosec // the histories are the same every time
+	r := rand.New(rand.NewPCG(7, 14)) // the histories are the same every time
 	for range 5_000 {
 		rules := []position.Rules{dollars, coins}[r.IntN(2)]
 		h := position.Holdings{Positions: make([]position.Position, 1+r.IntN(6))}
