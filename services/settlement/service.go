@@ -178,8 +178,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterPenaltyAdminServiceServer(r, &rpc.PenaltyAdmin{Keeper: s.penalties.keeper, Parts: parts})
 	settlementv1.RegisterCollateralServiceServer(r, &rpc.Collateral{Store: s.positions.refunds,
 		Terms: s.positions.store.Terms, Ask: s.positions.Ask, Cards: s.deps.Cards})
-	settlementv1.RegisterCollateralAdminServiceServer(r, &rpc.CollateralAdmin{Confirm: s.positions.payer.ConfirmBank, Store: s.positions.refunds,
-		Terms: s.positions.store.Terms})
+	settlementv1.RegisterCollateralAdminServiceServer(r, &rpc.CollateralAdmin{
+		Confirm: s.positions.payer.ConfirmBank, Store: s.positions.refunds, Terms: s.positions.store.Terms,
+	})
 	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{
 		Store: s.batches.store, Ledger: s.deps.Accruals, Signer: s.deps.Signer,
 	})

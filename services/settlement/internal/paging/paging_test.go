@@ -26,12 +26,23 @@ func TestAPageIsWithinItsBounds(t *testing.T) {
 		if refused := fault.Is(err, fault.InvalidValue); refused != c.refused {
 			t.Errorf("page %d of %d: got the error %v, want one: %t", c.number, c.length, err, c.refused)
 		}
-		if offset != c.offset || limit != c.limit {
-			t.Errorf("page %d of %d: read %d from %d on, want %d from %d on", c.number, c.length, limit, offset, c.limit,
-				c.offset)
+		if offset != c.offset {
+			t.Errorf("page %d of %d: read from %d on, want from %d on", c.number, c.length, offset, c.offset)
 		}
-		if !c.refused && (page.Number != max(c.number, 1) || page.Length != c.limit || page.Total != 9) {
-			t.Errorf("page %d of %d: got %+v", c.number, c.length, page)
+		if limit != c.limit {
+			t.Errorf("page %d of %d: read %d, want %d", c.number, c.length, limit, c.limit)
+		}
+		if c.refused {
+			continue
+		}
+		if want := max(c.number, 1); page.Number != want {
+			t.Errorf("page %d of %d: got the number %d, want %d", c.number, c.length, page.Number, want)
+		}
+		if page.Length != c.limit {
+			t.Errorf("page %d of %d: got the length %d, want %d", c.number, c.length, page.Length, c.limit)
+		}
+		if page.Total != 9 {
+			t.Errorf("page %d of %d: got %d in all, want 9", c.number, c.length, page.Total)
 		}
 	}
 }
@@ -40,7 +51,10 @@ func TestAListThatCannotBeReadHasNoPage(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("the list cannot be read")
 	page, err := paging.Read(1, 1, func(int, int) ([]string, int, error) { return []string{"a"}, 1, errRead })
-	if !errors.Is(err, errRead) || page.List != nil {
-		t.Errorf("got %+v and the error %v, want nothing and %v", page, err, errRead)
+	if !errors.Is(err, errRead) {
+		t.Errorf("got the error %v, want %v", err, errRead)
+	}
+	if page.List != nil {
+		t.Errorf("got the list %v, want none", page.List)
 	}
 }

@@ -65,8 +65,8 @@ func sent(t *testing.T, on chain.ID, gross, price money.NanoUSD) (r sending.Requ
 		chain.Base: {Chain: chain.Base, Kind: chain.USDC, Decimals: 6, Contract: chain.Address{9}},
 		chain.SVC:  {Chain: chain.SVC, Kind: chain.Coin, Decimals: 18},
 	}
-	k := payout.NewKeeper(payout.Config{Assets: assets}, payout.Deps{Store: s, Screener: clean{}, Ledger: flight{gross: gross},
-		Quotes: rate(price), Wallet: rich{}, Sender: catcher{&r}})
+	k := payout.NewKeeper(payout.Config{Assets: assets}, payout.Deps{Store: s, Screener: clean{},
+		Ledger: flight{gross: gross}, Quotes: rate(price), Wallet: rich{}, Sender: catcher{&r}})
 	if _, err := k.Advance(t.Context(), s.p.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,11 @@ func TestADollarPayoutSendsItsNetAmountToItsAddress(t *testing.T) {
 	if want := sending.Transfer(chain.Address{7}, chain.NewAmount(9_000_001)); !slices.Equal(r.Data, want) {
 		t.Errorf("data: got %x, want the transfer of 9.000001 dollars, %x", r.Data, want)
 	}
-	if r.To != (chain.Address{9}) || !r.Value.IsZero() {
-		t.Errorf("got a call of %s with %s wei, want one of the token with none", r.To, r.Value)
+	if token := (chain.Address{9}); r.To != token {
+		t.Errorf("got a call of %s, want one of the token, %s", r.To, token)
+	}
+	if !r.Value.IsZero() {
+		t.Errorf("got a call with %s wei, want none", r.Value)
 	}
 }
 
@@ -139,7 +142,10 @@ func TestAPayoutIsWithinItsBounds(t *testing.T) {
 	} {
 		k := payout.NewKeeper(payout.Config{}, payout.Deps{Store: refusing{}})
 		_, err := k.Request(t.Context(), payout.Operation{}, gross, 0)
-		if want == "" && !errors.Is(err, errCaught) || want != "" && !fault.Is(err, want) {
+		if want == "" && !errors.Is(err, errCaught) {
+			t.Errorf("%d nano-dollars: got the error %v, want %v: it comes to the store", gross, err, errCaught)
+		}
+		if want != "" && !fault.Is(err, want) {
 			t.Errorf("%d nano-dollars: got the error %v, want %q", gross, err, want)
 		}
 	}

@@ -2,6 +2,7 @@ package refund_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -69,13 +70,16 @@ func TestACancelledRefundWaitsForTheEventOfItsRequest(t *testing.T) {
 	t.Parallel()
 	s := &oneDue{work: asked(refund.Cancelled, refund.Request)}
 	pass(t, s, chain.SendDone)
-	if len(s.moved) != 0 || len(s.begun) != 0 {
-		t.Errorf("the request is final and its event was not read: moved to %v, began %v; want nothing", s.moved, s.begun)
+	if len(s.moved) != 0 {
+		t.Errorf("the request is final and its event was not read: moved to %v, want nothing", s.moved)
+	}
+	if len(s.begun) != 0 {
+		t.Errorf("the request is final and its event was not read: began %v, want nothing", s.begun)
 	}
 	s.work.At.RefundAt = time.Unix(1, 0)
 	pass(t, s, chain.SendDone)
-	if len(s.begun) != 1 || s.begun[0] != refund.Cancel {
-		t.Errorf("the request's event was read: began %v, want %v", s.begun, refund.Cancel)
+	if want := []refund.Action{refund.Cancel}; !slices.Equal(s.begun, want) {
+		t.Errorf("the request's event was read: began %v, want %v", s.begun, want)
 	}
 }
 
@@ -83,8 +87,8 @@ func TestACancelledRefundEndsOnceItsRequestWasRefused(t *testing.T) {
 	t.Parallel()
 	s := &oneDue{work: asked(refund.Cancelled, refund.Request)}
 	pass(t, s, chain.SendRefused)
-	if len(s.moved) != 1 || s.moved[0] != refund.PartCancelled {
-		t.Errorf("the contract refused the request: moved to %v, want %s", s.moved, refund.PartCancelled)
+	if want := []refund.PartState{refund.PartCancelled}; !slices.Equal(s.moved, want) {
+		t.Errorf("the contract refused the request: moved to %v, want %v", s.moved, want)
 	}
 }
 
@@ -101,8 +105,8 @@ func TestARefusedCallOfARefundWaitsBeforeItsNextAttempt(t *testing.T) {
 	t.Parallel()
 	s := &oneDue{work: asked(refund.Asked, refund.Request)}
 	pass(t, s, chain.SendRefused)
-	if len(s.begun) != 1 || s.begun[0] != refund.Request {
-		t.Errorf("the contract refused the request: began %v, want the same again", s.begun)
+	if want := []refund.Action{refund.Request}; !slices.Equal(s.begun, want) {
+		t.Errorf("the contract refused the request: began %v, want the same again, %v", s.begun, want)
 	}
 	if s.waits != 1 {
 		t.Errorf("the further attempt waits %d times, want once", s.waits)

@@ -131,21 +131,33 @@ func TestAPartFollowsTheEventsOfItsContract(t *testing.T) {
 				t.Errorf("%s, %s: got %s, want %s", s, kind, next.State, want)
 			}
 		}
-		if _, ok, err := part(s).After(position.Event{Event: contract.Event{Kind: contract.Deposited}}); ok || err != nil {
-			t.Errorf("%s, a deposit: got %t and the error %v, want neither", s, ok, err)
+		_, ok, err := part(s).After(position.Event{Event: contract.Event{Kind: contract.Deposited}})
+		if ok {
+			t.Errorf("%s, a deposit: got that the part follows it, want that it does not", s)
+		}
+		if err != nil {
+			t.Errorf("%s, a deposit: got the error %v, want none", s, err)
 		}
 	}
 	otherwise := position.Event{Event: contract.Event{Kind: contract.SlashProposed, Amount: chain.NewAmount(6)}}
-	if _, ok, err := part(slash.Opened).After(otherwise); ok || err == nil {
-		t.Errorf("proposed with another amount: got %t and the error %v, want an error", ok, err)
+	_, ok, err := part(slash.Opened).After(otherwise)
+	if ok {
+		t.Error("proposed with another amount: got that the part follows it, want that it does not")
 	}
-	proposed := position.Event{Event: contract.Event{Kind: contract.SlashProposed, Amount: chain.NewAmount(5), Until: over}}
+	if err == nil {
+		t.Error("proposed with another amount: got no error, want one")
+	}
+	proposed := otherwise
+	proposed.Amount, proposed.Until = chain.NewAmount(5), over
 	next, _, err := part(slash.Opened).After(proposed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !next.AppealUntil.Equal(over) || !next.LapsesAt.Equal(lapses) {
-		t.Errorf("proposed: got the times %v and %v, want %v and %v", next.AppealUntil, next.LapsesAt, over, lapses)
+	if !next.AppealUntil.Equal(over) {
+		t.Errorf("proposed: got appeals until %v, want until %v", next.AppealUntil, over)
+	}
+	if !next.LapsesAt.Equal(lapses) {
+		t.Errorf("proposed: got that it lapses at %v, want at %v", next.LapsesAt, lapses)
 	}
 }
 

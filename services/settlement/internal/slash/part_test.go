@@ -66,7 +66,8 @@ func TestAShareIsOfEscrowTooAndTakesOnlyWhatIsFree(t *testing.T) {
 	t.Parallel()
 	half := position.Position{Chain: chain.Base, Free: chain.NewAmount(700), Escrow: chain.NewAmount(300)}
 	taken := func(p position.Position, share int32) int64 {
-		parts := slash.Divide(draft(share), []position.Rules{dollars}, position.Holdings{Positions: []position.Position{p}}, 0)
+		h := position.Holdings{Positions: []position.Position{p}}
+		parts := slash.Divide(draft(share), []position.Rules{dollars}, h, 0)
 		if len(parts) == 0 {
 			return 0
 		}
@@ -99,8 +100,9 @@ func TestAShareIsOfEscrowTooAndTakesOnlyWhatIsFree(t *testing.T) {
 	}
 }
 
-// Whatever stands behind a provider: the parts in one token are at most its share of the whole, all of it where enough is
-// free, and none takes more than its position has free. What the books count of a part is what is taken on the chain.
+// Whatever stands behind a provider: the parts in one token are at most its share of the whole, all of it where enough
+// is free, and none takes more than its position has free. What the books count of a part is what is taken on the
+// chain.
 func TestPartsAreWithinTheShareAndWithinWhatIsFree(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 14)) // the histories are the same every time
@@ -138,8 +140,11 @@ func checkParts(t *testing.T, rules position.Rules, h position.Holdings, share i
 	var sum int64
 	for _, p := range parts {
 		sum += p.Units
-		if amount, _ := chain.AmountOfUnits(p.Units, rules.Asset.Decimals); amount != p.Amount || p.Units <= 0 {
-			t.Errorf("%d units are %s on the chain, want %s and above zero", p.Units, p.Amount, amount)
+		if amount, _ := chain.AmountOfUnits(p.Units, rules.Asset.Decimals); amount != p.Amount {
+			t.Errorf("%d units are %s on the chain, want %s", p.Units, p.Amount, amount)
+		}
+		if p.Units <= 0 {
+			t.Errorf("got a part of %d units, want above zero", p.Units)
 		}
 		i := slices.IndexFunc(h.Positions, func(one position.Position) bool { return one.Depositor == p.Depositor })
 		if p.Amount.Cmp(h.Positions[i].Free) > 0 {
@@ -168,7 +173,10 @@ func TestPartsHaveIDsOfTheirOwn(t *testing.T) {
 	for _, p := range parts {
 		seen[p.ID] = true
 	}
-	if len(parts) != 4 || len(seen) != 4 {
-		t.Errorf("got %d parts with %d ids, want 4 of each", len(parts), len(seen))
+	if len(parts) != 4 {
+		t.Errorf("got %d parts, want 4", len(parts))
+	}
+	if len(seen) != 4 {
+		t.Errorf("got %d ids, want 4", len(seen))
 	}
 }

@@ -155,8 +155,8 @@ func (r *Runner) taken(ctx context.Context, w Work) error {
 	return r.Store.Taken(ctx, w.Part, entry)
 }
 
-// call sends a call, or looks what became of it. What the contract refused of a penalty that is reversed is not proposed
-// again.
+// call sends a call, or looks what became of it. What the contract refused of a penalty that is reversed is not
+// proposed again.
 func (r *Runner) call(ctx context.Context, w Work, a Action) error {
 	p := w.Part
 	if p.Action != a {
