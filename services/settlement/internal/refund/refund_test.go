@@ -122,7 +122,8 @@ func TestStatesOfRefundsEndWhereNothingFollows(t *testing.T) {
 func TestAPaymentByCardGoesBackOnceTheBooksHaveItOnItsWay(t *testing.T) {
 	t.Parallel()
 	want := map[refund.PartState]refund.Action{refund.PartOpened: refund.PostAsked, refund.PartPosted: refund.PayBack,
-		refund.PartByCard: refund.PostPaid, refund.PartFromBank: refund.PostPaid}
+		refund.PartByBank: refund.PayBack, refund.PartTakenBack: refund.PostUndo, refund.PartByCard: refund.PostPaid,
+		refund.PartFromBank: refund.PostPaid}
 	for _, s := range refund.PartStates() {
 		if got := (refund.Part{State: s}).OnCard(); got != (refund.Decision{Action: want[s]}) {
 			t.Errorf("%s: got %+v, want %q", s, got, want[s])
