@@ -205,6 +205,8 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 	expired := e.issue(t, rich.account, key.IssueRequest{ExpiresAt: time.Now().Add(time.Hour)})
 	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(expired.key))
 	frozen := e.consumer(t, money.USD)
+	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'frozen', '')`,
+		[16]byte(frozen.account))
 	e.exec(t, `UPDATE account SET state = 'frozen' WHERE id = $1`, [16]byte(frozen.account))
 	nobody := consumer{key: ids.KeyID(request(t))}
 
