@@ -161,6 +161,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Earnings:       deps.EarningAdmin,
 		Chains:         deps.Chains,
 		Reserves:       deps.Reserves,
+		Recovery:       deps.Recovery,
 		Payouts:        deps.PayoutAdmin,
 		Collateral:     deps.CollateralAdmin,
 		Verification:   deps.VerificationAdmin,
