@@ -277,9 +277,9 @@ func keep(ctx context.Context, err error) {
 	}
 }
 
-// ofField finds the parameter of a query that could not be translated. The rest of the
-// library's text is about Go.
-var ofField = regexp.MustCompile(`^(?:parsing field|too many values for field) "(\w+)"`)
+// ofField finds the parameter of a query or path that could not be translated. The rest of
+// the library's text is about Go.
+var ofField = regexp.MustCompile(`^(?:(?:parsing|too many values for) field "|type mismatch, parameter: )(\w+)`)
 
 // translated turns an error of the translation, which is the client's fault, into a
 // fault. An error that a service sent stays as it is.
