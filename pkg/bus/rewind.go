@@ -11,9 +11,13 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// rewindPause is the pause before a consumer that was created again by another is deleted
-// again.
-const rewindPause = 100 * time.Millisecond
+const (
+	// rewindPause is the pause before a consumer that was created again by another is deleted
+	// again.
+	rewindPause = 100 * time.Millisecond
+	// rewindTries bounds how often that is done.
+	rewindTries = 100
+)
 
 // ErrTooOld says that a stream no longer holds all messages since a time.
 var ErrTooOld = errors.New("the stream does not go back so far")
@@ -66,19 +70,29 @@ func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Ti
 	defer cancel()
 	want := durableConfig(durable, "")
 	want.DeliverPolicy, want.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
-	for {
+	for try := 1; ; try++ {
 		if err := c.deleteConsumer(ctx, stream, durable); err != nil {
 			return 0, fmt.Errorf("take consumer %s away: %w", durable, err)
 		}
 		consumer, err := c.createConsumer(ctx, stream, want)
 		switch {
 		case err == nil:
-			return consumer.CachedInfo().NumPending, nil
-		case !errors.Is(err, jetstream.ErrConsumerExists) || ctx.Err() != nil:
+			info := consumer.CachedInfo()
+			// A process that consumes may have got messages before the server wrote this.
+			return info.NumPending + info.Delivered.Consumer, nil
+		case !crossed(err) || ctx.Err() != nil || try == rewindTries:
 			return 0, fmt.Errorf("make consumer %s anew: %w", durable, err)
 		}
 		_ = clock.Sleep(ctx, rewindPause)
 	}
+}
+
+// crossed reports whether a consumer may not have been made because another process made
+// it at the same time: it exists, or its files were in use while the server made them.
+func crossed(err error) bool {
+	var said *jetstream.APIError
+	return errors.Is(err, jetstream.ErrConsumerExists) ||
+		errors.As(err, &said) && said.ErrorCode == jetstream.JSErrCodeConsumerCreate
 }
 
 // deleteConsumer deletes a consumer, if it exists.
