@@ -89,13 +89,13 @@ unit: postgres ## Run all tests but the long ones and the suites with the race d
 	  $$(go list work | grep -v /services/proving/e2e) | $(SHOW)/unit.json
 
 .PHONY: e2e
-e2e: suites attack ## Run the end-to-end tests whole: the fleet killed, restarted, under load and attacked
+e2e: suites payout-stories attack ## Run the end-to-end tests whole: the fleet killed, restarted, under load and attacked
 
 .PHONY: suites
 suites: postgres # The one process and what starts fleets have the race detector
 	@mkdir -p $(TESTED)
 	@. deploy/dev/postgres.env.sh && { failed=0; \
-	  $(SUITE) $$(go list $(E2E)/... | grep -vE '/(e2e|attack)$$') & fleets=$$!; \
+	  $(SUITE) $$(go list $(E2E)/... | grep -vE '/(e2e|attack|settlement)$$') & fleets=$$!; \
 	  $(SUITE) -race $(E2E) $(FLEET) || failed=1; \
 	  wait $$fleets || failed=1; exit $$failed; } | $(SHOW)/e2e.json
 
@@ -187,6 +187,11 @@ bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=
 .PHONY: payout-sim
 payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORIES=n, 10,000 by default)
 	@go test -count=1 -vet=off -timeout 10h -run TestEachPayout -v ./services/settlement/internal/payoutsim $(if $(HISTORIES),-histories $(HISTORIES)) | grep -v '^=== '
+
+.PHONY: payout-stories
+payout-stories: postgres ## Run the end-to-end tests of earnings, payouts and collateral, on chains, with a kill at each step
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && $(SUITE) $(E2E)/settlement | $(SHOW)/settlement.json
 
 .PHONY: bench-batch
 bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 rows: lines a second, heap, first row
