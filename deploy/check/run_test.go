@@ -13,7 +13,7 @@ import (
 // FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
-prepare reference drift unit suites attack verification payout-sim generate-check lint chaos engine:
+prepare reference drift unit suites attack verification payout-sim payout-stories generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice) lab=$$LAB"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ $@ != lint ] || touch .ci/linted
@@ -91,7 +91,8 @@ func TestAStageThatFailsEndsTheRun(t *testing.T) {
 		{"suites", "e2e", "attack"},
 		{"attack", "attack", "verification"},
 		{"verification", "verify", "payouts"},
-		{"payout-sim", "payouts", "chaos"},
+		{"payout-sim", "payouts", "payout-stories"},
+		{"payout-stories", "payouts", "chaos"},
 		{"chaos", "chaos", "engine"},
 		{"lint", "lint", "engine"},
 		{"generate-check", "lint", "engine"},
