@@ -59,6 +59,12 @@ func (w *world) settlementTables() map[string]func(*record) {
 		"sender":                  w.takeSender,
 		"position_event":          w.takePositionEvent,
 		"position":                w.takePosition,
+		"adopted_call":            w.takeAdoptedCall,
+		"adopted_payout":          w.takeAdoptedPayout,
+		"collateral_refund":       w.takeBack,
+		"collateral_refund_part":  w.takeBackPart,
+		"penalty":                 w.takePenalty,
+		"payout_change":           w.takePayoutChange,
 	}
 }
 

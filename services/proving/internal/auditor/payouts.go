@@ -9,11 +9,20 @@ type payouts struct {
 	signed  map[hash32]signedTx
 	ends    map[nonce]callEnd
 	senders map[account20]sender
+	adopted adoptions
 }
+
+// adoptions are the rows of what an operator had taken into a database that was set back.
+type adoptions struct {
+	calls   map[nonce]string
+	payouts map[id]bool
+}
+
+func newAdoptions() adoptions { return adoptions{map[nonce]string{}, map[id]bool{}} }
 
 func newPayouts() payouts {
 	return payouts{paid: map[id]*payout{}, sends: map[nonce]*chainCall{}, signed: map[hash32]signedTx{},
-		ends: map[nonce]callEnd{}, senders: map[account20]sender{}}
+		ends: map[nonce]callEnd{}, senders: map[account20]sender{}, adopted: newAdoptions()}
 }
 
 // account20 is an address on a chain.

@@ -13,10 +13,13 @@ import (
 type positions struct {
 	events map[eventKey]positionEvent
 	stakes map[stakeKey]stake
+	// refunded are the events by which contracts have paid back.
+	refunded map[eventKey]refunded
 }
 
 func newPositions() positions {
-	return positions{events: map[eventKey]positionEvent{}, stakes: map[stakeKey]stake{}}
+	return positions{events: map[eventKey]positionEvent{}, stakes: map[stakeKey]stake{},
+		refunded: map[eventKey]refunded{}}
 }
 
 type eventKey struct{ chain, number int64 }
@@ -28,6 +31,14 @@ type positionEvent struct {
 	free, escrow *big.Int
 	units        int64
 	entry        id
+}
+
+// refunded is an event by which a contract has paid a depositor.
+type refunded struct {
+	stakeKey
+	provider id
+	amount   *big.Int
+	tx       hash32
 }
 
 // stakeKey names a position: what one depositor has put behind one subject.
@@ -50,8 +61,13 @@ func (r *record) stakeKey() stakeKey {
 }
 
 func (w *world) takePositionEvent(r *record) {
-	put(w, r, w.events, eventKey{r.integer("chain_id"), r.count("number")}, positionEvent{r.stakeKey(),
-		r.idOr("provider_id"), r.large("free_after"), r.large("escrow_after"), r.integer("units"), r.idOr("entry_id")})
+	key := eventKey{r.integer("chain_id"), r.count("number")}
+	e := positionEvent{r.stakeKey(), r.idOr("provider_id"), r.large("free_after"), r.large("escrow_after"),
+		r.integer("units"), r.idOr("entry_id")}
+	put(w, r, w.events, key, e)
+	if r.textOr("kind") == "refunded" {
+		put(w, r, w.refunded, key, refunded{e.stakeKey, e.provider, r.large("amount"), r.hash("tx")})
+	}
 }
 
 func (w *world) takePosition(r *record) {

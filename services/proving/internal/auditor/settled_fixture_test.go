@@ -27,7 +27,8 @@ const (
 
 var (
 	settlementOrder = []string{"settlement_chain_change", "batch_day", "batch_line", "batch", "batch_share", "plan_month",
-		"plan_share", "sender", "chain_call", "signed_tx", "call_end", "payout", "position_event", "position"}
+		"plan_share", "sender", "chain_call", "signed_tx", "call_end", "payout", "position_event", "position",
+		"adopted_call", "adopted_payout", "collateral_refund", "collateral_refund_part", "penalty", "payout_change"}
 	chainsOrder = []string{"chain", "transaction", "transfer", "wallet", "card"}
 )
 

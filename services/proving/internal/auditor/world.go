@@ -27,6 +27,7 @@ type world struct {
 	months
 	payouts
 	chainSide
+	collateral
 	quarantined int
 	unjudged    map[string]int64
 
@@ -140,8 +141,8 @@ func newWorld(maxRows int) *world {
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
 		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},
 		earningSums: map[accrual]wide{}, batches: newBatches(), months: newMonths(), payouts: newPayouts(),
-		chainSide: newChainSide(),
-		nonces:    map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
+		chainSide: newChainSide(), collateral: newCollateral(),
+		nonces: map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
 	}
 }
 
