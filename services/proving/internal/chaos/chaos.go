@@ -22,9 +22,10 @@
 // stops, the fleet becomes idle, the time of the database and of two development chains goes
 // on to the next day, settlement batches the day, and providers ask for payouts
 // (payouts.go), while the faults of a day's end and of payouts are done: nodes lie or are
-// silent, blocks with payouts are taken off the chain (reorg.go), and events of a card
-// processor are lost (cards.go). Collateral stands in contracts, and each night penalties
-// take some of it (stake.go). The auditor computes the batches anew, and reads from the
+// silent, blocks with payouts are taken off the chain (reorg.go), settlement's database is
+// set back to a copy from before the payouts (back.go), and events of a card processor are
+// lost (cards.go). Collateral stands in contracts, each night penalties take some of it, and
+// one provider has asked for its own back (stake.go). The auditor computes the batches anew, and reads from the
 // chains themselves (look.go) that each payout was received once or never, as the books
 // say, and that wallets and contracts hold what is in the books.
 //

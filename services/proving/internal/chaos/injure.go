@@ -35,6 +35,9 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	if f.Cell.Kind == plan.Dark {
 		return m.dark(ctx, f, hurt)
 	}
+	if f.Cell.Kind == plan.Back {
+		return m.setBack(ctx, f, hurt)
+	}
 	stand := m.points.Arm(f.Cell.Point, f.Nth)
 	defer stand.Release()
 	var pid int
@@ -265,6 +268,39 @@ func (m *market) dark(ctx context.Context, f plan.Fault, hurt func()) error {
 		return err
 	}
 	return m.restore(ctx, names)
+}
+
+// setBack puts the copy of settlement's database in its place, as a restored backup would be. The signer, the books,
+// the hub and the chains keep what they have. An operator adopts what was lost; lines are filled in from the books.
+func (m *market) setBack(ctx context.Context, f plan.Fault, hurt func()) error {
+	if !m.kept {
+		return errMissed
+	}
+	m.kept = false
+	lost, err := m.books.Lost(ctx)
+	if err != nil {
+		return err
+	}
+	if len(lost) == 0 {
+		return errMissed
+	}
+	hurt()
+	names := m.fleet.Replicas(fleet.Settlement)
+	for _, name := range names {
+		if err := m.fleet.Kill(name); err != nil {
+			return err
+		}
+	}
+	if err := m.books.PutBack(ctx); err != nil {
+		return err
+	}
+	if err := clock.Sleep(ctx, f.Away); err != nil {
+		return err
+	}
+	if err := m.restore(ctx, names); err != nil {
+		return err
+	}
+	return m.recovered(ctx, lost)
 }
 
 func reached(ctx context.Context, at <-chan int) error {

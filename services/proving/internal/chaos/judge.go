@@ -42,6 +42,9 @@ func (r *run) settle(ctx context.Context) error {
 	err := r.idle(ctx)
 	r.report.Idle = time.Since(began)
 	r.report.note(r.market.cardsBooked(ctx))
+	if r.market.paying != nil {
+		r.report.note(r.market.until(ctx, "collateral is paid back", r.market.books.Refunding))
+	}
 	return err
 }
 

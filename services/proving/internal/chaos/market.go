@@ -111,13 +111,16 @@ type market struct {
 	accounts []caller.Account
 	setup    record.Setup
 	// paying has the chains of a run with nights; nil where there are none. stakers are the providers who serve nothing
-	// and have collateral there.
+	// and have collateral there, and leaver is another one, who asks for it before the first night.
 	paying  *paying
 	stakers []string
+	leaver  string
 	// cards are the payments by card, at most one a night.
 	cards []cardPayment
 	// over is closed when the work of a night is done, so that its faults wait for their moments no longer; nil by day.
 	over chan struct{}
+	// kept reports whether there is a copy of settlement's database.
+	kept bool
 
 	intrusions intrusions
 	// reorgs counts the payouts' transactions that were taken off a chain.

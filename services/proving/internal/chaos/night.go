@@ -29,6 +29,7 @@ func (r *run) nights(ctx context.Context) error {
 		r.report.NoChain = true
 		faults = slices.DeleteFunc(faults, func(f plan.Fault) bool { return f.Cell.Chain })
 	}
+	r.report.note(r.market.leave(ctx))
 	for len(faults) > 0 {
 		var tonight []plan.Fault
 		tonight, faults = gather(faults)
@@ -63,7 +64,7 @@ func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 }
 
 // night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults
-// are done beside the day's end, with the load of the next day.
+// are done beside the day's end, with the load of the next day. Only a database is set back when all others are over.
 func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	r.report.note(r.market.penalize(ctx))
 	if err := r.earn(ctx); err != nil {
@@ -78,6 +79,7 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	if err != nil {
 		return err
 	}
+	back, faults := setsBack(faults)
 	r.market.over = make(chan struct{})
 	ended := make(chan error, len(faults))
 	for _, f := range faults {
@@ -87,13 +89,50 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 	err = r.market.nextDay(ctx, devclock.NextDay(now))
 	r.startLoad()
 	if err == nil {
-		err = errors.Join(r.batched(ctx), r.pay(ctx))
+		err = errors.Join(r.batched(ctx), r.keep(ctx, back), r.pay(ctx))
 	}
 	close(r.market.over)
 	for range faults {
 		err = errors.Join(err, <-ended)
 	}
+	for _, f := range back {
+		if err == nil {
+			err = r.fault(ctx, f)
+		}
+	}
 	return err
+}
+
+// setsBack takes the faults of a night that set settlement's database back: at most one, because they stand at one
+// moment.
+func setsBack(faults []plan.Fault) (back, others []plan.Fault) {
+	for _, f := range faults {
+		if f.Cell.Kind == plan.Back {
+			back = append(back, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return back, others
+}
+
+// keep copies settlement's database for a fault that sets it back: once the day is batched, what penalties take is
+// taken, and no call is under way. Nobody has asked for a payout of the night then.
+func (r *run) keep(ctx context.Context, back []plan.Fault) error {
+	if len(back) == 0 || r.market.paying == nil {
+		return nil
+	}
+	r.tell("copying settlement", "", "")
+	err := r.market.until(ctx, "calls have ended before settlement is copied", r.market.books.Underway)
+	if err == nil {
+		err = r.market.books.Keep(ctx)
+	}
+	r.market.kept = err == nil
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.report.note(err)
+	return nil
 }
 
 // earnedBound is how long providers may take to earn a payout.

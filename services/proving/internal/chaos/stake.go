@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,25 +49,28 @@ func (m *market) fund(ctx context.Context) error {
 	return nil
 }
 
-// stakeAll puts collateral behind every provider, and behind those that serve nothing. The last one of both is paid in
-// coins, because its collateral is in them.
+// stakeAll puts collateral behind every provider, and behind those that serve nothing. The last one that serves and the
+// last one that does not are paid in coins, because their collateral is in them. One more leaves.
 func (m *market) stakeAll(ctx context.Context) error {
 	all := m.setup.Providers
 	var ids []string
 	for _, p := range all {
 		ids = append(ids, p.ProviderID)
 	}
-	for i := range stakers {
+	for i := range stakers + 1 {
 		id, _, err := m.peers().SignUp(ctx, "staker-"+strconv.Itoa(i+1), beneficiary(len(all)+i))
 		if err != nil {
 			return err
 		}
-		m.stakers = append(m.stakers, id)
-		ids = append(ids, id)
+		if ids = append(ids, id); i < stakers {
+			m.stakers = append(m.stakers, id)
+		} else {
+			m.leaver = id
+		}
 	}
 	for i, id := range ids {
 		c := m.paying.chain
-		if i == len(all)-1 || i == len(ids)-1 {
+		if i == len(all)-1 || i == len(all)+stakers-1 {
 			c = m.paying.coin
 		}
 		if err := m.stake(ctx, id, i, c); err != nil {
@@ -108,9 +112,36 @@ func (m *market) stake(ctx context.Context, provider string, number int, c *devc
 		Data: call.GetCalldata()})
 }
 
-// penalize has the verifier open a penalty of each staker.
+// leave asks for the collateral of the provider that leaves. It is due after seven days, which are over in the third
+// night, and waits for the penalty of that night.
+func (m *market) leave(ctx context.Context) error {
+	if m.paying == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stakedBound)
+	defer cancel()
+	var last error
+	err := every(ctx, idleInterval, func() (bool, error) {
+		last = m.peers().RequestRefund(ctx, m.leaver)
+		return last == nil, nil
+	})
+	return errors.Join(err, last)
+}
+
+// penalize has the verifier open a penalty of each staker, and of the provider that leaves until its refund is paid.
 func (m *market) penalize(ctx context.Context) error {
-	for _, id := range m.stakers {
+	if m.paying == nil {
+		return nil
+	}
+	all := m.stakers
+	leaving, err := m.books.Leaving(ctx, m.leaver)
+	if err != nil {
+		return err
+	}
+	if leaving {
+		all = append(slices.Clone(all), m.leaver)
+	}
+	for _, id := range all {
 		if err := m.peers().OpenPenalty(ctx, id, gold.ids[0], penaltyShare); err != nil {
 			return err
 		}

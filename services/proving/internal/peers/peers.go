@@ -105,6 +105,20 @@ func (s Services) PrepareDeposit(ctx context.Context, provider string, chain int
 	return out, nil
 }
 
+// RequestRefund asks for all collateral of a provider, as a gateway does for an owner; one that is open is the same.
+func (s Services) RequestRefund(ctx context.Context, provider string) error {
+	err := s.call(fleet.Gateway, fleet.Settlement, func(conn *grpc.ClientConn) error {
+		_, err := settlementv1.NewCollateralServiceClient(conn).RequestRefund(ctx, &settlementv1.RequestRefundRequest{
+			ProviderId: provider,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ask for the collateral of %s: %w", provider, err)
+	}
+	return nil
+}
+
 // PayByCard puts so much behind a provider by a card of the sandbox, as somebody does who opens the page and pays. The
 // same key is the same payment. It returns the page's session.
 func (s Services) PayByCard(ctx context.Context, provider, key string, cents int64) (session string, err error) {

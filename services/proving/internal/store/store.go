@@ -1,7 +1,7 @@
 // Package store reads the databases of the marketplace's services as nobody in production
 // may: as a superuser, for a harness that wants to know whether work is left and to give
 // all rows to an auditor. It changes nothing, except in DropSettlementKey,
-// ForgetSigned and LockEarnings.
+// ForgetSigned, LockEarnings, and Keep with PutBack.
 package store
 
 import (
@@ -140,11 +140,11 @@ func (b *Databases) Earners(ctx context.Context, least int64) (n int, err error)
 }
 
 // Unpaid counts what settlement has yet to do about payouts: those that have not ended, and calls without an end.
-// Parts counts what penalties have yet to take, and Custody the events of collateral that the books do not know.
-// Halts counts the halts of chains that an operator has to lift.
-type Unpaid struct{ Payouts, Calls, Parts, Custody, Halts int64 }
+// Parts counts what penalties have yet to take, Refunds those of collateral that are due, and Custody the events of
+// collateral that the books do not know. Halts counts the halts of chains that an operator has to lift.
+type Unpaid struct{ Payouts, Calls, Parts, Refunds, Custody, Halts int64 }
 
-// None reports whether nothing is left.
+// None reports whether nothing is left but refunds, for which no night waits.
 func (u Unpaid) None() bool { return u.Payouts+u.Calls+u.Parts+u.Custody == 0 }
 
 // Unpaid counts what settlement has yet to do about payouts.
@@ -155,13 +155,31 @@ func (b *Databases) Unpaid(ctx context.Context) (u Unpaid, err error) {
 			WHERE (e.chain_id, e.sender, e.nonce) = (c.chain_id, c.sender, c.nonce))),
 		(SELECT count(*) FROM settlement.penalty_part WHERE state IN ('opened', 'escrowed', 'appealed')
 			OR state = 'executed' AND ended_entry IS NULL),
+		(SELECT count(*) FROM settlement.collateral_refund WHERE state = 'paying'
+			OR state = 'asked' AND due_at <= clock_timestamp()),
 		(SELECT count(*) FROM settlement.position_event WHERE units <> 0 AND entry_id IS NULL),
 		(SELECT count(*) FROM settlement.sending_halt WHERE lifted_at IS NULL)`).Scan(&u.Payouts, &u.Calls, &u.Parts,
-		&u.Custody, &u.Halts)
+		&u.Refunds, &u.Custody, &u.Halts)
 	if err != nil {
 		return u, fmt.Errorf("count payouts that have not ended: %w", err)
 	}
 	return u, nil
+}
+
+// Refunding counts the refunds of collateral that are due, and not paid.
+func (b *Databases) Refunding(ctx context.Context) (int64, error) {
+	u, err := b.Unpaid(ctx)
+	return u.Refunds, err
+}
+
+// Leaving reports whether a provider has asked for its collateral, and is not being paid.
+func (b *Databases) Leaving(ctx context.Context, provider string) (leaving bool, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM settlement.collateral_refund WHERE provider_id = $1::uuid
+		AND state = 'asked')`, provider).Scan(&leaving)
+	if err != nil {
+		return false, fmt.Errorf("read the refunds of %s: %w", provider, err)
+	}
+	return leaving, nil
 }
 
 // Staked counts the positions of collateral that are in the books.

@@ -144,6 +144,9 @@ func nights() []Cell {
 		Cell{What: "cut-settlement-billing", When: "attempted", Kind: Cut, Program: fleet.Settlement, To: fleet.Billing},
 		Cell{What: "settlement-signer", When: "enqueued", Kind: Kill, Program: fleet.Signer, Chain: true},
 		Cell{What: "settlement-signer-forgets", When: "stored", Kind: Forget, Program: fleet.Signer, Chain: true},
+		// It is done when all payouts of its night have ended. Its moment keeps it apart from the signer that forgets:
+		// what the signer has written down is one of the witnesses of an adoption.
+		Cell{What: "settlement-back", When: "stored", Kind: Back, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-away", When: "sent", Kind: NodeAway, Program: fleet.Settlement, Chain: true},
 		Cell{What: "settlement-node-lies", When: "sent", Kind: NodeLies, Program: fleet.Settlement, Chain: true},
 		// They stand at one moment, so that no two come in one night: there is one courier.

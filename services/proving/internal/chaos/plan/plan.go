@@ -52,6 +52,8 @@ const (
 	CardLost     Kind = "card-lost"
 	CardTwice    Kind = "card-twice"
 	CardReversed Kind = "card-reversed"
+	// Back sets settlement's database back to a copy from before a night's payouts, which an operator adopts then.
+	Back Kind = "back"
 	// Forget takes away what the signer has written down of what it signed.
 	Forget Kind = "forget"
 	// Forge hurts nobody: an intruder is on NATS; see package intruder.
