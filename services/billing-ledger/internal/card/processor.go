@@ -135,8 +135,8 @@ type Processor interface {
 	List(ctx context.Context, since time.Time, cursor string) (page []Object, next string, err error)
 }
 
-// differs says in what a processor's refund is not the one that was asked for, "" where it
-// is.
+// differs says in what a processor's refund differs from the refund that was asked for. It is ""
+// where they agree.
 func (r Refund) differs(made Return) string {
 	return same([]part{
 		{"key", made.Key, r.ID.String()},

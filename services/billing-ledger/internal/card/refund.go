@@ -52,7 +52,7 @@ func (s *Refunds) Ask(ctx context.Context, r Refund) (RefundState, error) {
 	return state, nil
 }
 
-// differsError is the error for a refund of the processor that is not the one that was asked
+// differsError is the error for a refund of the processor that differs from the refund asked
 // for. Nothing is concluded from it.
 type differsError struct{ alarm Alarm }
 

@@ -43,7 +43,7 @@ type Store interface {
 
 // CheckoutStore keeps checkouts.
 type CheckoutStore interface {
-	// Open keeps a new checkout, or returns the one that has its id. Its errors are
+	// Open keeps a new checkout, or returns the checkout of its id. Its errors are
 	// ErrTooMany and ErrNoAccount.
 	Open(ctx context.Context, c Checkout, lifetime time.Duration) (Checkout, error)
 	// SetSession notes the processor's session of a checkout, once. Its errors are
@@ -100,7 +100,7 @@ type EventStore interface {
 
 // RefundStore keeps refunds.
 type RefundStore interface {
-	// AskRefund keeps a new refund, or returns the one that has its id. It is reversed at once
+	// AskRefund keeps a new refund, or returns the refund of its id. It is reversed at once
 	// where less is left because of reversals. Its errors are ErrNoCheckout, ErrNotPaid and
 	// ErrExceeds.
 	AskRefund(ctx context.Context, r Refund) (Refund, error)

@@ -287,7 +287,7 @@ func TestAWonDisputeIsFoundHoweverLateItIsHeardOf(t *testing.T) {
 	d.sound(t)
 }
 
-// A refund of the processor counts if it is the one that was asked for, in every part.
+// A refund of the processor counts if it agrees with the refund that was asked for, in every part.
 func TestARefundThatIsNotOursIsAnAlarmAndMovesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*card.Return){
@@ -337,7 +337,7 @@ func TestARefundOfAnotherKeyIsAnAlarm(t *testing.T) {
 			Currency: "usd", State: card.ReturnMade}
 		d.look(t, o)
 	}
-	// And the one that was made fails, so that the money is here again.
+	// And the refund that was made fails, so that its money is here again.
 	made := d.processor.returns["re_"+ended.ID.String()]
 	made.State = card.ReturnFailed
 	d.processor.returns[made.ID] = made

@@ -153,7 +153,7 @@ type Lost struct {
 	Booked
 	// Row is the payout that the database has; nil for none.
 	Row *payout.Payout
-	// Address is that of the row, else the one that the hub has now; zero for none.
+	// Address is that of the row, else the address that the hub has now; zero for none.
 	Address chain.Address
 	// Open is another payout of the provider that has not ended in the database; zero for none.
 	Open payout.ID

@@ -15,7 +15,7 @@ const nanoPerMicro = 1_000
 // coinUnits is how many units of the books one coin has.
 const coinUnits = 1_000_000_000
 
-// payment is the call of a nonce that would pay a payout. Of a coin the amount is the one that the transaction, or the
+// payment is the call of a nonce that would pay a payout. Of a coin the amount is what the transaction, or the
 // signer's record, moves. ok is false where the nonce cannot be that payout's.
 func (f Facts) payment(n Nonce, l *Lost) (c sending.Call, amount chain.Amount, q chain.Quote, ok bool) {
 	if l.Address.IsZero() || f.Asset.Decimals == 0 || l.Row != nil && l.Row.Chain != f.Chain ||

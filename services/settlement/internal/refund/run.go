@@ -45,7 +45,7 @@ type Work struct {
 
 // Store keeps refunds.
 type Store interface {
-	// Ask begins a refund, or returns the one that is open. It fails with refund_blocked, also within a day of the last
+	// Ask begins a refund, or returns the refund that is open. It fails with refund_blocked, also within a day of the last
 	// request, and with transition_not_allowed where there is nothing to refund.
 	Ask(ctx context.Context, id ID, provider ids.ProviderID) (Refund, error)
 	// Cancel takes a refund back, or returns the last one where that was cancelled. It fails with

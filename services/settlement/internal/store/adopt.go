@@ -169,7 +169,7 @@ func (a *adoption) end(ctx context.Context, l adopt.CallLine, try int) error {
 	return err
 }
 
-// sweep makes a call that of a sweep: of the one that is planned, or of one that is added.
+// sweep makes a call that of a sweep: of the planned sweep, or of a sweep that is added.
 func (a *adoption) sweep(ctx context.Context, l *adopt.CallLine) error {
 	index, ours := a.plan.Deposits[l.SweepOf]
 	if l.What != adopt.Sweep || !ours || l.SweepOf == (chain.Address{}) {

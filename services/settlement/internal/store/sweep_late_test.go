@@ -30,7 +30,7 @@ func TestAnAuthorizationIsGoodFromItsSigningOn(t *testing.T) {
 	p.fails, s.Clock = nil, later(waited)
 	w.pass(s)
 	if len(p.requests) != 2 {
-		t.Fatalf("got %d calls, want the one that was halted and another one", len(p.requests))
+		t.Fatalf("got %d calls, want the halted call and another call", len(p.requests))
 	}
 	until, err := chain.AmountOf(p.requests[1].Data[4+4*32 : 4+5*32])
 	if err != nil {
