@@ -158,27 +158,32 @@ func TestAStartWithoutTheSettingWithdrawsDevelopmentCollateral(t *testing.T) {
 	}
 }
 
-func TestDevelopmentCollateralIsRefusedOffLoopback(t *testing.T) {
+func TestSettingsOfDevelopmentAreRefusedOffLoopback(t *testing.T) {
 	t.Parallel()
-	on := DefaultConfig()
-	on.DevelopmentCollateral = true
-	for _, tc := range []struct {
-		cfg       Config
-		addresses []string
-		faults    int
-	}{
-		{on, []string{"127.0.0.1:9000", "", "[::1]:0", "localhost:1"}, 0},
-		{on, []string{"127.0.0.1:9000", "0.0.0.0:9001"}, 1},
-		{on, []string{":9000", "192.0.2.1:9001"}, 2},
-		{DefaultConfig(), []string{":9000", "192.0.2.1:9001"}, 0},
+	for setting, set := range map[string]func(*Config){
+		"development_collateral (": func(c *Config) { c.DevelopmentCollateral = true },
+		"development (":            func(c *Config) { c.Development = true },
 	} {
-		err := tc.cfg.CheckListeners(tc.addresses...)
-		got := 0
-		if err != nil {
-			got = strings.Count(err.Error(), "development_collateral")
-		}
-		if got != tc.faults {
-			t.Errorf("%v: got the error %v, want %d faults", tc.addresses, err, tc.faults)
+		on := DefaultConfig()
+		set(&on)
+		for _, tc := range []struct {
+			cfg       Config
+			addresses []string
+			faults    int
+		}{
+			{on, []string{"127.0.0.1:9000", "", "[::1]:0", "localhost:1"}, 0},
+			{on, []string{"127.0.0.1:9000", "0.0.0.0:9001"}, 1},
+			{on, []string{":9000", "192.0.2.1:9001"}, 2},
+			{DefaultConfig(), []string{":9000", "192.0.2.1:9001"}, 0},
+		} {
+			err := tc.cfg.CheckListeners(tc.addresses...)
+			got := 0
+			if err != nil {
+				got = strings.Count(err.Error(), "settlement: "+setting)
+			}
+			if got != tc.faults {
+				t.Errorf("%s) with %v: got the error %v, want %d faults", setting, tc.addresses, err, tc.faults)
+			}
 		}
 	}
 }

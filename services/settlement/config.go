@@ -38,7 +38,8 @@ type Config struct {
 	// Chains are the chains on which providers are paid, collateral stands and consumers deposit: a list, in the
 	// environment as JSON. Without any there are no payouts, deposits and collateral on chains.
 	Chains chain.Configs `yaml:"chains" env:"SVC_SETTLEMENT_CHAINS"`
-	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes.
+	// Development allows what must not be where dollars move: a single RPC on chains 1 and 8453, and fixed quotes. A
+	// process that listens anywhere but on loopback refuses it.
 	Development bool `yaml:"development" env:"SVC_SETTLEMENT_DEVELOPMENT"`
 	// DepositXpub is the extended public key of m/44'/60'/0', of which 0/index are the deposit addresses. Without it
 	// the chain-signer is asked. Whoever has it can tell which addresses belong together, so it is a secret.

@@ -57,21 +57,28 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// CheckListeners returns a fault for each address that is not on loopback, where
-// DevelopmentCollateral is set: collateral that nobody holds must not let strangers earn.
-// The addresses are all on which the process listens; an empty address is no listener.
+// CheckListeners returns a fault for each address that is not on loopback and each setting of development: collateral
+// that nobody holds must not let strangers earn, and their money must not rest on the word of one RPC and on fixed
+// prices. The addresses are all on which the process listens; an empty address is no listener.
 func (c Config) CheckListeners(addresses ...string) error {
-	if !c.DevelopmentCollateral {
-		return nil
-	}
 	var faults []error
-	for _, address := range addresses {
-		if address == "" {
-			continue
-		}
-		if err := serve.Loopback(address); err != nil {
-			faults = append(faults, fmt.Errorf("settlement: development_collateral (SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL) "+
-				"is for a process that listens on loopback alone: %w", err))
+	for _, setting := range []struct {
+		on        bool
+		name, why string
+	}{
+		{c.DevelopmentCollateral, "development_collateral (SVC_SETTLEMENT_DEVELOPMENT_COLLATERAL)",
+			"it counts collateral that nobody holds"},
+		{c.Development, "development (SVC_SETTLEMENT_DEVELOPMENT)",
+			"it believes a single RPC of a chain, takes fixed prices, and lets any claim pass for covered"},
+	} {
+		for _, address := range addresses {
+			if !setting.on || address == "" {
+				continue
+			}
+			if err := serve.Loopback(address); err != nil {
+				faults = append(faults, fmt.Errorf("settlement: %s is for a process that listens on loopback alone, because %s: %w",
+					setting.name, setting.why, err))
+			}
 		}
 	}
 	return errors.Join(faults...)
