@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -29,6 +30,13 @@ func (i *Invariant) Found(format string, args ...any) {
 	if len(i.Examples) < MaxExamples {
 		i.Examples = append(i.Examples, fmt.Sprintf(format, args...))
 	}
+}
+
+// First counts one drift that is named before all others.
+func (i *Invariant) First(format string, args ...any) {
+	i.Drift++
+	i.Examples = slices.Insert(i.Examples, 0, fmt.Sprintf(format, args...))
+	i.Examples = i.Examples[:min(len(i.Examples), MaxExamples)]
 }
 
 // Report is the whole result.

@@ -40,6 +40,8 @@ type Ended struct {
 	Raw     []byte
 	Cancels bool
 	End     sending.End
+	// Others are the other transactions of the nonce, by hash and whether they cancel.
+	Others []sending.Signed
 	// Payout is the payout that the call paid, by its row: empty for none. PaidTo and Paid are what was promised.
 	Payout string
 	PaidTo chain.Address

@@ -73,6 +73,12 @@ func (a *Auditor) ours(ctx context.Context, s sending.Status, final chain.Block,
 	return nil
 }
 
+// Calls makes the check of ended calls alone.
+func (a *Auditor) Calls(ctx context.Context) (found audit.Invariant, err error) {
+	err = a.ended(ctx, &found)
+	return found, err
+}
+
 // ended compares calls that ended with their receipts, and what was promised with what was sent.
 func (a *Auditor) ended(ctx context.Context, found *audit.Invariant) error {
 	final, err := a.Node.Final(ctx)
@@ -95,13 +101,48 @@ func (a *Auditor) ended(ctx context.Context, found *audit.Invariant) error {
 		}
 		for i, e := range list {
 			found.Checked++
-			if fault := a.faultOf(e, receipts[i]); fault != "" {
-				found.Found("nonce %d of %s (%s %s), transaction %s: %s", e.Call.Nonce, e.Call.Sender, e.Call.Purpose, e.Call.Ref,
+			fault, report := a.faultOf(e, receipts[i]), found.Found
+			if receipts[i] == nil && fault == gone {
+				var denied bool
+				if fault, denied, err = a.insteadOf(ctx, e, final); err != nil {
+					return err
+				}
+				if denied {
+					report = found.First
+				}
+			}
+			if fault != "" {
+				report("nonce %d of %s (%s %s), transaction %s: %s", e.Call.Nonce, e.Call.Sender, e.Call.Purpose, e.Call.Ref,
 					e.End.Transaction, fault)
 			}
 		}
 		behind = list[len(list)-1].Call.Place()
 	}
+}
+
+// gone is the fault of a call whose transaction is not on the chain.
+const gone = "no final block has it"
+
+// insteadOf says what the chain has of a call whose transaction is gone, and whether that denies the end.
+func (a *Auditor) insteadOf(ctx context.Context, e Ended, final chain.Block) (fault string, denied bool, err error) {
+	hashes := make([]chain.Hash, len(e.Others))
+	for i, tx := range e.Others {
+		hashes[i] = tx.Hash
+	}
+	receipts, err := a.Node.Receipts(ctx, hashes, final)
+	if err != nil {
+		return "", false, err
+	}
+	for i, r := range receipts {
+		switch tx := e.Others[i]; {
+		case r == nil:
+		case e.End.Denies(tx, *r):
+			return fmt.Sprintf("%s, and instead: %s", gone, sending.Status{Call: e.Call, End: &e.End}.Denial(tx, *r)), true, nil
+		default:
+			return fmt.Sprintf("%s, and block %d has %s, which comes to the same", gone, r.Block, tx.Hash), false, nil
+		}
+	}
+	return gone + ", and no other one of its nonce", false, nil
 }
 
 // faultOf says what is wrong with a call that ended; empty for nothing.
@@ -112,13 +153,13 @@ func (a *Auditor) faultOf(e Ended, r *chain.Receipt) string {
 	succeeded := e.End.Outcome != sending.Reverted
 	switch {
 	case r == nil:
-		return "no final block has it"
+		return gone
+	case r.Succeeded != succeeded && !e.Cancels:
+		return fmt.Sprintf("it is stored as %s, and its receipt's success is %t", e.End.Outcome, r.Succeeded)
 	case r.BlockHash != e.End.BlockHash || r.Block != e.End.Block:
 		return fmt.Sprintf("it is in block %d, and block %d is stored", r.Block, e.End.Block)
 	case r.From != e.Call.Sender:
 		return "it is from " + r.From.String()
-	case r.Succeeded != succeeded && !e.Cancels:
-		return fmt.Sprintf("it is stored as %s, and its receipt's success is %t", e.End.Outcome, r.Succeeded)
 	case e.Payout != "" && e.End.Outcome == sending.Succeeded:
 		return a.faultOfPayout(e, *r)
 	}

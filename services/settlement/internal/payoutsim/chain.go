@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/sha3"
 
 	"svc.internal/services/settlement/internal/chain"
+	"svc.internal/services/settlement/internal/watch"
 )
 
 // depth is how many blocks stand on a final one.
@@ -51,6 +52,8 @@ type mined struct {
 type block struct {
 	hash chain.Hash
 	txs  []mined
+	// before is the fee of the chain before the block.
+	before uint64
 }
 
 // simChain is a chain with a token, a pool that drops transactions and reorganizations.
@@ -125,7 +128,7 @@ func (c *simChain) take(t *tx) chain.Outcome {
 // mine makes a block of what waits, in the order of nonces.
 func (c *simChain) mine() {
 	c.made++
-	b := block{hash: keccak(binary.BigEndian.AppendUint64([]byte("block"), c.made))}
+	b := block{hash: keccak(binary.BigEndian.AppendUint64([]byte("block"), c.made)), before: c.fee}
 	if !c.calm {
 		c.fee = max(50, c.fee*uint64(80+c.rng.IntN(50))/100)
 		if c.rng.IntN(40) == 0 {
@@ -169,14 +172,18 @@ func (c *simChain) holds(number int) uint64 {
 	return held
 }
 
-// reorg takes the last blocks back. Their transactions may wait again, or be forgotten.
-func (c *simChain) reorg(blocks int) {
+// reorg takes the last blocks back. Their transactions may wait again, or be forgotten. With others, some nodes have
+// kept other transactions of their nonces, which a new block may have instead.
+func (c *simChain) reorg(blocks int, others bool) {
 	for range min(blocks, len(c.blocks)-1) {
 		last := c.blocks[len(c.blocks)-1]
-		c.blocks = c.blocks[:len(c.blocks)-1]
+		c.blocks, c.fee = c.blocks[:len(c.blocks)-1], last.before
 		for _, m := range slices.Backward(last.txs) {
 			delete(c.at, m.hash)
 			c.count[m.sender]--
+			if others && c.rng.IntN(4) > 0 && c.remember(m.tx) {
+				continue
+			}
 			if c.rng.IntN(4) > 0 {
 				c.pool = append(c.pool, m.tx)
 			}
@@ -185,6 +192,22 @@ func (c *simChain) reorg(blocks int) {
 	for range blocks {
 		c.mine()
 	}
+}
+
+// remember has the cancel of a transaction wait, or what it cancelled, before all that waits. It reports whether there
+// is one.
+func (c *simChain) remember(t *tx) bool {
+	var kept []*tx
+	for _, o := range c.seen {
+		if o.sender == t.sender && o.nonce == t.nonce && o.cancels != t.cancels && !slices.Contains(c.pool, o) {
+			kept = append(kept, o)
+		}
+	}
+	if len(kept) == 0 {
+		return false
+	}
+	c.pool = slices.Insert(c.pool, 0, kept[c.rng.IntN(len(kept))])
+	return true
 }
 
 // disturb drops what waits, or has somebody broadcast an old transaction again.
@@ -240,7 +263,19 @@ func (c *simChain) receipt(hash chain.Hash) (chain.Receipt, bool) {
 	b := c.blocks[number]
 	i := slices.IndexFunc(b.txs, func(m mined) bool { return m.hash == hash })
 	return chain.Receipt{Transaction: hash, BlockHash: b.hash, Block: uint64(number), From: b.txs[i].sender,
-		Succeeded: b.txs[i].ok, GasUsed: gasOfCall, GasPrice: chain.NewAmount(gasPrice), Final: number <= c.final()}, true
+		Succeeded: b.txs[i].ok, GasUsed: gasOfCall, GasPrice: chain.NewAmount(gasPrice), Final: number <= c.final(),
+		Logs: b.txs[i].logs()}, true
+}
+
+// logs are the logs of a transaction: the token's, where it was paid.
+func (m mined) logs() []chain.Log {
+	if !m.ok || len(m.data) != 68 {
+		return nil
+	}
+	var from, to chain.Hash
+	copy(from[12:], m.sender[:])
+	copy(to[:], m.data[4:36])
+	return []chain.Log{{Contract: usdc, Topics: []chain.Hash{watch.TransferTopic, from, to}, Data: m.data[36:68]}}
 }
 
 // What each transaction costs.

@@ -52,6 +52,8 @@ func (r *Result) add(o Result) {
 	r.Crashes += o.Crashes
 	r.Bumps += o.Bumps
 	r.Reorgs += o.Reorgs
+	r.TakenBack += o.TakenBack
+	r.Denied += o.Denied
 	r.Restored = r.Restored || o.Restored
 	r.Halted = r.Halted || o.Halted
 }
@@ -71,8 +73,12 @@ func TestEachPayoutIsReceivedOnceOrNeverAndTheBooksSayWhich(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%d histories in %s: %+v", n, time.Since(began).Round(time.Millisecond), total)
+	if total.Denied == 0 && n >= 10_000 {
+		t.Error("payouts that the chain denies: got none, want some")
+	}
 	for what, got := range map[string]int{"confirmed payouts": total.Confirmed, "failed payouts": total.Failed,
-		"cancelled payouts": total.Cancelled, "crashes": total.Crashes, "raised fees": total.Bumps, "reorgs": total.Reorgs} {
+		"cancelled payouts": total.Cancelled, "crashes": total.Crashes, "raised fees": total.Bumps, "reorgs": total.Reorgs,
+		"ended calls whose block was taken back": total.TakenBack} {
 		if got == 0 {
 			t.Errorf("%s: got none, want some", what)
 		}
@@ -87,7 +93,8 @@ func TestEachPayoutIsReceivedOnceOrNeverAndTheBooksSayWhich(t *testing.T) {
 func TestEachPlantedFaultIsFound(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]Plant{"shared nonces": SharedNonces, "broadcast before the commit": BroadcastFirst,
-		"failed by a time-out": TimeOut, "a new content": NewContent} {
+		"failed by a time-out": TimeOut, "a new content": NewContent,
+		"a final block that is gone is not reported": Unreported} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			total, wrong := run(500, 1, plant, true)

@@ -27,12 +27,17 @@ const (
 	TimeOut
 	// NewContent: a transaction that is signed again gets another nonce.
 	NewContent
+	// Unreported: no halt says that a final block is gone.
+	Unreported
 )
 
 // Result is what a history was.
 type Result struct {
 	Payouts, Confirmed, Failed, Cancelled int
 	Crashes, Bumps, Reorgs                int
+	// TakenBack are calls whose final block was taken back after they had ended. Denied are payouts of these whose nonce
+	// went to another transaction, so that the chain denies what the books say: they are halted on and reported.
+	TakenBack, Denied int
 	// Restored reports that the database went back, and Halted that the chain was halted.
 	Restored, Halted bool
 }

@@ -26,8 +26,11 @@ type Store interface {
 	Waiting(ctx context.Context, id chain.ID, limit int) ([]Status, error)
 	// Late lists up to limit calls that ended within RecheckFor, by place, behind one.
 	Late(ctx context.Context, id chain.ID, behind Place, limit int) ([]Status, error)
+	// Lifted reports whether a halt of a cause and detail was lifted.
+	Lifted(ctx context.Context, id chain.ID, cause Cause, detail string) (bool, error)
 	// AddSigned stores a signed transaction before it is broadcast. It fails with ErrOther where another process has
-	// stored one of the same try, or the call has ended.
+	// stored one of the same try, or the call has ended and the transaction does not agree with its end: what succeeded
+	// is not cancelled, and everything else is nothing but cancelled.
 	AddSigned(ctx context.Context, of Call, s Signed) error
 	// AddEnd stores the end of a call. The first one stays.
 	AddEnd(ctx context.Context, at Place, e End) error

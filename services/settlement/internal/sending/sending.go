@@ -18,6 +18,8 @@
 //     broadcast. A signature that is lost before its commit was never sent, and the next one has the same content.
 //   - A higher fee changes the fee alone. The signer refuses a second content of a nonce by a record of its own.
 //   - A call ends by the receipt of a final block, never by a time-out.
+//   - What ended and is gone is sent again with the content and nonce that it had, or as a cancel where it did nothing
+//     (Recheck).
 //   - A database that lost commits is behind the nonces of the chain or the signer. Prepare sees that and halts the
 //     chain (table sending_halt) until an operator lifts the halt.
 package sending
@@ -202,7 +204,7 @@ const (
 	NonceAhead Cause = "nonce_ahead"
 	// UnknownTransaction: a final transaction with the nonce of a call is none of those that are stored.
 	UnknownTransaction Cause = "unknown_transaction"
-	// FinalReorged: a transaction that was final is no longer on the chain.
+	// FinalReorged: a transaction that was final is no longer on the chain, or another of its nonce is.
 	FinalReorged Cause = "final_reorged"
 	// SignerRefuses: the signer has another content on record for a nonce.
 	SignerRefuses Cause = "signer_refuses"

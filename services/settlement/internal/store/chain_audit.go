@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,6 +42,10 @@ func (s ChainRows) Waiting(ctx context.Context, id chain.ID, limit int) ([]sendi
 	return Sending{s.Store}.Waiting(ctx, id, limit)
 }
 
+// othersOf selects the transactions of a nonce beside the one that ended its call.
+const othersOf = `SELECT hash FROM signed_tx WHERE (chain_id, sender, nonce) = (e.chain_id, e.sender, e.nonce)
+	AND hash <> e.hash`
+
 // Ended implements chainaudit.Rows.
 func (s ChainRows) Ended(
 	ctx context.Context, id chain.ID, behind sending.Place, limit int,
@@ -51,7 +56,8 @@ func (s ChainRows) Ended(
 	}
 	rows, err := s.pool.Query(ctx, `
 		SELECT c.sender, c.nonce, c.purpose, c.ref, c.recipient, c.value, c.data, t.raw, t.call_hash IS NULL, e.outcome,
-			e.hash, e.block, e.block_hash, coalesce(p.payout_id::text, ''), coalesce(p.address, ''), coalesce(p.amount, 0)
+			e.hash, e.block, e.block_hash, coalesce(p.payout_id::text, ''), coalesce(p.address, ''), coalesce(p.amount, 0),
+			ARRAY (`+othersOf+` AND call_hash IS NULL), ARRAY (`+othersOf+` AND call_hash IS NOT NULL)
 		FROM call_end e JOIN chain_call c USING (chain_id, sender, nonce) JOIN signed_tx t ON t.hash = e.hash
 		LEFT JOIN payout p ON c.purpose = 'payout' AND c.ref = p.payout_id::text
 		WHERE e.chain_id = $1 AND (e.sender, e.nonce) > ($2, $3) ORDER BY e.sender, e.nonce LIMIT $4`,
@@ -61,9 +67,14 @@ func (s ChainRows) Ended(
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e chainaudit.Ended, err error) {
 		var sender, to, hash, block, paidTo []byte
+		var cancels, contents [][]byte
 		e.Call.Chain = id
 		err = row.Scan(&sender, &e.Call.Nonce, &e.Call.Purpose, &e.Call.Ref, &to, &e.Call.Value, &e.Call.Data, &e.Raw,
-			&e.Cancels, &e.End.Outcome, &hash, &e.End.Block, &block, &e.Payout, &paidTo, &e.Paid)
+			&e.Cancels, &e.End.Outcome, &hash, &e.End.Block, &block, &e.Payout, &paidTo, &e.Paid,
+			&cancels, &contents)
+		for i, raw := range slices.Concat(cancels, contents) {
+			e.Others = append(e.Others, sending.Signed{Hash: chain.Hash(raw), Cancels: i < len(cancels)})
+		}
 		copy(e.Call.Sender[:], sender)
 		copy(e.Call.To[:], to)
 		copy(e.End.Transaction[:], hash)

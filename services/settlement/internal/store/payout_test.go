@@ -148,10 +148,38 @@ func (b both) ended(t *testing.T, outcome sending.Outcome) payout.Payout {
 	return p
 }
 
+// addLate adds a payment and a cancel to a call that has ended: one is taken.
+func (b both) addLate(t *testing.T, outcome sending.Outcome, cancels bool) error {
+	t.Helper()
+	s, _, err := b.Call(t.Context(), b.ended(t, outcome).ID)
+	if err != nil {
+		return err
+	}
+	tx := sending.Signed{Hash: chain.Hash{byte(s.Call.Nonce), 6}, Try: 1, Raw: []byte{1}, Cancels: !cancels,
+		Fees: chain.Fees{Max: chain.NewAmount(3)}}
+	if err := b.calls.AddSigned(t.Context(), s.Call, tx); !errors.Is(err, sending.ErrOther) {
+		return fmt.Errorf("what denies the end: got the error %w, want %w", err, sending.ErrOther)
+	}
+	tx.Cancels = cancels
+	if err := b.calls.AddSigned(t.Context(), s.Call, tx); err != nil {
+		return fmt.Errorf("what agrees with the end: got the error %w, want none", err)
+	}
+	return nil
+}
+
 func final(p *payout.Payout, _ *payout.Step) { p.Final = ids.EntryID{2} }
 
 // conformance are the cases that both stores are held to.
 var conformance = map[string]func(t *testing.T, b both) error{
+	"a payment that ended takes higher fees, and no cancel": func(t *testing.T, b both) error {
+		return b.addLate(t, sending.Succeeded, false)
+	},
+	"a payment that failed takes a cancel, and nothing else": func(t *testing.T, b both) error {
+		return b.addLate(t, sending.Reverted, true)
+	},
+	"a cancel that ended takes higher fees, and no payment": func(t *testing.T, b both) error {
+		return b.addLate(t, sending.Cancelled, true)
+	},
 	"a payout goes to its end": func(t *testing.T, b both) error {
 		p := b.ended(t, sending.Succeeded)
 		p = b.must(t, p.ID, payout.Confirm, payout.Confirmed, final)

@@ -248,7 +248,8 @@ func (s Sending) AddSigned(ctx context.Context, of sending.Call, tx sending.Sign
 		tag, err := db.Exec(ctx, `
 			INSERT INTO signed_tx (hash, chain_id, sender, nonce, try, call_hash, raw, max_fee, tip)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
-			WHERE NOT EXISTS (SELECT FROM call_end WHERE chain_id = $2 AND sender = $3 AND nonce = $4)`,
+			WHERE NOT EXISTS (SELECT FROM call_end WHERE chain_id = $2 AND sender = $3 AND nonce = $4
+				AND (outcome = 'succeeded') IS DISTINCT FROM ($6::bytea IS NOT NULL))`,
 			tx.Hash[:], of.Chain, of.Sender[:], of.Nonce, tx.Try, content, tx.Raw, tx.Fees.Max, tx.Fees.Tip)
 		if pg.IsUnique(err, "") || err == nil && tag.RowsAffected() == 0 {
 			return sending.ErrOther

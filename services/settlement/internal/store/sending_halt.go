@@ -28,6 +28,16 @@ func (s Sending) Halt(ctx context.Context, id chain.ID, cause sending.Cause, det
 	return nil
 }
 
+// Lifted implements sending.Store.
+func (s Sending) Lifted(ctx context.Context, id chain.ID, cause sending.Cause, detail string) (lifted bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM sending_halt WHERE chain_id = $1 AND cause = $2 AND detail = $3
+		AND lifted_at IS NOT NULL)`, id, cause, detail[:min(len(detail), maxDetail)]).Scan(&lifted)
+	if err != nil {
+		return false, fmt.Errorf("read the halts that were lifted: %w", err)
+	}
+	return lifted, nil
+}
+
 // Halted implements sending.Store.
 func (s Sending) Halted(ctx context.Context, id chain.ID) (halted bool, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT `+halts, id).Scan(&halted)

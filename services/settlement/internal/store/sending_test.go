@@ -281,6 +281,24 @@ func TestAHaltedChainTakesNoCallInTheDatabaseToo(t *testing.T) {
 	if !refused(err, "chain_call_halted|halted chain") {
 		t.Errorf("got the error %v, want a refusal", err)
 	}
+	lifted := func(detail string, want bool) {
+		t.Helper()
+		got, err := s.store.Lifted(t.Context(), chain.Base, sending.FinalReorged, detail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("a halt %q was lifted: got %t, want %t", detail, got, want)
+		}
+	}
+	lifted("test", false)
+	defer func() {
+		if err := s.store.Lift(t.Context(), chain.Base, sending.FinalReorged, "operator:ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		lifted("test", true)
+		lifted("another", false)
+	}()
 	_, err = s.pool.Exec(t.Context(), `UPDATE sending_halt SET lifted_at = now()`)
 	if !refused(err, "sending_halt_lifted") {
 		t.Errorf("lifted by nobody: got the error %v, want a refusal", err)

@@ -44,6 +44,7 @@ type rows struct {
 	gas     map[sending.Place]sending.Spent
 	posted  map[sending.Place]ids.EntryID
 	halts   map[chain.ID][]sending.Halt
+	lifted  map[chain.ID][]sending.Halt
 
 	payouts     map[payout.ID]payout.Payout
 	asked       []payout.ID
@@ -66,7 +67,7 @@ func New(now func() time.Time, settles chain.ID) *DB {
 		senders: map[sending.Place]uint64{}, keys: map[sending.Place]sending.Key{},
 		calls: map[sending.Place]sending.Status{}, refs: map[string]sending.Place{}, hashes: map[chain.Hash]bool{},
 		ended: map[sending.Place]time.Time{}, gas: map[sending.Place]sending.Spent{},
-		posted: map[sending.Place]ids.EntryID{}, halts: map[chain.ID][]sending.Halt{},
+		posted: map[sending.Place]ids.EntryID{}, halts: map[chain.ID][]sending.Halt{}, lifted: map[chain.ID][]sending.Halt{},
 		payouts: map[payout.ID]payout.Payout{}, looked: map[payout.ID]time.Time{}, operations: map[string]operation{},
 		days: map[string]money.NanoUSD{}, counted: map[payout.ID]string{}, conversions: map[payout.ID]payout.Conversion{},
 	}}
@@ -90,8 +91,9 @@ func (r rows) clone() rows {
 	return rows{
 		senders: maps.Clone(r.senders), keys: maps.Clone(r.keys), calls: calls, order: slices.Clone(r.order),
 		refs: maps.Clone(r.refs), hashes: maps.Clone(r.hashes), ended: maps.Clone(r.ended), gas: maps.Clone(r.gas),
-		posted: maps.Clone(r.posted), halts: maps.Clone(r.halts), payouts: maps.Clone(r.payouts),
-		asked: slices.Clone(r.asked), looked: maps.Clone(r.looked), operations: maps.Clone(r.operations),
+		posted: maps.Clone(r.posted), halts: maps.Clone(r.halts), lifted: maps.Clone(r.lifted),
+		payouts: maps.Clone(r.payouts),
+		asked:   slices.Clone(r.asked), looked: maps.Clone(r.looked), operations: maps.Clone(r.operations),
 		days: maps.Clone(r.days), counted: maps.Clone(r.counted), conversions: maps.Clone(r.conversions),
 		converted: slices.Clone(r.converted),
 	}
@@ -178,8 +180,21 @@ func (d *DB) halted(id chain.ID) bool {
 // Halts lists the open halts of a chain.
 func (d *DB) Halts(id chain.ID) []sending.Halt { return d.halts[id] }
 
+// AllHalts lists all halts of a chain, and the open ones last.
+func (d *DB) AllHalts(id chain.ID) []sending.Halt { return slices.Concat(d.lifted[id], d.halts[id]) }
+
 // Lift lifts the halts of a chain.
-func (d *DB) Lift(id chain.ID) { delete(d.halts, id) }
+func (d *DB) Lift(id chain.ID) {
+	d.lifted[id] = slices.Concat(d.lifted[id], d.halts[id])
+	delete(d.halts, id)
+}
+
+// Lifted implements sending.Store.
+func (d *DB) Lifted(_ context.Context, id chain.ID, cause sending.Cause, detail string) (bool, error) {
+	return slices.ContainsFunc(d.lifted[id], func(h sending.Halt) bool {
+		return h.Cause == cause && h.Detail == detail
+	}), nil
+}
 
 // status returns a call as it stands now.
 func (d *DB) status(at sending.Place) sending.Status {
@@ -232,7 +247,7 @@ func (d *DB) AddSigned(_ context.Context, of sending.Call, tx sending.Signed) er
 	switch {
 	case !ok || !tx.Cancels && s.Call.Hash != of.Hash:
 		return errKept
-	case s.End != nil || tx.Try < len(s.Signed) || d.hashes[tx.Hash]:
+	case s.End != nil && tx.Cancels == (s.End.Outcome == sending.Succeeded) || tx.Try < len(s.Signed) || d.hashes[tx.Hash]:
 		return sending.ErrOther
 	}
 	tx.At = d.Now()
