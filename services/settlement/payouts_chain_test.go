@@ -88,6 +88,7 @@ func (d *desk) Quote(context.Context, chain.ID) (chain.Quote, error) {
 type paying struct {
 	*desk
 	chain    *devchain.Chain
+	keys     map[string]chain.Address
 	reader   *evm.Chain
 	keeper   *payout.Keeper
 	pipeline *sending.Pipeline
@@ -111,7 +112,7 @@ func newPayingOn(t *testing.T, on *devchain.Chain) *paying {
 	seed := filepath.Join(t.TempDir(), "seed")
 	addresses, err := development.Addresses(seed)
 	must(t, err)
-	p.hot = addresses["payout"]
+	p.keys, p.hot = addresses, addresses["payout"]
 	_, err = p.chain.Deploy(t.Context(), devchain.Roles{Operator: addresses["operator"], Slasher: addresses["slasher"],
 		Arbiter: addresses["arbiter"]})
 	must(t, err)
@@ -133,7 +134,13 @@ func newPayingOn(t *testing.T, on *devchain.Chain) *paying {
 
 func (p *paying) start(t *testing.T, cfg chain.Config, client signerv1.SignerServiceClient) {
 	t.Helper()
-	p.pool = pgtest.Pool(t, Schema, Role, store.Migrations)
+	p.startOn(t, pgtest.Pool(t, Schema, Role, store.Migrations), cfg, client)
+}
+
+// startOn is start on a database of the caller's.
+func (p *paying) startOn(t *testing.T, pool *pgxpool.Pool, cfg chain.Config, client signerv1.SignerServiceClient) {
+	t.Helper()
+	p.pool = pool
 	st := store.New(p.pool)
 	p.store, p.signer, p.cfg = st, client, cfg
 	asset, _ := cfg.Asset(cfg.ID.PaysOut())

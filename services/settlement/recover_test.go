@@ -95,7 +95,14 @@ type losing struct {
 
 func newLosing(t *testing.T, id chain.ID) *losing {
 	t.Helper()
-	l := &losing{paying: newPaying(t, id), books: &kept{list: map[payout.ID]*adopt.Booked{}, chain: id}}
+	return newLosingOn(t, startChain(t, id))
+}
+
+// newLosingOn is newLosing on a chain of the test's own.
+func newLosingOn(t *testing.T, on *devchain.Chain) *losing {
+	t.Helper()
+	id := chain.ID(on.ID())
+	l := &losing{paying: newPayingOn(t, on), books: &kept{list: map[payout.ID]*adopt.Booked{}, chain: id}}
 	l.begin(t)
 	return l
 }

@@ -17,9 +17,14 @@ var divided = map[EntryKind][]AccountKind{
 	CollateralRefundUndone: {Collateral, ProviderReceivable, Payable},
 }
 
+// valued are the kinds whose tokens the books value at a price of the day: what a transaction cost,
+// and what a penalty took on a chain.
+var valued = []EntryKind{PayoutGas, ChainSlashed}
+
 // Repeats reports whether the entry states the same fact as the first entry of its kind and
 // business id. How the books divided an amount then is no part of the fact, and neither is the
-// price at which they valued what a transaction cost: who forgot the price asks again at another.
+// price at which they valued tokens: who forgot the price asks again at another. What
+// consumers get of it is a part.
 func (e Entry) Repeats(first Entry) bool {
 	return e.Kind == first.Kind && e.BusinessID == first.BusinessID && e.Reverses == first.Reverses &&
 		slices.Equal(e.stated(), first.stated())
@@ -27,8 +32,10 @@ func (e Entry) Repeats(first Entry) bool {
 
 // stated returns the legs with what the books divided put together again.
 func (e Entry) stated() []Posting {
-	if e.Kind == PayoutGas {
-		return slices.DeleteFunc(slices.Clone(e.Postings), func(p Posting) bool { return p.Asset == USD })
+	if slices.Contains(valued, e.Kind) {
+		return slices.DeleteFunc(slices.Clone(e.Postings), func(p Posting) bool {
+			return p.Asset == USD && p.Account.Kind != Available
+		})
 	}
 	among, ok := divided[e.Kind]
 	if !ok {

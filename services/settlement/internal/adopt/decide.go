@@ -14,6 +14,8 @@ import (
 const (
 	// cancelGas is what a cancel takes.
 	cancelGas = 21_000
+	// sweepPurpose is that of sweeps' calls.
+	sweepPurpose = "sweep"
 	// maxGas and maxRaw bound what the database keeps of a transaction.
 	maxGas, maxRaw = 10_000_000, 8_192
 )
@@ -48,6 +50,7 @@ func Decide(f Facts, w Words) Plan {
 		}
 		p.Payouts = append(p.Payouts, line)
 	}
+	p.claim()
 	p.queue()
 	return p
 }
@@ -177,7 +180,7 @@ func (f Facts) forgotten(line CallLine) CallLine {
 	switch n.Known.Call.Purpose {
 	case payout.Purpose:
 		line.What = Payout
-	case "sweep":
+	case sweepPurpose:
 		line.What = Sweep
 	case Purpose:
 		line.What = Unknown
@@ -239,15 +242,36 @@ func (f Facts) explain(n Nonce, line *CallLine) (What, string) {
 	}
 }
 
-// sweep makes a call that of the open sweep of its address. nonce is that of its authorization.
+// sweep makes a call that of the open sweep whose authorization it used. A sweep of tokens that failed took nothing, and
+// one of coins its gas.
 func (f Facts) sweep(line *CallLine, nonce [32]byte) {
 	open, ok := f.Sweeps[line.SweepOf]
-	if _, ours := f.Deposits[line.SweepOf]; !ours || !line.Nonce.Receipt.Succeeded && !ok {
-		line.SweepOf = chain.Address{}
+	if ok && nonce == sha256.Sum256([]byte("sweep "+open.ID)) {
+		line.sweeps(open)
 		return
 	}
-	if ok && (nonce == [32]byte{} || nonce == sha256.Sum256([]byte("sweep "+open.ID))) {
-		line.Call.Purpose, line.Call.Ref = "sweep", open.ID
+	_, ours := f.Deposits[line.SweepOf]
+	if !ours || !line.Nonce.Receipt.Succeeded && nonce != [32]byte{} {
+		line.SweepOf = chain.Address{}
+	}
+}
+
+func (l *CallLine) sweeps(open OpenSweep) { l.Call.Purpose, l.Call.Ref = sweepPurpose, open.ID }
+
+// claim makes the open sweep of an address that no call used that of the first call that swept the address otherwise:
+// what it was planned to take is gone. The process that plans sweeps does not know of those that were lost.
+func (p *Plan) claim() {
+	used := map[string]bool{}
+	for _, l := range p.Calls {
+		used[l.Call.Ref] = used[l.Call.Ref] || l.Call.Purpose == sweepPurpose
+	}
+	for i := range p.Calls {
+		l := &p.Calls[i]
+		open, ok := p.Sweeps[l.SweepOf]
+		if ok && l.What == Sweep && l.Call.Purpose == Purpose && !used[open.ID] {
+			l.sweeps(open)
+			used[open.ID] = true
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"svc.internal/services/settlement/internal/adopt"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/sending"
+	"svc.internal/services/settlement/internal/sweep"
 )
 
 var _ adopt.Store = Adoptions{}
@@ -162,14 +163,17 @@ func (a *adoption) end(ctx context.Context, l adopt.CallLine, try int) error {
 	if !ok {
 		return fmt.Errorf("the receipt of %s has a cost beyond 2^256", sent.Hash)
 	}
-	_, err := a.tx.Exec(ctx, `
+	if _, err := a.tx.Exec(ctx, `
 		INSERT INTO call_end (chain_id, sender, nonce, outcome, hash, block, block_hash, cost)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, n.Chain, n.Sender[:], n.Nonce, outcome, sent.Hash[:], receipt.Block,
-		receipt.BlockHash[:], cost)
-	return err
+		receipt.BlockHash[:], cost); err != nil {
+		return err
+	}
+	return a.endSweep(ctx, l, outcome, cost)
 }
 
-// sweep makes a call that of a sweep: of the planned sweep, or of a sweep that is added.
+// sweep makes a call that of a sweep: of the open one that the plan names, or of one that is added on a day on which the
+// address has none.
 func (a *adoption) sweep(ctx context.Context, l *adopt.CallLine) error {
 	index, ours := a.plan.Deposits[l.SweepOf]
 	if l.What != adopt.Sweep || !ours || l.SweepOf == (chain.Address{}) {
@@ -177,16 +181,37 @@ func (a *adoption) sweep(ctx context.Context, l *adopt.CallLine) error {
 	}
 	if l.Call.Purpose == adopt.Purpose {
 		var id *string
-		if err := a.tx.QueryRow(ctx, `WITH added AS (
-			INSERT INTO sweep (chain_id, deposit_index, token, amount, day)
-			VALUES ($1, $2, $3, $4, ($5::timestamptz AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING RETURNING sweep_id
-			) SELECT (SELECT sweep_id::text FROM added)`, l.Call.Chain, index, l.Call.Chain.Token(l.Call.Chain.PaysOut()),
-			l.Swept, l.Nonce.Sent.At).Scan(&id); err != nil || id == nil {
-			return err // there is one that day: what left is seen by the balance
+		if err := a.tx.QueryRow(ctx, addSweep, l.Call.Chain, index, l.Call.Chain.Token(l.Call.Chain.PaysOut()), l.Swept,
+			l.Nonce.Sent.At).Scan(&id); err != nil || id == nil {
+			return err // the balance says that something left
 		}
-		l.Call.Purpose, l.Call.Ref = "sweep", *id
+		l.Call.Purpose, l.Call.Ref = sweep.Purpose, *id
 	}
-	_, err := a.tx.Exec(ctx, `UPDATE sweep SET state = 'sent' WHERE sweep_id = $1::text::uuid AND state = 'planned'`,
-		l.Call.Ref)
+	_, err := a.tx.Exec(ctx, `UPDATE sweep SET state = 'sent', amount = $2 WHERE sweep_id = $1::text::uuid
+		AND state = 'planned'`, l.Call.Ref, l.Swept)
 	return err
+}
+
+// A sweep may be mined on the day after its own, on which there may be another one.
+const addSweep = `
+	WITH free AS (
+		SELECT day::date FROM generate_series($5::timestamptz AT TIME ZONE 'UTC', $5::timestamptz AT TIME ZONE 'UTC'
+			- interval '7 days', interval '-1 day') AS day
+		WHERE NOT EXISTS (SELECT FROM sweep s WHERE s.chain_id = $1 AND s.deposit_index = $2 AND s.token = $3
+			AND s.day = day::date) LIMIT 1
+	), added AS (
+		INSERT INTO sweep (chain_id, deposit_index, token, amount, day) SELECT $1, $2, $3, $4, day FROM free
+		ON CONFLICT DO NOTHING RETURNING sweep_id
+	) SELECT (SELECT sweep_id::text FROM added)`
+
+// endSweep ends the sweep of a call, so that the next one of its address may be added.
+func (a *adoption) endSweep(ctx context.Context, l adopt.CallLine, outcome sending.Outcome, cost chain.Amount) error {
+	if l.What != adopt.Sweep || l.Call.Purpose != sweep.Purpose || l.Nonce.Known != nil {
+		return nil
+	}
+	left, ok := sweep.Left(l.Call.Chain.PaysOut(), outcome, l.Swept, cost)
+	if !ok {
+		return fmt.Errorf("what %s swept is beyond 2^256", l.Nonce.Sent.Hash)
+	}
+	return endSweep(ctx, a.tx, sweep.Sweep{ID: l.Call.Ref, Amount: l.Swept}, l.Nonce.Sent.Hash, left)
 }

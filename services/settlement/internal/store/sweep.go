@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
@@ -116,18 +117,28 @@ func (s Sweeps) Sent(ctx context.Context, limit int) ([]sweep.Ended, error) {
 	return list, nil
 }
 
-// End implements sweep.Store. A sweep of which nothing left has failed, and another one may be planned.
+// End implements sweep.Store.
 func (s Sweeps) End(ctx context.Context, one sweep.Sweep, tx chain.Hash, left chain.Amount) error {
+	if err := endSweep(ctx, s.pool, one, tx, left); err != nil {
+		return fmt.Errorf("end a sweep: %w", err)
+	}
+	return nil
+}
+
+// endSweep ends a sweep. A sweep of which nothing left has failed, and another one may be planned.
+func endSweep(ctx context.Context, q execer, one sweep.Sweep, tx chain.Hash, left chain.Amount) error {
 	state, amount := "done", left.String()
 	if left.IsZero() {
 		state, amount = "failed", one.Amount.String()
 	}
-	_, err := s.pool.Exec(ctx, `UPDATE sweep SET state = $2, tx_hash = $3, amount = $4::text::numeric
+	_, err := q.Exec(ctx, `UPDATE sweep SET state = $2, tx_hash = $3, amount = $4::text::numeric
 		WHERE sweep_id = $1 AND state = 'sent'`, one.ID, state, tx[:], amount)
-	if err != nil {
-		return fmt.Errorf("end a sweep: %w", err)
-	}
-	return nil
+	return err
+}
+
+// execer is a pool or a transaction.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // Backlog counts the sweeps that have not ended, and those that an operator should look at.

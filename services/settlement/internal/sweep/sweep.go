@@ -226,20 +226,27 @@ func encode(a Authorization, s Signature, treasury chain.Address) []byte {
 	return data
 }
 
-// end ends a sweep by the end of its call. Of coins the gas left the address as well, even where the transfer failed.
+// end ends a sweep by the end of its call.
 func (s *Sweeper) end(ctx context.Context, one Ended) error {
-	left := chain.Amount{}
-	if one.Outcome == sending.Succeeded {
-		left = one.Value
-		if one.Kind == chain.USDC {
-			left = one.Amount
-		}
+	moved := one.Value
+	if one.Kind == chain.USDC {
+		moved = one.Amount
 	}
-	if one.Kind == chain.Coin {
-		var ok bool
-		if left, ok = left.Add(one.Cost); !ok {
-			return fmt.Errorf("sweep %s: its cost cannot be", one.ID)
-		}
+	left, ok := Left(one.Kind, one.Outcome, moved, one.Cost)
+	if !ok {
+		return fmt.Errorf("sweep %s: its cost cannot be", one.ID)
 	}
 	return s.Store.End(ctx, one.Sweep, one.Transaction, left)
+}
+
+// Left returns what left an address by a call that was to move an amount. Of coins the gas left it as well, even where
+// the transfer failed. ok is false beyond 2^256.
+func Left(kind chain.Kind, outcome sending.Outcome, moved, cost chain.Amount) (left chain.Amount, ok bool) {
+	if outcome != sending.Succeeded {
+		moved = chain.Amount{}
+	}
+	if kind != chain.Coin {
+		return moved, true
+	}
+	return moved.Add(cost)
 }
