@@ -14,7 +14,7 @@ import (
 
 // payoutMetrics are those of payouts, and of all transactions that are sent.
 type payoutMetrics struct {
-	open, waiting, stuck, calls, fees, refused, halted, wallet metric.Int64Gauge
+	open, waiting, stuck, conversions, calls, fees, refused, halted, wallet metric.Int64Gauge
 }
 
 func newPayoutMetrics(meters metric.MeterProvider) (*payoutMetrics, error) {
@@ -28,6 +28,8 @@ func newPayoutMetrics(meters metric.MeterProvider) (*payoutMetrics, error) {
 		{&m.waiting, "payouts_waiting", "Payouts that are not final, by what keeps them."},
 		{&m.stuck, "payouts_stuck",
 			"Payouts that have not changed for an hour, although nobody is asked."},
+		{&m.conversions, "conversions_stuck",
+			"Conversions that the books have not taken for half an hour."},
 		{&m.calls, "transactions_stuck",
 			"Transactions, by chain, that cannot be moved on or wait longer than they should."},
 		{&m.fees, "transactions_fee_bound",
@@ -56,6 +58,7 @@ func (m *payoutMetrics) backlog(ctx context.Context, b payout.Backlog) {
 		m.waiting.Record(ctx, int64(b.Waiting[word]), metric.WithAttributes(attribute.String("for", word)))
 	}
 	m.stuck.Record(ctx, int64(b.Stuck))
+	m.conversions.Record(ctx, int64(b.StuckConversions))
 }
 
 func onChain(id chain.ID) attribute.KeyValue { return attribute.String("chain", id.String()) }

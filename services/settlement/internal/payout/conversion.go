@@ -3,6 +3,8 @@ package payout
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
@@ -83,7 +85,21 @@ func (k *Keeper) finish(ctx context.Context, c Conversion) (Conversion, error) {
 	return k.deps.Store.EndConversion(ctx, c)
 }
 
-// FinishConversions ends conversions that a process left behind.
+const (
+	// firstPause is how long a conversion waits that the books did not take once, twice as long after each further try,
+	// and lastPause at most.
+	firstPause = time.Minute
+	lastPause  = time.Hour
+)
+
+// pause is how long a conversion waits after a number of tries before.
+func pause(tries int) time.Duration {
+	const doublings = 6
+	return min(firstPause<<min(tries, doublings), lastPause)
+}
+
+// FinishConversions ends conversions that a process left behind. One that the books do not take waits longer with each
+// try, so that it keeps no other one waiting.
 func (k *Keeper) FinishConversions(ctx context.Context, limit int) error {
 	open, err := k.deps.Store.Conversions(ctx, limit)
 	if err != nil {
@@ -91,8 +107,10 @@ func (k *Keeper) FinishConversions(ctx context.Context, limit int) error {
 	}
 	var faults []error
 	for _, c := range open {
-		_, err := k.finish(ctx, c)
-		faults = append(faults, err)
+		if _, err := k.finish(ctx, c); err != nil {
+			faults = append(faults, fmt.Errorf("conversion %s: %w", c.ID, err),
+				k.deps.Store.DelayConversion(ctx, c, pause(c.Tries)))
+		}
 	}
 	return errors.Join(faults...)
 }

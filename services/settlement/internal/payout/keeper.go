@@ -44,12 +44,15 @@ type Store interface {
 	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Payout, int, error)
 	InState(ctx context.Context, s State, offset, limit int) ([]Payout, int, error)
 
-	// InsertConversion, Conversions and EndConversion keep conversions. An operation has one, which KnownConversion
+	// InsertConversion and EndConversion keep conversions. An operation has one, which KnownConversion
 	// returns; ok is false where there is none. InsertConversion fails with rate_limit_exceeded for a provider that has
 	// had MaxConversions within Every.
 	KnownConversion(ctx context.Context, op Operation) (c Conversion, ok bool, err error)
 	InsertConversion(ctx context.Context, c Conversion, op Operation) (Conversion, error)
+	// Conversions lists those that have not ended and are due, the longest due first.
 	Conversions(ctx context.Context, limit int) ([]Conversion, error)
+	// DelayConversion counts a try, and lets the conversion wait. Of two at once one is counted.
+	DelayConversion(ctx context.Context, c Conversion, pause time.Duration) error
 	EndConversion(ctx context.Context, c Conversion) (Conversion, error)
 }
 
@@ -73,6 +76,8 @@ type Backlog struct {
 	Waiting map[string]int
 	// Stuck have not changed for an hour, although nobody is asked.
 	Stuck int
+	// StuckConversions have not ended after StuckConversion tries.
+	StuckConversions int
 }
 
 // Ledger is the books.

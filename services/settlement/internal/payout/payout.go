@@ -39,6 +39,8 @@ const (
 	// MaxConversions bounds the conversions of a provider within Every. A conversion has no least amount, and each stays
 	// in the books for ever.
 	MaxConversions = 60
+	// StuckConversion is after how many tries a conversion is one that an operator should look at: half an hour.
+	StuckConversion = 5
 	// Cooling is how long a new beneficiary address waits.
 	Cooling = 48 * time.Hour
 	// Alone is the most that is approved without an operator.
@@ -184,4 +186,7 @@ type Conversion struct {
 	// ended.
 	Entry   ids.EntryID
 	Refusal string
+	// Tries is how often the books did not take it, with no reason that ends it. DueAt is when they are told again.
+	Tries int
+	DueAt time.Time
 }

@@ -143,8 +143,7 @@ func block(ctx context.Context, tx pgx.Tx, day time.Time, f batch.Findings) erro
 }
 
 // openBlocks are the blocks that are not lifted.
-const openBlocks = `batch_block b WHERE NOT EXISTS (SELECT FROM batch_unblock u
-	WHERE u.day = b.day AND u.provider_id = b.provider_id AND u.cause = b.cause)`
+const openBlocks = `batch_block b WHERE NOT b.lifted`
 
 func mend(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT b.day, b.provider_id FROM `+openBlocks+` AND b.cause = 'lines'`)

@@ -155,11 +155,8 @@ func (s Deposits) Open(ctx context.Context, behind int64, limit int) ([]deposit.
 
 // What was recorded of each address and token, and not swept.
 const selectRecorded = `
-	SELECT a.deposit_index, a.address, r.token, sum(r.amount)::text FROM deposit_address a JOIN (
-		SELECT deposit_index, token, amount FROM transfer WHERE state NOT IN ('seen', 'dropped')
-		UNION ALL SELECT deposit_index, token, amount FROM deposit_dust
-		UNION ALL SELECT deposit_index, token, -amount FROM sweep WHERE state <> 'failed'
-	) r USING (deposit_index) WHERE a.deposit_index = ANY($1) GROUP BY a.deposit_index, r.token`
+	SELECT a.deposit_index, a.address, b.token, (b.arrived + b.dust - b.leaving - b.swept)::text
+	FROM deposit_balance b JOIN deposit_address a USING (deposit_index) WHERE b.deposit_index = ANY($1)`
 
 func (s Deposits) recorded(ctx context.Context, of []deposit.Open, indices []int64) error {
 	if len(of) == 0 {

@@ -19,6 +19,22 @@ func depositChecks() []check {
 			`SELECT count(*) FROM deposit_address`,
 			`SELECT 'the last of ' || count(*) || ' deposit addresses is ' || max(deposit_index) FROM deposit_address
 			HAVING max(deposit_index) + 1 <> count(*)`),
+		bySQL("balances of deposit addresses are the sums of what came and went",
+			`SELECT count(*) FROM deposit_balance`,
+			`WITH sums AS (SELECT deposit_index, chain_id, token, sum(arrived) AS arrived, sum(posted) AS posted,
+				sum(dust) AS dust, sum(leaving) AS leaving, sum(swept) AS swept FROM (
+				SELECT deposit_index, chain_id, token, amount AS arrived, CASE state WHEN 'final' THEN 0 ELSE amount END AS posted,
+					0 AS dust, 0 AS leaving, 0 AS swept FROM transfer WHERE state NOT IN ('seen', 'dropped')
+				UNION ALL SELECT deposit_index, chain_id, token, 0, 0, amount, 0, 0 FROM deposit_dust
+				UNION ALL SELECT deposit_index, chain_id, token, 0, 0, 0, CASE state WHEN 'done' THEN 0 ELSE amount END,
+					CASE state WHEN 'done' THEN amount ELSE 0 END FROM sweep WHERE state <> 'failed'
+				) AS rows GROUP BY deposit_index, chain_id, token)
+			SELECT format('address %s has %s of %s, and its rows say %s', deposit_index, coalesce(b.text, 'nothing'), token,
+				coalesce(s.text, 'nothing'))
+			FROM (SELECT deposit_index, chain_id, token, concat_ws('/', arrived, posted, dust, leaving, swept) AS text
+				FROM deposit_balance WHERE arrived + posted + dust + leaving + swept > 0) AS b
+			FULL JOIN (SELECT deposit_index, chain_id, token, concat_ws('/', arrived, posted, dust, leaving, swept) AS text
+				FROM sums) AS s USING (deposit_index, chain_id, token) WHERE b.text IS DISTINCT FROM s.text`),
 		bySQL("no more is swept than arrived",
 			`SELECT count(*) FROM sweep`,
 			`SELECT 'address ' || deposit_index || ' of chain ' || chain_id || ' has ' || sum(amount) || ' of ' || token FROM (

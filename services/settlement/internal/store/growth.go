@@ -33,21 +33,23 @@ func (s Deposits) GrowthDue(ctx context.Context, id chain.ID) (b chain.Block, du
 	return b, true, nil
 }
 
-// Holdings implements deposit.GrowthStore. A sweep above the block has not left the balance of the block.
+// Holdings implements deposit.GrowthStore. What arrived above the block is not in the balance of the block, and a sweep
+// above it has not left that balance.
 func (s Deposits) Holdings(
 	ctx context.Context, token string, block uint64, from int64, limit int,
 ) ([]deposit.Holding, error) {
 	rows, err := s.pool.Query(ctx, `
 		WITH page AS (SELECT deposit_index, address FROM deposit_address WHERE deposit_index >= $3
-			ORDER BY deposit_index LIMIT $4)
-		SELECT p.deposit_index, p.address, greatest(0,
-			coalesce((SELECT sum(amount) FROM transfer t WHERE t.deposit_index = p.deposit_index AND t.token = $1
-				AND t.state NOT IN ('seen', 'dropped') AND t.block <= $2), 0)
-			+ coalesce((SELECT sum(amount) FROM deposit_dust d WHERE d.deposit_index = p.deposit_index AND d.token = $1), 0)
-			- coalesce((SELECT sum(w.amount) FROM sweep w JOIN signed_tx s ON s.hash = w.tx_hash
-				JOIN call_end e ON (e.chain_id, e.sender, e.nonce) = (s.chain_id, s.sender, s.nonce)
-				WHERE w.deposit_index = p.deposit_index AND w.token = $1 AND w.state = 'done' AND e.block <= $2), 0))::text
-		FROM page p ORDER BY p.deposit_index`, token, block, from, limit)
+			ORDER BY deposit_index LIMIT $4),
+		above AS MATERIALIZED (
+			SELECT deposit_index, -amount AS amount FROM transfer WHERE chain_id = split_part($1, ':', 1)::bigint
+				AND token = $1 AND block > $2 AND state NOT IN ('seen', 'dropped')
+			UNION ALL SELECT w.deposit_index, w.amount FROM call_end e JOIN sweep w ON w.tx_hash = e.hash
+				WHERE e.chain_id = split_part($1, ':', 1)::bigint AND e.block > $2 AND w.token = $1 AND w.state = 'done')
+		SELECT p.deposit_index, p.address, greatest(0, coalesce(b.arrived + b.dust - b.swept, 0)
+			+ coalesce((SELECT sum(a.amount) FROM above a WHERE a.deposit_index = p.deposit_index), 0))::text
+		FROM page p LEFT JOIN deposit_balance b ON b.deposit_index = p.deposit_index AND b.token = $1
+		ORDER BY p.deposit_index`, token, block, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read what should be at addresses: %w", err)
 	}

@@ -236,10 +236,9 @@ func (s Payouts) CancelCall(ctx context.Context, id payout.ID, actor, reason str
 
 // InFlight implements payout.Store.
 func (s Payouts) InFlight(ctx context.Context, id chain.ID) (sum chain.Amount, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT coalesce(sum(p.amount), 0) FROM chain_call c
-		LEFT JOIN call_end e USING (chain_id, sender, nonce)
-		JOIN payout p ON c.purpose = 'payout' AND c.ref = p.payout_id::text
-		WHERE p.chain_id = $1 AND p.state IN ('signing', 'submitted') AND e.nonce IS NULL`, id).Scan(&sum)
+	err = s.pool.QueryRow(ctx, `SELECT coalesce(sum(p.amount), 0) FROM payout p
+		JOIN chain_call c ON c.purpose = 'payout' AND c.ref = p.payout_id::text
+		WHERE p.chain_id = $1 AND p.state IN ('signing', 'submitted') AND NOT c.ended`, id).Scan(&sum)
 	if err != nil {
 		return chain.Amount{}, fmt.Errorf("sum the payouts on their way: %w", err)
 	}
@@ -284,6 +283,11 @@ func (s Payouts) Backlog(ctx context.Context) (payout.Backlog, error) {
 	})
 	if err != nil {
 		return b, fmt.Errorf("count open payouts: %w", err)
+	}
+	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM conversion
+		WHERE entry_id IS NULL AND refusal IS NULL AND tries >= $1`, payout.StuckConversion).Scan(
+		&b.StuckConversions); err != nil {
+		return b, fmt.Errorf("count open conversions: %w", err)
 	}
 	return b, nil
 }

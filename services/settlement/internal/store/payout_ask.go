@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/payout"
@@ -111,9 +110,9 @@ func insertPayout(
 	var previous, now *time.Time
 	var open bool
 	if err := tx.QueryRow(ctx, `
-		SELECT max(requested_at) FILTER (WHERE chain_id = $2), clock_timestamp(),
-			coalesce(bool_or(state IN ('requested', 'approved', 'signing', 'submitted')), false)
-		FROM payout WHERE provider_id = $1`, d.ProviderID, d.Chain).Scan(&previous, &now, &open); err != nil {
+		SELECT (SELECT max(requested_at) FROM payout WHERE provider_id = $1 AND chain_id = $2), clock_timestamp(),
+			EXISTS (SELECT FROM payout WHERE provider_id = $1 AND state IN ('requested', 'approved', 'signing', 'submitted'))`,
+		d.ProviderID, d.Chain).Scan(&previous, &now, &open); err != nil {
 		return err
 	}
 	if open {
@@ -147,11 +146,12 @@ func tooFrequent(wait time.Duration) error {
 }
 
 const conversionColumns = `conversion_id, provider_id, account_id, nano_usd, requested_at, entry_id,
-	coalesce(refusal, '')`
+	coalesce(refusal, ''), tries, due_at`
 
 func scanConversion(row pgx.CollectableRow) (payout.Conversion, error) {
 	var c payout.Conversion
-	err := row.Scan(&c.ID, &c.ProviderID, &c.Account, &c.Amount, &c.RequestedAt, &c.Entry, &c.Refusal)
+	err := row.Scan(&c.ID, &c.ProviderID, &c.Account, &c.Amount, &c.RequestedAt, &c.Entry, &c.Refusal,
+		&c.Tries, &c.DueAt)
 	return c, err
 }
 
@@ -176,17 +176,6 @@ func (s Payouts) KnownConversion(ctx context.Context, op payout.Operation) (payo
 	return c, true, nil
 }
 
-// boundConversions fails for a provider, whose row is locked, that has had payout.MaxConversions within payout.Every.
-func boundConversions(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) error {
-	var n int
-	err := tx.QueryRow(ctx, `SELECT count(*) FROM operation WHERE provider_id = $1 AND kind = $2
-		AND at > clock_timestamp() - $3::interval`, provider, operationConvert, payout.Every).Scan(&n)
-	if err == nil && n >= payout.MaxConversions {
-		err = payout.TooManyConversions()
-	}
-	return err
-}
-
 // InsertConversion implements payout.Store.
 func (s Payouts) InsertConversion(
 	ctx context.Context, c payout.Conversion, op payout.Operation,
@@ -201,9 +190,6 @@ func (s Payouts) InsertConversion(
 		}
 		if !known {
 			id = c.ID
-			if err := boundConversions(ctx, tx, c.ProviderID); err != nil {
-				return err
-			}
 			if _, err := tx.Exec(ctx, `INSERT INTO conversion (conversion_id, provider_id, account_id, nano_usd)
 				VALUES ($1, $2, $3, $4)`, c.ID, c.ProviderID, c.Account, c.Amount); err != nil {
 				return err
@@ -215,7 +201,10 @@ func (s Payouts) InsertConversion(
 		out, err = oneConversion(ctx, tx, id)
 		return err
 	})
-	if err != nil {
+	switch {
+	case pg.IsCheck(err, "conversion_hour"):
+		return payout.Conversion{}, payout.TooManyConversions()
+	case err != nil:
 		return payout.Conversion{}, err
 	}
 	return out, nil
@@ -224,7 +213,7 @@ func (s Payouts) InsertConversion(
 // Conversions implements payout.Store.
 func (s Payouts) Conversions(ctx context.Context, limit int) ([]payout.Conversion, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+conversionColumns+` FROM conversion
-		WHERE entry_id IS NULL AND refusal IS NULL ORDER BY requested_at LIMIT $1`, limit)
+		WHERE entry_id IS NULL AND refusal IS NULL AND due_at <= (SELECT clock_timestamp()) ORDER BY due_at LIMIT $1`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list open conversions: %w", err)
 	}
@@ -233,6 +222,16 @@ func (s Payouts) Conversions(ctx context.Context, limit int) ([]payout.Conversio
 		return nil, fmt.Errorf("list open conversions: %w", err)
 	}
 	return list, nil
+}
+
+// DelayConversion implements payout.Store.
+func (s Payouts) DelayConversion(ctx context.Context, c payout.Conversion, pause time.Duration) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE conversion SET tries = tries + 1, due_at = clock_timestamp() + $3::interval
+		WHERE conversion_id = $1 AND tries = $2 AND entry_id IS NULL AND refusal IS NULL`, c.ID, c.Tries,
+		pause); err != nil {
+		return fmt.Errorf("let a conversion wait: %w", err)
+	}
+	return nil
 }
 
 // EndConversion implements payout.Store. The first end stays.

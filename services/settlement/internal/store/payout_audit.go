@@ -22,6 +22,18 @@ func payoutChecks() []check {
 			WHERE e.nonce IS NULL AND c.created_at < clock_timestamp() - interval '1 hour' AND EXISTS (
 				SELECT FROM call_end l WHERE l.chain_id = c.chain_id AND l.sender = c.sender AND l.nonce > c.nonce
 					AND l.ended_at < clock_timestamp() - interval '1 hour')`),
+		bySQL("calls are marked once they have ended", calls, `
+			SELECT format('nonce %s of %s on chain %s: ended %s', c.nonce, encode(c.sender, 'hex'), c.chain_id, c.ended)
+			FROM chain_call c LEFT JOIN call_end e USING (chain_id, sender, nonce) WHERE c.ended <> (e.nonce IS NOT NULL)`),
+		bySQL("costs are marked once the books have them", `SELECT count(*) FROM call_end`, `
+			SELECT format('nonce %s of %s on chain %s: booked %s', e.nonce, encode(e.sender, 'hex'), e.chain_id, e.booked)
+			FROM call_end e LEFT JOIN call_gas g USING (chain_id, sender, nonce)
+			WHERE e.booked <> coalesce(g.worthless OR g.entry_id IS NOT NULL, false)
+			UNION ALL SELECT format('chain %s: %s wei are not booked, and the calls say %s', chain_id, u.wei, s.wei)
+			FROM chain_unbooked u FULL JOIN (SELECT e.chain_id, sum(e.cost
+				- CASE WHEN g.entry_id IS NULL THEN 0 ELSE g.units::numeric * 1000000000 END) AS wei
+				FROM call_end e LEFT JOIN call_gas g USING (chain_id, sender, nonce) GROUP BY e.chain_id) AS s USING (chain_id)
+			WHERE u.wei IS DISTINCT FROM s.wei`),
 		bySQL("payouts fit their transactions", payouts, `
 			SELECT format('payout %s is %s, its transaction is %s', p.payout_id, p.state, coalesce(e.outcome, 'open'))
 			FROM payout p LEFT JOIN chain_call c ON c.purpose = 'payout' AND c.ref = p.payout_id::text

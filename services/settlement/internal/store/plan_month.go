@@ -13,12 +13,19 @@ import (
 
 var _ batch.PlanStore = Batches{}
 
+// firstHeld begins the search for the first month with earnings by plan. One month leads to the next, because each has a
+// row for every provider.
+const firstHeld = `(SELECT min(month) FROM batch_account WHERE account = 'l:provider:plan_held'`
+
 // DueMonths lists months that are to be closed; see batch.PlanStore.
 func (s Batches) DueMonths(ctx context.Context) ([]string, error) {
-	rows, err := s.pool.Query(ctx, `SELECT month FROM (
+	rows, err := s.pool.Query(ctx, `
+		WITH RECURSIVE held (month) AS (`+firstHeld+`)
+			UNION ALL SELECT `+firstHeld+` AND month > held.month) FROM held WHERE held.month IS NOT NULL)
+		SELECT month FROM (
 			SELECT to_char(generate_series(date_trunc('month', min(day)), max(day), interval '1 month'), 'YYYY-MM') AS month
 			FROM batch_day
-			UNION SELECT month FROM batch_account WHERE account = 'l:provider:plan_held') m
+			UNION SELECT month FROM held WHERE month IS NOT NULL) m
 		WHERE (month || '-02')::date + interval '1 month' <= (SELECT max(day) FROM batch_day WHERE committed_at IS NOT NULL)
 			AND NOT EXISTS (SELECT FROM plan_month p WHERE p.month = m.month) ORDER BY month`)
 	if err != nil {

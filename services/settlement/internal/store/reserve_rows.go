@@ -33,12 +33,9 @@ func (s Reserves) Senders(ctx context.Context, id chain.ID) ([]chain.Address, er
 // Unswept implements reserve.Rows.
 func (s Reserves) Unswept(ctx context.Context, token string, from int64, limit int) ([]reserve.Place, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT deposit_index, a.address FROM (
-			SELECT deposit_index, amount FROM transfer WHERE token = $1 AND deposit_index >= $2
-				AND state IN ('credited', 'unmatched', 'denied', 'returned')
-			UNION ALL SELECT deposit_index, -amount FROM sweep WHERE token = $1 AND deposit_index >= $2 AND state = 'done'
-		) kept JOIN deposit_address a USING (deposit_index)
-		GROUP BY deposit_index, a.address HAVING sum(amount) > 0 ORDER BY deposit_index LIMIT $3`, token, from, limit)
+		SELECT deposit_index, (SELECT a.address FROM deposit_address a WHERE a.deposit_index = b.deposit_index)
+		FROM deposit_balance b WHERE token = $1 AND deposit_index >= $2 AND posted > swept
+		ORDER BY deposit_index LIMIT $3`, token, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the addresses with %s: %w", token, err)
 	}
@@ -80,8 +77,7 @@ func (s Reserves) Leaving(ctx context.Context, id chain.ID) ([]reserve.Leaving, 
 func (s Reserves) Gas(ctx context.Context, id chain.ID) (chain.Amount, error) {
 	var sum chain.Amount
 	err := s.pool.QueryRow(ctx, `
-		SELECT coalesce(sum(e.cost - CASE WHEN g.entry_id IS NULL THEN 0 ELSE g.units::numeric * 1000000000 END), 0)
-		FROM call_end e LEFT JOIN call_gas g USING (chain_id, sender, nonce) WHERE e.chain_id = $1`, id).Scan(&sum)
+		SELECT coalesce((SELECT wei FROM chain_unbooked WHERE chain_id = $1), 0)`, id).Scan(&sum)
 	if err != nil {
 		return chain.Amount{}, fmt.Errorf("read the gas that chain %s took: %w", id, err)
 	}
@@ -95,7 +91,8 @@ func (s Reserves) Staked(ctx context.Context, id chain.ID) (reserve.Staked, erro
 
 func readStaked(ctx context.Context, db querier, id chain.ID) (out reserve.Staked, err error) {
 	rows, err := db.Query(ctx, `
-		SELECT c.block, c.block_hash, (SELECT coalesce(sum(free + escrow), 0) FROM position WHERE chain_id = $1),
+		SELECT c.block, c.block_hash, (SELECT coalesce(sum(free + escrow), 0) FROM position WHERE chain_id = $1
+			AND (free > 0 OR escrow > 0)),
 			EXISTS (SELECT FROM chain_event e WHERE e.chain_id = $1 AND e.topics[1] = ANY($2::bytea[])
 				AND e.seq > coalesce((SELECT number FROM position_cursor WHERE chain_id = $1), 0))
 		FROM chain_cursor c WHERE c.chain_id = $1`, id, contract.Topics())

@@ -220,7 +220,7 @@ func (s Sending) Next(ctx context.Context, id chain.ID, sender chain.Address, ke
 
 // Waiting implements sending.Store.
 func (s Sending) Waiting(ctx context.Context, id chain.ID, limit int) ([]sending.Status, error) {
-	return statuses(ctx, s.pool, `c.chain_id = $1 AND e.nonce IS NULL`,
+	return statuses(ctx, s.pool, `c.chain_id = $1 AND NOT c.ended`,
 		`ORDER BY c.created_at, c.sender, c.nonce LIMIT $2`, id, limit)
 }
 
@@ -230,7 +230,7 @@ func (s Sending) Late(ctx context.Context, id chain.ID, behind sending.Place, li
 	if behind.Chain == 0 {
 		after = -1
 	}
-	return statuses(ctx, s.pool, `c.chain_id = $1 AND e.ended_at > clock_timestamp() - $2::interval
+	return statuses(ctx, s.pool, `c.chain_id = $1 AND e.chain_id = $1 AND e.ended_at > now() - $2::interval
 		AND (c.sender, c.nonce) > ($3, $4)`, `ORDER BY c.sender, c.nonce LIMIT $5`,
 		id, sending.RecheckFor, behind.Sender[:], after, limit)
 }

@@ -81,7 +81,7 @@ func (s Sending) GasDue(ctx context.Context, limit int) ([]sending.Spent, error)
 	rows, err := s.pool.Query(ctx, `
 		SELECT e.chain_id, e.sender, e.nonce, e.hash, e.cost, g.units, g.rate_nano_usd, g.rate_source, g.rate_at
 		FROM call_end e LEFT JOIN call_gas g USING (chain_id, sender, nonce)
-		WHERE e.cost >= 1000000000 AND (g.nonce IS NULL OR g.entry_id IS NULL AND NOT g.worthless)
+		WHERE NOT e.booked AND e.cost >= 1000000000
 		ORDER BY row_number() OVER (PARTITION BY e.chain_id ORDER BY e.ended_at, e.sender, e.nonce), e.chain_id
 		LIMIT $1`, limit)
 	if err != nil {

@@ -16,24 +16,28 @@ import (
 // Sweeps keeps sweeps; it implements sweep.Store.
 type Sweeps struct{ *Store }
 
-// What is posted, or dust, and not swept. What is not decided yet stays where it is.
+// What is posted, or dust, and not swept. What is not decided yet stays where it is. Balances are taken in one order, so
+// that those who change several do not wait for each other.
 const planSweeps = `
 	INSERT INTO sweep (chain_id, deposit_index, token, amount, day)
-	SELECT $1, deposit_index, $2, sum(amount), (clock_timestamp() AT TIME ZONE 'UTC')::date FROM (
-		SELECT deposit_index, amount FROM transfer
-			WHERE chain_id = $1 AND token = $2 AND state IN ('credited', 'unmatched', 'denied', 'returned')
-		UNION ALL SELECT deposit_index, amount FROM deposit_dust WHERE chain_id = $1 AND token = $2
-		UNION ALL SELECT deposit_index, -amount FROM sweep WHERE chain_id = $1 AND token = $2 AND state <> 'failed'
-	) held GROUP BY deposit_index HAVING sum(amount) >= $3::text::numeric
+	SELECT chain_id, deposit_index, token, posted + dust - leaving - swept,
+		(clock_timestamp() AT TIME ZONE 'UTC')::date FROM deposit_balance
+	WHERE chain_id = $1 AND token = $2 AND posted + dust - leaving - swept >= $3::text::numeric
+	ORDER BY deposit_index
 	ON CONFLICT DO NOTHING`
 
 // Plan implements sweep.Store. An address has one sweep a day of a token, and one that is open.
 func (s Sweeps) Plan(ctx context.Context, id chain.ID, token string, least chain.Amount) (int, error) {
-	tag, err := s.pool.Exec(ctx, planSweeps, id, token, least.String())
+	planned := 0
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, planSweeps, id, token, least.String())
+		planned = int(tag.RowsAffected())
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("plan sweeps of %s: %w", token, err)
 	}
-	return int(tag.RowsAffected()), nil
+	return planned, nil
 }
 
 const sweepColumns = `w.sweep_id::text, w.chain_id, w.deposit_index, a.address, w.token, w.amount::text, w.planned_at`

@@ -217,6 +217,11 @@ func (d Payouts) Backlog(context.Context) (payout.Backlog, error) {
 			b.Waiting[p.Waiting]++
 		}
 	}
+	for _, c := range d.conversions {
+		if c.Entry.IsZero() && c.Refusal == "" && c.Tries >= payout.StuckConversion {
+			b.StuckConversions++
+		}
+	}
 	return b, nil
 }
 
@@ -275,7 +280,7 @@ func (d Payouts) InsertConversion(
 		return payout.Conversion{}, payout.TooManyConversions()
 	}
 	if !ok {
-		id, c.RequestedAt = c.ID, d.DB.Now()
+		id, c.RequestedAt, c.DueAt = c.ID, d.DB.Now(), d.DB.Now()
 		d.conversions[id] = c
 		d.converted = append(d.converted, id)
 		d.remember("convert", op, id)
@@ -287,11 +292,21 @@ func (d Payouts) InsertConversion(
 func (d Payouts) Conversions(_ context.Context, limit int) ([]payout.Conversion, error) {
 	var list []payout.Conversion
 	for _, id := range d.converted {
-		if c := d.conversions[id]; c.Entry.IsZero() && c.Refusal == "" && len(list) < limit {
+		if c := d.conversions[id]; c.Entry.IsZero() && c.Refusal == "" && !c.DueAt.After(d.DB.Now()) {
 			list = append(list, c)
 		}
 	}
-	return list, nil
+	slices.SortStableFunc(list, func(a, b payout.Conversion) int { return a.DueAt.Compare(b.DueAt) })
+	return list[:min(len(list), limit)], nil
+}
+
+// DelayConversion implements payout.Store.
+func (d Payouts) DelayConversion(_ context.Context, c payout.Conversion, pause time.Duration) error {
+	if now, ok := d.conversions[c.ID]; ok && now.Entry.IsZero() && now.Refusal == "" && now.Tries == c.Tries {
+		now.Tries, now.DueAt = now.Tries+1, d.DB.Now().Add(pause)
+		d.conversions[c.ID] = now
+	}
+	return nil
 }
 
 // EndConversion implements payout.Store.

@@ -3,13 +3,15 @@
 CREATE OR REPLACE FUNCTION chain_call_fits() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
+    c_id CONSTANT text := '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
     c_transfer CONSTANT bytea := '\xa9059cbb000000000000000000000000'; -- transfer(address,uint256)
 BEGIN
     IF NOT EXISTS (SELECT FROM sender s WHERE s.chain_id = NEW.chain_id AND s.address = NEW.sender AND s.next > NEW.nonce)
     THEN
         RAISE EXCEPTION 'each nonce of a sender is counted' USING ERRCODE = 'check_violation';
     ELSIF NEW.purpose = 'payout' AND NOT EXISTS (
-        SELECT FROM payout p WHERE p.payout_id::text = NEW.ref AND p.chain_id = NEW.chain_id AND p.ends_as IS NULL
+        SELECT FROM payout p WHERE p.payout_id = CASE WHEN NEW.ref ~ c_id THEN NEW.ref::uuid END
+            AND p.chain_id = NEW.chain_id AND p.ends_as IS NULL
             AND p.state NOT IN ('requested', 'approved')
             AND CASE p.chain_id
                 WHEN 254 THEN NEW.recipient = p.address AND NEW.value = p.amount AND octet_length(NEW.data) = 0

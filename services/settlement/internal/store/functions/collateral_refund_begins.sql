@@ -1,5 +1,5 @@
--- A refund is asked for while nothing keeps it. The database's clock says since when, and when it is due. One that was
--- cancelled is over once the contracts know it.
+-- A refund is asked for while nothing keeps it, and a day after the last one of its provider. The database's clock says
+-- since when, and when it is due. One that was cancelled is over once the contracts know it.
 CREATE OR REPLACE FUNCTION collateral_refund_begins() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
@@ -18,6 +18,7 @@ BEGIN
             USING ERRCODE = 'check_violation', CONSTRAINT = 'collateral_refund_blocked', TABLE = 'collateral_refund';
     END IF;
     NEW.asked_at := clock_timestamp();
+    NEW.previous_at := (SELECT max(r.asked_at) FROM collateral_refund r WHERE r.provider_id = NEW.provider_id);
     NEW.due_at := NEW.asked_at + interval '7 days';
     RETURN NEW;
 END $$;

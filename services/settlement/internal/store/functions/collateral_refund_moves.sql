@@ -3,8 +3,8 @@
 CREATE OR REPLACE FUNCTION collateral_refund_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
-    IF (OLD.refund_id, OLD.provider_id, OLD.asked_at, OLD.due_at)
-        IS DISTINCT FROM (NEW.refund_id, NEW.provider_id, NEW.asked_at, NEW.due_at)
+    IF (OLD.refund_id, OLD.provider_id, OLD.asked_at, OLD.due_at, OLD.previous_at)
+        IS DISTINCT FROM (NEW.refund_id, NEW.provider_id, NEW.asked_at, NEW.due_at, NEW.previous_at)
     THEN
         RAISE EXCEPTION 'what a refund says stays' USING ERRCODE = 'check_violation';
     ELSIF NEW.state = OLD.state THEN
