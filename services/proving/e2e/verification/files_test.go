@@ -121,32 +121,16 @@ func (s *stage) noticedByFiles(t *testing.T, d *dropper) {
 	}
 }
 
-// hourly is until by whole hours, each of which is planned: a fingerprint has one hour of its
-// day, and would be left out where the clock passes it between two plans. Once the honest
-// provider has proven its files, what is left of a day with a fingerprint is passed at once.
+// hourly is hours for a dropper: a fingerprint has one hour of its day. Once the honest provider
+// has proven its files, what is left of a day with a fingerprint is passed at once.
 func (s *stage) hourly(t *testing.T, d *dropper, what string, reached func() bool) {
 	t.Helper()
-	const look = 250 * time.Millisecond // a plan is made every 100 ms
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	looks := time.NewTicker(look)
-	defer looks.Stop()
-	for !reached() {
-		select {
-		case <-looks.C:
-		case <-deadline.C:
-			t.Fatalf("still not: %s", what)
-		}
-		if s.due(t) > 0 {
-			continue
-		}
-		now := s.now(t)
-		next := now.Truncate(time.Hour).Add(time.Hour)
+	s.hours(t, what, func(now time.Time) time.Time {
 		if day := now.Truncate(24 * time.Hour); s.asked(t, d.ID, day) > 0 && s.proven(t, s.good.ID, false) > 0 {
-			next = day.Add(24 * time.Hour)
+			return day.Add(24 * time.Hour)
 		}
-		s.pass(t, next.Sub(now))
-	}
+		return now.Truncate(time.Hour).Add(time.Hour)
+	}, reached)
 }
 
 // asked is how many fingerprints a provider answered since a time.
