@@ -15,11 +15,16 @@ var (
 	first     = flag.Uint64("seed", 1, "the seed of the first history")
 )
 
+// sayEvery is after how many histories a long run says how far it is.
+const sayEvery = 50_000
+
 // run runs histories on all processors until one is wrong, if wanted so.
-func run(n int, from uint64, plant Plant, untilWrong bool) (total Result, wrong []error) {
+func run(t *testing.T, n int, from uint64, plant Plant, untilWrong bool) (total Result, wrong []error) {
+	t.Helper()
 	var next atomic.Uint64
 	var mu sync.Mutex
 	var wait sync.WaitGroup
+	done := 0
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
 			for {
@@ -35,6 +40,9 @@ func run(n int, from uint64, plant Plant, untilWrong bool) (total Result, wrong 
 				total.add(r)
 				if err != nil {
 					wrong = append(wrong, fmt.Errorf("seed %d: %w", from+i, err))
+				}
+				if done++; done%sayEvery == 0 {
+					t.Logf("%d histories, and %d are wrong: %+v, %v", done, len(wrong), total, wrong)
 				}
 				mu.Unlock()
 			}
@@ -68,7 +76,7 @@ func TestEachPayoutIsReceivedOnceOrNeverAndTheBooksSayWhich(t *testing.T) {
 		n = 10_000
 	}
 	began := time.Now()
-	total, wrong := run(n, *first, Nothing, false)
+	total, wrong := run(t, n, *first, Nothing, false)
 	for _, err := range wrong {
 		t.Error(err)
 	}
@@ -97,7 +105,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		"a final block that is gone is not reported": Unreported} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			total, wrong := run(500, 1, plant, true)
+			total, wrong := run(t, 500, 1, plant, true)
 			if len(wrong) == 0 {
 				t.Errorf("got nothing wrong in 500 histories (%+v), want something", total)
 			} else {
