@@ -58,11 +58,11 @@ func (b *books) refunded(t *testing.T, of card.CheckoutID, amount card.Cents, en
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := card.Refund{ID: card.RefundID(id), Checkout: of, Amount: amount}
+	r := card.Refund{ID: card.RefundID(id), Checkout: of, Amount: amount, Attempt: 1}
 	if _, err := b.kept().AskRefund(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.kept().EndRefund(t.Context(), r.ID, end, ""); err != nil {
+	if _, err := b.kept().EndRefund(t.Context(), r, end, ""); err != nil {
 		t.Fatal(err)
 	}
 	return r.ID

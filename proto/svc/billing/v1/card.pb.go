@@ -91,6 +91,11 @@ const (
 	CollateralChangeKind_COLLATERAL_CHANGE_KIND_EXPIRED CollateralChangeKind = 4
 	// collateral_dispute_won was posted: the reversal no longer counts.
 	CollateralChangeKind_COLLATERAL_CHANGE_KIND_DISPUTE_WON CollateralChangeKind = 5
+	// The card did not take an attempt of a refund by RefundCollateral, maybe long after the state
+	// was BY_CARD. If collateral_refunded was posted for the attempt, collateral_refund_failed was
+	// posted with this, and the refund is owed again. It is ASKED again: an hour later the next
+	// attempt begins. Call RefundCollateral until it ends anew.
+	CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_FAILED CollateralChangeKind = 6
 )
 
 // Enum value maps for CollateralChangeKind.
@@ -102,14 +107,16 @@ var (
 		3: "COLLATERAL_CHANGE_KIND_REFUND_ENDED",
 		4: "COLLATERAL_CHANGE_KIND_EXPIRED",
 		5: "COLLATERAL_CHANGE_KIND_DISPUTE_WON",
+		6: "COLLATERAL_CHANGE_KIND_REFUND_FAILED",
 	}
 	CollateralChangeKind_value = map[string]int32{
-		"COLLATERAL_CHANGE_KIND_UNSPECIFIED":  0,
-		"COLLATERAL_CHANGE_KIND_PAID":         1,
-		"COLLATERAL_CHANGE_KIND_REVERSED":     2,
-		"COLLATERAL_CHANGE_KIND_REFUND_ENDED": 3,
-		"COLLATERAL_CHANGE_KIND_EXPIRED":      4,
-		"COLLATERAL_CHANGE_KIND_DISPUTE_WON":  5,
+		"COLLATERAL_CHANGE_KIND_UNSPECIFIED":   0,
+		"COLLATERAL_CHANGE_KIND_PAID":          1,
+		"COLLATERAL_CHANGE_KIND_REVERSED":      2,
+		"COLLATERAL_CHANGE_KIND_REFUND_ENDED":  3,
+		"COLLATERAL_CHANGE_KIND_EXPIRED":       4,
+		"COLLATERAL_CHANGE_KIND_DISPUTE_WON":   5,
+		"COLLATERAL_CHANGE_KIND_REFUND_FAILED": 6,
 	}
 )
 
@@ -146,10 +153,11 @@ const (
 	CollateralRefundState_COLLATERAL_REFUND_STATE_UNSPECIFIED CollateralRefundState = 0
 	// The card processor has not said yet how it ends. Call again.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_ASKED CollateralRefundState = 1
-	// Final: it went to the card. Post collateral_refunded.
+	// It went to the card. Post collateral_refunded with the attempt. A card may not take it after
+	// all: then a change of the kind REFUND_FAILED follows, and the state is ASKED again.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_BY_CARD CollateralRefundState = 2
-	// The card can take no refund, because the payment is older than 180 days or the card
-	// processor refused it. Post collateral_refunded with from_bank, and pay it from the bank
+	// The card takes no refund, because the payment is older than 180 days, the card processor
+	// refused it, or three attempts failed. Post collateral_refunded with from_bank, and pay it from the bank
 	// once that is posted. Until then it becomes REVERSED if the card's owner takes the money
 	// back.
 	CollateralRefundState_COLLATERAL_REFUND_STATE_FROM_BANK CollateralRefundState = 3
@@ -268,6 +276,8 @@ const (
 	SandboxAction_SANDBOX_ACTION_CHARGE_BACK SandboxAction = 3
 	// The dispute is won, and the money comes back.
 	SandboxAction_SANDBOX_ACTION_WIN_DISPUTE SandboxAction = 4
+	// The card does not take the last refund, whose money comes back.
+	SandboxAction_SANDBOX_ACTION_FAIL_REFUND SandboxAction = 5
 )
 
 // Enum value maps for SandboxAction.
@@ -278,6 +288,7 @@ var (
 		2: "SANDBOX_ACTION_DECLINE",
 		3: "SANDBOX_ACTION_CHARGE_BACK",
 		4: "SANDBOX_ACTION_WIN_DISPUTE",
+		5: "SANDBOX_ACTION_FAIL_REFUND",
 	}
 	SandboxAction_value = map[string]int32{
 		"SANDBOX_ACTION_UNSPECIFIED": 0,
@@ -285,6 +296,7 @@ var (
 		"SANDBOX_ACTION_DECLINE":     2,
 		"SANDBOX_ACTION_CHARGE_BACK": 3,
 		"SANDBOX_ACTION_WIN_DISPUTE": 4,
+		"SANDBOX_ACTION_FAIL_REFUND": 5,
 	}
 )
 
@@ -878,7 +890,8 @@ type CollateralChange struct {
 	Kind       CollateralChangeKind `protobuf:"varint,2,opt,name=kind,proto3,enum=svc.billing.v1.CollateralChangeKind" json:"kind,omitempty"`
 	CheckoutId string               `protobuf:"bytes,3,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
 	ProviderId string               `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// What it is about: the processor's session or reversal, or the refund_id.
+	// What it is about: the processor's session or reversal, or the refund_id, which is followed
+	// by "/" and the number of the attempt from the second on.
 	Reference   string                 `protobuf:"bytes,5,opt,name=reference,proto3" json:"reference,omitempty"`
 	AmountCents int64                  `protobuf:"varint,6,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
 	Livemode    bool                   `protobuf:"varint,7,opt,name=livemode,proto3" json:"livemode,omitempty"`
@@ -1133,8 +1146,10 @@ func (x *RefundCollateralRequest) GetAmountCents() int64 {
 }
 
 type RefundCollateralResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         CollateralRefundState  `protobuf:"varint,1,opt,name=state,proto3,enum=svc.billing.v1.CollateralRefundState" json:"state,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State CollateralRefundState  `protobuf:"varint,1,opt,name=state,proto3,enum=svc.billing.v1.CollateralRefundState" json:"state,omitempty"`
+	// Attempts are counted from 1. Each that the card does not take is followed by another.
+	Attempt       int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1174,6 +1189,13 @@ func (x *RefundCollateralResponse) GetState() CollateralRefundState {
 		return x.State
 	}
 	return CollateralRefundState_COLLATERAL_REFUND_STATE_UNSPECIFIED
+}
+
+func (x *RefundCollateralResponse) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 type ReceiveRequest struct {
@@ -1633,9 +1655,10 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1f\n" +
 	"\vcheckout_id\x18\x02 \x01(\tR\n" +
 	"checkoutId\x12!\n" +
-	"\famount_cents\x18\x03 \x01(\x03R\vamountCents\"W\n" +
+	"\famount_cents\x18\x03 \x01(\x03R\vamountCents\"q\n" +
 	"\x18RefundCollateralResponse\x12;\n" +
-	"\x05state\x18\x01 \x01(\x0e2%.svc.billing.v1.CollateralRefundStateR\x05state\"B\n" +
+	"\x05state\x18\x01 \x01(\x0e2%.svc.billing.v1.CollateralRefundStateR\x05state\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"B\n" +
 	"\x0eReceiveRequest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\tR\tsignature\"\x11\n" +
@@ -1668,14 +1691,15 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aCHECKOUT_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CHECKOUT_STATE_CREATED\x10\x01\x12\x17\n" +
 	"\x13CHECKOUT_STATE_PAID\x10\x02\x12\x1a\n" +
-	"\x16CHECKOUT_STATE_EXPIRED\x10\x03*\xf9\x01\n" +
+	"\x16CHECKOUT_STATE_EXPIRED\x10\x03*\xa3\x02\n" +
 	"\x14CollateralChangeKind\x12&\n" +
 	"\"COLLATERAL_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bCOLLATERAL_CHANGE_KIND_PAID\x10\x01\x12#\n" +
 	"\x1fCOLLATERAL_CHANGE_KIND_REVERSED\x10\x02\x12'\n" +
 	"#COLLATERAL_CHANGE_KIND_REFUND_ENDED\x10\x03\x12\"\n" +
 	"\x1eCOLLATERAL_CHANGE_KIND_EXPIRED\x10\x04\x12&\n" +
-	"\"COLLATERAL_CHANGE_KIND_DISPUTE_WON\x10\x05*\xd5\x01\n" +
+	"\"COLLATERAL_CHANGE_KIND_DISPUTE_WON\x10\x05\x12(\n" +
+	"$COLLATERAL_CHANGE_KIND_REFUND_FAILED\x10\x06*\xd5\x01\n" +
 	"\x15CollateralRefundState\x12'\n" +
 	"#COLLATERAL_REFUND_STATE_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dCOLLATERAL_REFUND_STATE_ASKED\x10\x01\x12#\n" +
@@ -1687,13 +1711,14 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aSANDBOX_SESSION_STATE_OPEN\x10\x01\x12\x1e\n" +
 	"\x1aSANDBOX_SESSION_STATE_PAID\x10\x02\x12!\n" +
 	"\x1dSANDBOX_SESSION_STATE_EXPIRED\x10\x03\x12&\n" +
-	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xa3\x01\n" +
+	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xc3\x01\n" +
 	"\rSandboxAction\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SANDBOX_ACTION_PAY\x10\x01\x12\x1a\n" +
 	"\x16SANDBOX_ACTION_DECLINE\x10\x02\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_CHARGE_BACK\x10\x03\x12\x1e\n" +
-	"\x1aSANDBOX_ACTION_WIN_DISPUTE\x10\x042\xd4\x04\n" +
+	"\x1aSANDBOX_ACTION_WIN_DISPUTE\x10\x04\x12\x1e\n" +
+	"\x1aSANDBOX_ACTION_FAIL_REFUND\x10\x052\xd4\x04\n" +
 	"\vCardService\x12\x82\x01\n" +
 	"\x18CreateCollateralCheckout\x12/.svc.billing.v1.CreateCollateralCheckoutRequest\x1a0.svc.billing.v1.CreateCollateralCheckoutResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vGetCheckout\x12\".svc.billing.v1.GetCheckoutRequest\x1a#.svc.billing.v1.GetCheckoutResponse\"\x03\x90\x02\x01\x12|\n" +

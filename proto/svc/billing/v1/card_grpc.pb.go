@@ -34,8 +34,9 @@ const (
 //
 // CardService takes collateral by card, and gives it back, for settlement. billing-ledger
 // posts what the card processor decides: line 23 when a checkout is paid,
-// collateral_card_reversed when its money went back to the card's owner, and
-// collateral_dispute_won when a dispute was won. Lines 24 and 26 are posted by settlement,
+// collateral_card_reversed when its money went back to the card's owner,
+// collateral_dispute_won when that came back, because a dispute was won or a refund of others
+// failed, and collateral_refund_failed when a card did not take what the books had paid. Lines 24 and 26 are posted by settlement,
 // through PostingService.
 type CardServiceClient interface {
 	// CreateCollateralCheckout opens a page at the card processor on which a provider pays
@@ -134,8 +135,9 @@ func (c *cardServiceClient) RefundCollateral(ctx context.Context, in *RefundColl
 //
 // CardService takes collateral by card, and gives it back, for settlement. billing-ledger
 // posts what the card processor decides: line 23 when a checkout is paid,
-// collateral_card_reversed when its money went back to the card's owner, and
-// collateral_dispute_won when a dispute was won. Lines 24 and 26 are posted by settlement,
+// collateral_card_reversed when its money went back to the card's owner,
+// collateral_dispute_won when that came back, because a dispute was won or a refund of others
+// failed, and collateral_refund_failed when a card did not take what the books had paid. Lines 24 and 26 are posted by settlement,
 // through PostingService.
 type CardServiceServer interface {
 	// CreateCollateralCheckout opens a page at the card processor on which a provider pays

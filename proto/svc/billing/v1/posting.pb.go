@@ -1851,7 +1851,9 @@ type CollateralRefunded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Part  *CollateralPart        `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
 	// From the bank, because the card processor refunds no more; else by card.
-	FromBank      bool `protobuf:"varint,2,opt,name=from_bank,json=fromBank,proto3" json:"from_bank,omitempty"`
+	FromBank bool `protobuf:"varint,2,opt,name=from_bank,json=fromBank,proto3" json:"from_bank,omitempty"`
+	// The attempt that ended it, as RefundCollateral answers it; 0 is the first.
+	Attempt       int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1898,6 +1900,13 @@ func (x *CollateralRefunded) GetFromBank() bool {
 		return x.FromBank
 	}
 	return false
+}
+
+func (x *CollateralRefunded) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 // TransferPlace names a transfer within a transaction.
@@ -2566,10 +2575,11 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1c\n" +
 	"\tdepositor\x18\x02 \x01(\tR\tdepositor\x12*\n" +
 	"\x03sum\x18\x03 \x01(\v2\x18.svc.billing.v1.TokenSumR\x03sum\x128\n" +
-	"\baffected\x18\x04 \x03(\v2\x1c.svc.billing.v1.CompensationR\baffected\"e\n" +
+	"\baffected\x18\x04 \x03(\v2\x1c.svc.billing.v1.CompensationR\baffected\"\x7f\n" +
 	"\x12CollateralRefunded\x122\n" +
 	"\x04part\x18\x01 \x01(\v2\x1e.svc.billing.v1.CollateralPartR\x04part\x12\x1b\n" +
-	"\tfrom_bank\x18\x02 \x01(\bR\bfromBank\"k\n" +
+	"\tfrom_bank\x18\x02 \x01(\bR\bfromBank\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\"k\n" +
 	"\rTransferPlace\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12)\n" +
 	"\x10transaction_hash\x18\x02 \x01(\tR\x0ftransactionHash\x12\x14\n" +

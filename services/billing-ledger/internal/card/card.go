@@ -12,6 +12,10 @@
 // currency, the provider, the account, the purpose and the mode that were asked for.
 // Anything else is an alarm for a person, and nothing is credited.
 //
+// A refund that the card does not take is made again, up to MaxAttempts times, also if that is
+// heard of long after the card processor said that the refund was made. What the books have paid
+// for it is owed again then. After that it is the bank's.
+//
 // Nobody gets the same money twice. A refund ends as reversed, for ever, if the card's owner
 // has taken so much back that less is left. What is taken back after it was refunded is owed.
 //
@@ -24,10 +28,15 @@
 package card
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
 type (
@@ -62,6 +71,14 @@ const MaxOpen = 5
 
 // ByCardFor is how long after a payment its card takes a refund.
 const ByCardFor = 180 * 24 * time.Hour
+
+const (
+	// MaxAttempts is how often a card is asked to take a refund. The attempt after them is the
+	// bank's.
+	MaxAttempts = 3
+	// AttemptInterval is the pause after an attempt that the card did not take.
+	AttemptInterval = time.Hour
+)
 
 // Purpose is what is paid for.
 type Purpose string
@@ -124,6 +141,8 @@ type Refund struct {
 	Checkout CheckoutID
 	Amount   Cents
 	State    RefundState
+	// Attempt counts from 1: each that the card did not take is followed by another.
+	Attempt int
 	// OnCard reports whether the card is asked at all, which is decided once, when the
 	// refund is asked for.
 	OnCard bool
@@ -132,6 +151,27 @@ type Refund struct {
 	Livemode  bool
 	// ObjectID is the processor's refund; empty until it is made by card.
 	ObjectID string
+}
+
+// Key names the attempt for the card processor and the books.
+func (r Refund) Key() string { return ledger.RefundKey(r.ID.String(), r.Attempt) }
+
+// parseKey reads the key of an attempt.
+func parseKey(key string) (id RefundID, attempt int, err error) {
+	refund, number, numbered := strings.Cut(key, "/")
+	attempt = 1
+	if numbered {
+		if attempt, err = strconv.Atoi(number); err != nil {
+			return id, 0, fmt.Errorf("read the number of an attempt: %w", err)
+		}
+	}
+	if err := id.UnmarshalText([]byte(refund)); err != nil {
+		return id, 0, fmt.Errorf("read the refund of an attempt: %w", err)
+	}
+	if id.IsZero() || ledger.RefundKey(id.String(), attempt) != key || attempt > MaxAttempts {
+		return id, 0, errors.New("it is no key of an attempt")
+	}
+	return id, attempt, nil
 }
 
 // ChangeKind says what happened to collateral.
@@ -143,7 +183,9 @@ const (
 	ChangeReversed    ChangeKind = "reversed"
 	ChangeDisputeWon  ChangeKind = "dispute_won"
 	ChangeRefundEnded ChangeKind = "refund_ended"
-	ChangeExpired     ChangeKind = "expired"
+	// ChangeRefundFailed is an attempt that the card did not take, which is followed by another.
+	ChangeRefundFailed ChangeKind = "refund_failed"
+	ChangeExpired      ChangeKind = "expired"
 )
 
 // Change is one thing that happened, numbered in the order of commits.
@@ -184,7 +226,8 @@ const (
 	// AlarmExceeds is money that went back beyond its payment, or that was refunded too: then
 	// the provider owes it.
 	AlarmExceeds AlarmReason = "exceeds"
-	// AlarmRefundFailed is a refund that failed after it was made: the money is here again.
+	// AlarmRefundFailed is a refund that its card did not take MaxAttempts times: the bank is to
+	// pay it.
 	AlarmRefundFailed AlarmReason = "refund_failed"
 	// AlarmMissing is an object that the processor does not know.
 	AlarmMissing AlarmReason = "missing"

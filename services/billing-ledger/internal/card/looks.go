@@ -88,8 +88,12 @@ func (w *Worker) lookAtRefunds(ctx context.Context) error {
 	for _, r := range due {
 		_, failed := w.Refunds.try(ctx, r)
 		var differs differsError
-		if errors.As(failed, &differs) {
+		var attempt failedError
+		switch {
+		case errors.As(failed, &differs):
 			failed = w.raise(ctx, differs.alarm)
+		case errors.As(failed, &attempt):
+			failed = w.failed(ctx, r, attempt.object)
 		}
 		err = errors.Join(err, failed)
 	}
@@ -101,9 +105,13 @@ func (w *Worker) LookAt(ctx context.Context, o Object) error {
 	switch o.Kind {
 	case SessionObject:
 		return w.lookAtSession(ctx, o.ID)
-	case RefundObject, DisputeObject, WonObject:
-		if o.Kind == WonObject {
+	case RefundObject, DisputeObject, WonObject, FailedObject:
+		switch o.Kind {
+		case WonObject:
 			o.Kind = DisputeObject
+		case FailedObject:
+			o.Kind = RefundObject
+		default: // it is what its kind says
 		}
 		r, err := w.Processor.FetchReturn(ctx, o)
 		if err != nil {

@@ -24,8 +24,10 @@ const (
 	SessionObject ObjectKind = "session"
 	RefundObject  ObjectKind = "refund"
 	DisputeObject ObjectKind = "dispute"
-	// WonObject is a dispute that was won, as a list has it.
-	WonObject ObjectKind = "won"
+	// WonObject is a dispute that was won, and FailedObject a refund that failed, as a list has
+	// them.
+	WonObject    ObjectKind = "won"
+	FailedObject ObjectKind = "failed"
 )
 
 // Object names an object of a processor.
@@ -80,7 +82,8 @@ type ReturnState string
 const (
 	ReturnPending ReturnState = "pending"
 	ReturnMade    ReturnState = "made"
-	ReturnFailed  ReturnState = "failed"
+	// ReturnFailed is a refund whose money is at the processor again. It may have been made before.
+	ReturnFailed ReturnState = "failed"
 	// ReturnWon is a dispute whose money the processor gave back.
 	ReturnWon ReturnState = "won"
 )
@@ -91,7 +94,7 @@ type Return struct {
 	PaymentID string
 	// Checkout is what was said when the payment was made.
 	Checkout string
-	// Key is the id under which we asked for a refund; empty for what others did.
+	// Key is the key under which we asked for a refund; empty for what others did.
 	Key      string
 	Amount   Cents
 	Currency string
@@ -99,7 +102,8 @@ type Return struct {
 	State    ReturnState
 }
 
-// Balance is a payment at the processor, and what of it went back.
+// Balance is a payment at the processor, and what of it went back, in no refund that failed and
+// no dispute that was won.
 type Balance struct{ Total, Returned Cents }
 
 // Order asks a processor for a page.
@@ -127,11 +131,11 @@ type Processor interface {
 	// FetchBalance reads a payment, or returns ErrNoObject.
 	FetchBalance(ctx context.Context, paymentID string) (Balance, error)
 	// Refund gives a part of a payment back, once for each key and for ever: it looks for
-	// the key before it makes one. ErrRefused says that there is none under the key, and
+	// the key before it makes one, and returns a refund that failed as that. ErrRefused says that there is none under the key, and
 	// that there will be none.
 	Refund(ctx context.Context, key, paymentID string, amount Cents) (Return, error)
-	// List lists what was made since a time: paid sessions, refunds, disputes, and disputes that
-	// were won, at most a page. cursor is empty for the first page, and next after the last.
+	// List lists what was made since a time: paid sessions, refunds, disputes, disputes that were
+	// won, and refunds that failed, at most a page. cursor is empty for the first page, and next after the last.
 	List(ctx context.Context, since time.Time, cursor string) (page []Object, next string, err error)
 }
 
@@ -139,7 +143,7 @@ type Processor interface {
 // where they agree.
 func (r Refund) differs(made Return) string {
 	return same([]part{
-		{"key", made.Key, r.ID.String()},
+		{"key", made.Key, r.Key()},
 		{"payment", made.PaymentID, r.PaymentID},
 		{"amount", fmt.Sprint(made.Amount), fmt.Sprint(r.Amount)},
 		{"currency", made.Currency, Currency},

@@ -20,36 +20,38 @@ type Refunds struct {
 	Processor Processor
 }
 
-// Ask begins a refund, and tries once to end it. A repeat returns how it stands.
-func (s *Refunds) Ask(ctx context.Context, r Refund) (RefundState, error) {
+// Ask begins a refund, and tries once to end it. A repeat returns how it stands. It tries a
+// refund only once, because further attempts wait.
+func (s *Refunds) Ask(ctx context.Context, r Refund) (Refund, error) {
 	switch {
 	case r.ID.IsZero():
-		return "", invalid("refund_id", "is malformed")
+		return Refund{}, invalid("refund_id", "is malformed")
 	case r.Amount <= 0 || r.Amount > MaxAmount:
-		return "", invalid("amount_cents", "must be 1 to %d", MaxAmount)
+		return Refund{}, invalid("amount_cents", "must be 1 to %d", MaxAmount)
 	}
 	stands, err := s.Store.AskRefund(ctx, r)
 	switch {
 	case errors.Is(err, ErrNoCheckout):
-		return "", noCheckout()
+		return Refund{}, noCheckout()
 	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds):
-		return "", fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
+		return Refund{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
 	case err != nil:
-		return "", err
+		return Refund{}, err
 	case stands.Checkout != r.Checkout || stands.Amount != r.Amount:
-		return "", fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+		return Refund{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 			"the refund has other contents").On("refund_id")
-	case stands.State != Asked:
-		return stands.State, nil
+	case stands.State != Asked || stands.Attempt > 1:
+		return stands, nil
 	}
 	crash.At("billing.card.refund_asked")
 	tried, cancel := context.WithTimeout(ctx, processorTimeout)
 	defer cancel()
 	state, err := s.try(tried, stands)
 	if err != nil {
-		return Asked, nil //nolint:nilerr // it is committed, and the next look tries again and logs
+		return stands, nil //nolint:nilerr // it is committed, and the next look tries again and logs
 	}
-	return state, nil
+	stands.State = state
+	return stands, nil
 }
 
 // differsError is the error for a refund of the processor that differs from the refund asked
@@ -60,24 +62,32 @@ func (e differsError) Error() string {
 	return "the card processor made another refund: " + e.alarm.Detail
 }
 
+// failedError is the error for an attempt that the card did not take: a refund of the processor
+// that failed.
+type failedError struct{ object string }
+
+func (e failedError) Error() string { return "the card did not take the refund " + e.object }
+
 // try asks the processor how a refund ends, and commits that.
 func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
-	if r.OnCard {
-		made, err := s.Processor.Refund(ctx, r.ID.String(), r.PaymentID, r.Amount)
-		crash.At("billing.card.refund_made")
-		switch {
-		case errors.Is(err, ErrRefused):
-		case err != nil:
-			return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
-		case r.differs(made) != "":
-			return Asked, differsError{Alarm{AlarmDiffers, made.ID, r.differs(made)}}
-		case made.State == ReturnMade:
-			return s.Store.EndRefund(ctx, r.ID, ByCard, made.ID)
-		case made.State == ReturnPending:
-			return Asked, nil
-		}
+	if !r.OnCard || r.Attempt > MaxAttempts {
+		return s.withoutCard(ctx, r)
 	}
-	return s.withoutCard(ctx, r)
+	made, err := s.Processor.Refund(ctx, r.Key(), r.PaymentID, r.Amount)
+	crash.At("billing.card.refund_made")
+	switch {
+	case errors.Is(err, ErrRefused):
+		return s.withoutCard(ctx, r)
+	case err != nil:
+		return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
+	case r.differs(made) != "":
+		return Asked, differsError{Alarm{AlarmDiffers, made.ID, r.differs(made)}}
+	case made.State == ReturnMade:
+		return s.Store.EndRefund(ctx, r, ByCard, made.ID)
+	case made.State == ReturnFailed:
+		return Asked, failedError{made.ID}
+	}
+	return Asked, nil // the processor has not said how it ends
 }
 
 // withoutCard ends a refund that no card takes.
@@ -91,7 +101,7 @@ func (s *Refunds) withoutCard(ctx context.Context, r Refund) (RefundState, error
 		return Asked, err
 	}
 	if b.Returned+paid+r.Amount > b.Total {
-		return s.Store.EndRefund(ctx, r.ID, Reversed, "")
+		return s.Store.EndRefund(ctx, r, Reversed, "")
 	}
-	return s.Store.EndRefund(ctx, r.ID, FromBank, "")
+	return s.Store.EndRefund(ctx, r, FromBank, "")
 }

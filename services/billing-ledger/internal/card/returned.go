@@ -11,7 +11,11 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 	if r.Key != "" {
 		return w.refunded(ctx, r)
 	}
-	if r.State != ReturnMade && r.State != ReturnWon {
+	switch r.State {
+	case ReturnMade, ReturnWon:
+	case ReturnFailed: // what another's refund took is here again
+		return w.won(ctx, r)
+	default:
 		return nil // nothing has moved
 	}
 	c, err := w.checkout(ctx, r.Checkout)
@@ -42,6 +46,20 @@ func (w *Worker) reversed(ctx context.Context, r Return) error {
 	if err == nil && r.State == ReturnWon {
 		err = w.Store.Win(ctx, r, w.newEntry)
 	}
+	return w.odd(ctx, r, err)
+}
+
+// won commits that what a return took is here again. Of one that took nothing it commits nothing.
+func (w *Worker) won(ctx context.Context, r Return) error {
+	err := w.Store.Win(ctx, r, w.newEntry)
+	if errors.Is(err, ErrNotPaid) {
+		return nil // it never was of a payment of ours
+	}
+	return w.odd(ctx, r, err)
+}
+
+// odd raises an alarm for a return that does not fit its payment.
+func (w *Worker) odd(ctx context.Context, r Return, err error) error {
 	switch {
 	case errors.Is(err, ErrNotPaid):
 		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "the payment " + r.PaymentID + " is none of ours"})
@@ -54,30 +72,45 @@ func (w *Worker) reversed(ctx context.Context, r Return) error {
 }
 
 // refunded does what follows from news of a refund that was asked for here. It counts if it
-// names our refund, with its payment, amount, currency and mode.
+// names an attempt of ours, with its payment, amount, currency and mode.
 func (w *Worker) refunded(ctx context.Context, r Return) error {
-	var id RefundID
-	if err := id.UnmarshalText([]byte(r.Key)); err != nil || id.IsZero() {
+	id, attempt, err := parseKey(r.Key)
+	if err != nil {
 		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a refund under another's key"})
 	}
 	asked, err := w.Store.Refund(ctx, id)
 	switch {
-	case errors.Is(err, ErrNoRefund):
+	case errors.Is(err, ErrNoRefund), err == nil && attempt > asked.Attempt:
 		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a refund that nobody asked for"})
 	case err != nil:
 		return err
+	}
+	asked.Attempt = attempt
+	switch {
 	case asked.differs(r) != "":
 		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, asked.differs(r)})
-	case r.State == ReturnFailed && asked.State == ByCard && asked.ObjectID == r.ID:
-		return w.raise(ctx, Alarm{AlarmRefundFailed, r.ID, "the refund " + r.Key + " counts as paid, and its money is back"})
+	case r.State == ReturnFailed:
+		return w.failed(ctx, asked, r.ID)
 	case !asked.OnCard:
 		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, "the card was not asked for the refund " + r.Key})
 	case r.State != ReturnMade:
 		return nil // the look at the refund decides
 	}
-	_, err = w.Store.EndRefund(ctx, id, ByCard, r.ID)
+	_, err = w.Store.EndRefund(ctx, asked, ByCard, r.ID)
 	if errors.Is(err, ErrReused) {
 		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, "the refund " + r.Key + " has ended otherwise"})
+	}
+	return err
+}
+
+// failed commits that the card did not take an attempt.
+func (w *Worker) failed(ctx context.Context, r Refund, object string) error {
+	alarm, err := w.Store.FailRefund(ctx, r, object, w.newEntry)
+	if alarm != nil {
+		w.tell(ctx, *alarm)
+	}
+	if errors.Is(err, ErrReused) {
+		return nil // it is not by this object that the attempt ended, so nothing has moved
 	}
 	return err
 }

@@ -48,7 +48,8 @@ func Triggers() []Trigger { return []Trigger{WasPaid, HasExpired} }
 // RefundState is where a refund that was asked for stands.
 type RefundState string
 
-// The states of a refund. ByCard and Reversed are final.
+// The states of a refund. Reversed is final, and so is ByCard unless the card did not take it
+// after all: then the refund is asked for again.
 const (
 	Asked RefundState = "asked"
 	// ByCard is a refund that the card processor made.

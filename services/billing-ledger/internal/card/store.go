@@ -70,8 +70,8 @@ type LookStore interface {
 	// alarm, and returns it if it is new. Its errors are ErrNotPaid, ErrExceeds,
 	// ErrRefundUnderWay and ErrReused.
 	Reverse(ctx context.Context, r Return, newID func() (ids.EntryID, error)) (*Alarm, error)
-	// Win gives back what a dispute took, once, and posts it. A dispute that was never reversed
-	// has nothing to give back. Its errors are ErrNotPaid and ErrReused.
+	// Win gives back what a reversal took, once, and posts it: a dispute was won, or a refund of
+	// others failed. What was never reversed has nothing to give back. Its errors are ErrNotPaid and ErrReused.
 	Win(ctx context.Context, r Return, newID func() (ids.EntryID, error)) error
 	// TakeCheckouts takes checkouts that are due.
 	TakeCheckouts(ctx context.Context, every time.Duration, limit int) ([]Due, error)
@@ -106,9 +106,14 @@ type RefundStore interface {
 	AskRefund(ctx context.Context, r Refund) (Refund, error)
 	// Refund reads a refund, or returns ErrNoRefund.
 	Refund(ctx context.Context, id RefundID) (Refund, error)
-	// EndRefund ends a refund, once, and returns how it stands. Its errors are ErrNoRefund, and
-	// ErrReused for one that has ended otherwise.
-	EndRefund(ctx context.Context, id RefundID, to RefundState, objectID string) (RefundState, error)
+	// EndRefund ends a refund by an attempt, once, and returns how it stands. Its errors are
+	// ErrNoRefund, and ErrReused for one that has ended otherwise or has another attempt.
+	EndRefund(ctx context.Context, r Refund, to RefundState, objectID string) (RefundState, error)
+	// FailRefund notes that the card did not take an attempt, once, and has the refund asked for
+	// again. It posts what the books had paid for the attempt. Of the last attempt of the card it
+	// keeps an alarm, and returns it. Its errors are ErrNoRefund, and ErrReused for an attempt that
+	// ended otherwise.
+	FailRefund(ctx context.Context, r Refund, objectID string, newID func() (ids.EntryID, error)) (*Alarm, error)
 	// FromBank is what of a payment was paid back from the bank.
 	FromBank(ctx context.Context, paymentID string) (Cents, error)
 	// TakeRefunds takes refunds that are due.

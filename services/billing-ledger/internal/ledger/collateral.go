@@ -125,8 +125,9 @@ func CollateralRefund(fact Fact, provider ids.ProviderID, amount money.NanoUSD) 
 		Account{Kind: Collateral, Owner: provider}, Account{Kind: CollateralRefundPending, Owner: provider})
 }
 
-// CollateralRefunded is an end of line 26, after the wait; CollateralRefundUndo is the other. from is the account that
-// paid it, CardClearing or Bank. Business id: the refund.
+// CollateralRefunded is an end of line 26, after the wait; CollateralRefundUndo is the other. from
+// is the account that paid it, CardClearing or Bank. Business id: the key of the attempt, which is
+// RefundKey.
 func CollateralRefunded(fact Fact, provider ids.ProviderID, from AccountKind, amount money.NanoUSD) (Entry, error) {
 	if from != CardClearing && from != Bank {
 		return Entry{}, fmt.Errorf("%s: nothing is refunded from %s", CollateralRefundPaid, from)

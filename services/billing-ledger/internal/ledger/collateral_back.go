@@ -3,15 +3,18 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 )
 
-// The kinds of entries by which collateral by card comes back to its provider.
+// The kinds of entries by which collateral by card comes back to its provider, or is owed to it
+// again.
 const (
 	CollateralRefundUndone EntryKind = "collateral_refund_undone"
 	CollateralDisputeWon   EntryKind = "collateral_dispute_won"
+	CollateralRefundFailed EntryKind = "collateral_refund_failed"
 )
 
 // CardBacking is what the books have of a provider before something comes back to its
@@ -57,6 +60,23 @@ func CollateralRefundUndo(fact Fact, provider ids.ProviderID, amount money.NanoU
 	}
 	return compose(CollateralRefundUndone, fact,
 		append(has.divide(provider, amount, amount), debit(CollateralRefundPending, provider, amount))...)
+}
+
+// RefundKey names an attempt to refund collateral by card: the refund, followed by the number of
+// the attempt from the second on. The function refund_key of the database is the same.
+func RefundKey(refund string, attempt int) string {
+	if attempt <= 1 {
+		return refund
+	}
+	return refund + "/" + strconv.Itoa(attempt)
+}
+
+// CollateralRefundFail follows an end of line 26: the card did not take what was paid for an
+// attempt, the card processor has it again, and it is owed again. Business id: the key of the
+// attempt, as of the payment.
+func CollateralRefundFail(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	return move(CollateralRefundFailed, fact, amount, Account{Kind: CardClearing},
+		Account{Kind: CollateralRefundPending, Owner: provider})
 }
 
 // CardCollateralWin follows a reversal of line 23: the card processor gives amount back,

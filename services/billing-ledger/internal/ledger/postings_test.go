@@ -201,6 +201,8 @@ func postingCases(f Fact) []postingCase {
 			"D l:provider:collateral 5; C l:provider:collateral_refund_pending 5"},
 		{"26 collateral refunded", func() (Entry, error) { return CollateralRefunded(f, provider, Bank, 5) },
 			"D l:provider:collateral_refund_pending 5; C a:bank 5"},
+		{"26 refund that the card did not take", func() (Entry, error) { return CollateralRefundFail(f, provider, 5) },
+			"D a:card_clearing 5; C l:provider:collateral_refund_pending 5"},
 		{"27 orphan work", func() (Entry, error) { return Orphan(f.ID, ids.RequestID{3}, provider, 5), nil },
 			"D e:orphan_work 5; C l:provider:accrued 5"},
 		{"custody in", func() (Entry, error) { return CustodyIn(f, provider, Native, 5) },
@@ -272,6 +274,7 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 			"won":          func() (Entry, error) { return CardCollateralWin(f, provider, a, 0, CardBacking{}) },
 			"refund asked": func() (Entry, error) { return CollateralRefund(f, provider, a) },
 			"refund paid":  func() (Entry, error) { return CollateralRefunded(f, provider, Bank, a) },
+			"not taken":    func() (Entry, error) { return CollateralRefundFail(f, provider, a) },
 			"custody in":   func() (Entry, error) { return CustodyIn(f, provider, Native, Units(a)) },
 			"custody out":  func() (Entry, error) { return CustodyOut(f, provider, Native, Units(a)) },
 		} {

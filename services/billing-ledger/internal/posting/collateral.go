@@ -74,12 +74,15 @@ type CollateralRefundAsked struct {
 	Part
 }
 
-// CollateralRefunded ends line 26, from CardClearing or Bank.
+// CollateralRefunded ends line 26, from CardClearing or Bank, with an attempt of the refund.
 type CollateralRefunded struct {
 	none
 	Part
-	From ledger.AccountKind
+	From    ledger.AccountKind
+	Attempt int
 }
+
+func (f CollateralRefunded) businessID() string { return ledger.RefundKey(f.ID, f.Attempt) }
 
 // CollateralRefundUndone ends line 26 without a refund: the card's owner has the money back.
 type CollateralRefundUndone struct{ Part }

@@ -111,11 +111,12 @@ func paymentToProto(p card.Payment) *billingv1.CollateralPayment {
 }
 
 var collateralChangeKinds = map[card.ChangeKind]billingv1.CollateralChangeKind{
-	card.ChangePaid:        billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_PAID,
-	card.ChangeReversed:    billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REVERSED,
-	card.ChangeDisputeWon:  billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_DISPUTE_WON,
-	card.ChangeRefundEnded: billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_ENDED,
-	card.ChangeExpired:     billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_EXPIRED,
+	card.ChangePaid:         billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_PAID,
+	card.ChangeReversed:     billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REVERSED,
+	card.ChangeDisputeWon:   billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_DISPUTE_WON,
+	card.ChangeRefundEnded:  billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_ENDED,
+	card.ChangeRefundFailed: billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_FAILED,
+	card.ChangeExpired:      billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_EXPIRED,
 }
 
 // ListCollateralChanges lists what happened to collateral by card, in order.
@@ -158,11 +159,11 @@ func (s *Cards) RefundCollateral(
 	if err := r.Checkout.UnmarshalText([]byte(req.GetCheckoutId())); err != nil || r.Checkout.IsZero() {
 		return nil, malformed("checkout_id")
 	}
-	state, err := s.Refunds.Ask(ctx, r)
+	stands, err := s.Refunds.Ask(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.RefundCollateralResponse{State: refundStates[state]}, nil
+	return &billingv1.RefundCollateralResponse{State: refundStates[stands.State], Attempt: int32(stands.Attempt)}, nil
 }
 
 // CardWebhooks answers gateways.

@@ -7,6 +7,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/posting"
 )
@@ -98,7 +99,8 @@ func (r *factReader) collateral(req *billingv1.PostRequest) posting.Fact {
 		if f.CollateralRefunded.GetFromBank() {
 			from = ledger.Bank
 		}
-		return posting.CollateralRefunded{Part: r.part(f.CollateralRefunded.GetPart()), From: from}
+		return posting.CollateralRefunded{Part: r.part(f.CollateralRefunded.GetPart()), From: from,
+			Attempt: r.attempt(f.CollateralRefunded.GetAttempt())}
 	case *billingv1.PostRequest_CollateralRefundUndone:
 		return posting.CollateralRefundUndone{Part: r.part(f.CollateralRefundUndone)}
 	case *billingv1.PostRequest_CustodyMoved:
@@ -224,4 +226,13 @@ func transaction(chain, hash string) posting.Transaction {
 
 func transfer(m *billingv1.TransferPlace) posting.Transfer {
 	return posting.Transfer{Transaction: transaction(m.GetChainId(), m.GetTransactionHash()), Place: m.GetPlace()}
+}
+
+// attempt reads the number of an attempt to refund, of which there is one more than the card is
+// asked. 0 is the first.
+func (r *factReader) attempt(n int32) int {
+	if n < 0 || n > card.MaxAttempts+1 {
+		r.refuse("attempt")
+	}
+	return max(1, int(n))
 }

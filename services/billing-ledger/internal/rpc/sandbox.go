@@ -38,6 +38,7 @@ var sandboxActions = map[billingv1.SandboxAction]sandbox.Action{
 	billingv1.SandboxAction_SANDBOX_ACTION_DECLINE:     sandbox.PressDecline,
 	billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK: sandbox.PressChargeBack,
 	billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE: sandbox.PressWin,
+	billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND: sandbox.PressFailRefund,
 }
 
 // ActOnSandboxSession presses a button.

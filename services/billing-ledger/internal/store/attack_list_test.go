@@ -112,6 +112,23 @@ card_payment card_payment_is_paid | id = 'x', cost_id = 'x', checkout_id = (SELE
 	entry_id = (SELECT id FROM entry WHERE kind = 'goodwill' LIMIT 1)
 card_payment card_payment_pkey | =
 card_payment card_payment_stands | ! UPDATE card_payment SET id = 'x' => may not change any more
+card_refund card_refund_attempts | ! INSERT INTO card_refund_failure (object_id, refund_id, attempt)
+	SELECT 'odd' || n, id, n FROM card_refund, generate_series(2, 3) AS n;
+	UPDATE card_refund SET attempt = 2; UPDATE card_refund SET attempt = 3; UPDATE card_refund SET attempt = 4;
+	UPDATE card_refund SET attempt = 5
+card_refund card_refund_begins_once | ! INSERT INTO card_refund (id, payment_id, cents, on_card, attempt)
+	SELECT gen_random_uuid(), payment_id, 1, true, 2 FROM card_refund => may not change any more
+card_refund card_refund_failed | ! UPDATE card_refund SET attempt = 2
+card_refund card_refund_tries_again | ! UPDATE card_refund SET attempt = 3 => may not change any more
+card_refund_failure card_refund_failed | object_id = 'odd', attempt = 3, entry_id = NULL
+card_refund_failure card_refund_failure_entry_id_fkey | object_id = 'odd', attempt = 3, entry_id = gen_random_uuid()
+card_refund_failure card_refund_failure_entry_id_key | ! INSERT INTO card_refund_failure (object_id, refund_id, attempt,
+	entry_id) SELECT 'odd' || n, r.id, n, e.id FROM card_refund r, generate_series(2, 3) AS n, (SELECT id FROM entry LIMIT 1) e
+card_refund_failure card_refund_failure_object_id_check | object_id = '', attempt = 3, entry_id = NULL
+card_refund_failure card_refund_failure_once | object_id = 'odd', entry_id = NULL
+card_refund_failure card_refund_failure_pkey | attempt = 3, entry_id = NULL
+card_refund_failure card_refund_failure_refund_id_fkey | object_id = 'odd', refund_id = gen_random_uuid(),
+	entry_id = NULL
 card_refund card_refund_begins | ! INSERT INTO card_refund (id, payment_id, cents, on_card, state, ended_at)
 	SELECT gen_random_uuid(), payment_id, 1, true, 'from_bank', now() FROM card_refund => may not change any more
 card_refund card_refund_by_card | ! UPDATE card_refund SET state = 'by_card', ended_at = now()
@@ -203,6 +220,7 @@ sandbox_return sandbox_return_key_key | ! INSERT INTO sandbox_return (id, sessio
 	SELECT 'a_return_with_a_long_id' || n, session_id, 'refund', 1, 'x' FROM sandbox_return, generate_series(1, 2) AS n
 sandbox_return sandbox_return_kind_check | id = 'a_return_with_a_long_id', kind = 'odd'
 sandbox_return sandbox_return_pkey | kind = 'refund', key = 'x'
+sandbox_return sandbox_return_failed | ! UPDATE sandbox_return SET failed_at = now() WHERE kind = 'dispute'
 sandbox_return sandbox_return_won | ! INSERT INTO sandbox_return (id, session_id, kind, cents, key)
 	SELECT 'a_return_with_a_long_id', session_id, 'refund', 1, 'x' FROM sandbox_return;
 	UPDATE sandbox_return SET won_at = now() WHERE kind = 'refund'
@@ -408,6 +426,12 @@ posting payout_ends_its_request | ! WITH e AS (INSERT INTO entry (id, kind, busi
 	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
 	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
 	(VALUES (1, 'l:provider:payout_in_flight', true, -1), (2, 'l:provider:payable', true, 1)) AS l (leg,
+	account_kind, owned, amount)
+posting collateral_refund_fails | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'collateral_refund_failed', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN provider_id END, amount FROM e, held_earning,
+	(VALUES (1, 'a:card_clearing', false, -1), (2, 'l:provider:collateral_refund_pending', true, 1)) AS l (leg,
 	account_kind, owned, amount)
 posting collateral_refund_ends | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'collateral_refund_undone', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,

@@ -76,6 +76,7 @@ func (e *env) besiegeCards(t *testing.T) {
 	INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
 		SELECT n, 'paid', checkout_id, 'cs' || n, 2000, gen_random_uuid() FROM p, generate_series(1, 2) AS n`)
 	e.exec(t, `INSERT INTO card_refund (id, payment_id, cents, on_card) VALUES (gen_random_uuid(), 'pi', 100, true)`)
+	e.exec(t, `INSERT INTO card_refund_failure SELECT 're', id, 1, gen_random_uuid() FROM card_refund`)
 	e.exec(t, `INSERT INTO card_reversal VALUES ('dp', 'pi', 'dispute', 100, gen_random_uuid())`)
 	e.exec(t, `INSERT INTO card_dispute_won VALUES ('dp', gen_random_uuid())`)
 	e.exec(t, `INSERT INTO processor_event VALUES ('evt', sha256('e'), 'session', 'cs')`)
@@ -275,16 +276,17 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"expires_at) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
 		"card_payment": "SELECT INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id) UPDATE(id)",
 		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at) " +
-			"UPDATE(state,object_id,ended_at,due_at,looks)",
-		"card_reversal":    "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
-		"card_dispute_won": "SELECT INSERT(reversal_id,entry_id)",
-		"card_change":      "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
-		"processor_event":  "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
-		"card_listing":     "SELECT INSERT(processor) UPDATE(through,due_at)",
-		"card_alarm":       "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
+			"UPDATE(state,object_id,ended_at,due_at,looks,attempt)",
+		"card_refund_failure": "SELECT INSERT(object_id,refund_id,attempt,entry_id)",
+		"card_reversal":       "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
+		"card_dispute_won":    "SELECT INSERT(reversal_id,entry_id)",
+		"card_change":         "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
+		"processor_event":     "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
+		"card_listing":        "SELECT INSERT(processor) UPDATE(through,due_at)",
+		"card_alarm":          "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
 		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at) " +
 			"UPDATE(declined,payment_id,cost_id,cost_cents,paid_at)",
-		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at)",
+		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key":   "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",

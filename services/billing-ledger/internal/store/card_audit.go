@@ -52,9 +52,25 @@ var cardChecks = []check{
 				AND account_kind = 'a:bank') AS bank FROM entry e
 			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'l:provider:collateral_refund_pending'
 			WHERE e.kind IN ('collateral_refund_paid', 'collateral_refund_undone')) e
-		LEFT JOIN card_refund f ON f.id::text = e.business_id
-		WHERE (f.state, f.cents * 10000000) IS DISTINCT FROM (CASE WHEN e.kind = 'collateral_refund_undone' THEN 'reversed'
+		LEFT JOIN card_refund f ON e.business_id IN (f.id::text, refund_key(f.id, f.attempt))
+		WHERE NOT EXISTS (SELECT FROM card_refund_failure x JOIN entry y ON y.id = x.entry_id
+				WHERE e.kind = 'collateral_refund_paid' AND y.business_id = e.business_id)
+			AND (f.state, f.cents * 10000000) IS DISTINCT FROM (CASE WHEN e.kind = 'collateral_refund_undone' THEN 'reversed'
 			WHEN e.bank THEN 'from_bank' ELSE 'by_card' END, e.amount)`,
+	}, {
+		"what a card did not take is owed again",
+		`SELECT count(*) FROM card_refund_failure`,
+		`SELECT format('attempt %s: failed %s, posted %s', key, x.amount, e.amount)
+		FROM (SELECT refund_key(x.refund_id, x.attempt) AS key, f.cents * 10000000 AS amount FROM card_refund_failure x
+			JOIN card_refund f ON f.id = x.refund_id WHERE x.entry_id IS NOT NULL) x
+		FULL JOIN (SELECT e.business_id AS key, -p.amount AS amount FROM entry e
+			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'a:card_clearing'
+			WHERE e.kind = 'collateral_refund_failed') e USING (key)
+		WHERE x.amount IS DISTINCT FROM e.amount
+		UNION ALL
+		SELECT format('refund %s: attempt %s after %s failures', f.id, f.attempt, (SELECT count(*) FROM card_refund_failure x
+			WHERE x.refund_id = f.id))
+		FROM card_refund f WHERE f.attempt <> 1 + (SELECT count(*) FROM card_refund_failure x WHERE x.refund_id = f.id)`,
 	}, {
 		"what the card processor kept of a payment is posted",
 		`SELECT count(*) FROM card_payment WHERE cost_cents > 0`,
@@ -69,8 +85,12 @@ var cardChecks = []check{
 		FROM (SELECT 'paid' AS kind, session_id AS reference, cents FROM checkout WHERE state = 'paid'
 			UNION ALL SELECT 'reversed', id, cents FROM card_reversal
 			UNION ALL SELECT 'dispute_won', r.id, r.cents FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id
-			UNION ALL SELECT 'refund_ended', id::text, cents FROM card_refund WHERE state <> 'asked') a
-		FULL JOIN (SELECT kind, reference, cents FROM card_change WHERE kind <> 'expired') h USING (kind, reference)
+			UNION ALL SELECT 'refund_ended', refund_key(id, attempt), cents FROM card_refund WHERE state <> 'asked'
+			UNION ALL SELECT 'refund_failed', refund_key(x.refund_id, x.attempt), f.cents FROM card_refund_failure x
+				JOIN card_refund f ON f.id = x.refund_id) a
+		FULL JOIN (SELECT kind, reference, cents FROM card_change h WHERE kind <> 'expired' AND NOT (kind = 'refund_ended'
+			AND EXISTS (SELECT FROM card_change x WHERE x.kind = 'refund_failed' AND x.reference = h.reference))) h
+			USING (kind, reference)
 		WHERE a.cents IS DISTINCT FROM h.cents
 		UNION ALL
 		SELECT format('%s changes, the last is number %s', count(*), max(number)) FROM card_change

@@ -12,7 +12,8 @@ import (
 )
 
 // tale is everything that happens to a card payment: it is asked for, paid, partly
-// refunded and disputed, and the dispute is won. Each step may break, and is repeated as its caller would.
+// refunded, the card does not take the refund, which is made again, and the payment is disputed,
+// and the dispute is won. Each step may break, and is repeated as its caller would.
 type tale struct {
 	*desk
 	checkout card.Checkout
@@ -45,13 +46,15 @@ func (a *tale) tell(t *testing.T, s card.Store) {
 	a.processor.pay(a.checkout.SessionID)
 	a.happen(t, again, "evt_paid", "checkout.session.completed", a.checkout.SessionID)
 	again("refund", func() error {
-		state, err := a.refunds.Ask(t.Context(), a.refund)
-		if err == nil && state != card.ByCard {
+		stands, err := a.refunds.Ask(t.Context(), a.refund)
+		if err == nil && stands.State != card.ByCard {
 			a.lookAgain(t)
-			err = fmt.Errorf("it is %s", state)
+			err = fmt.Errorf("it is %s", stands.State)
 		}
 		return err
 	})
+	failed := a.processor.fails(a.refund.ID.String())
+	a.happen(t, again, "evt_failed", "refund.failed", failed.ID)
 	back := a.processor.dispute(a.checkout.SessionID, 500)
 	a.happen(t, again, "evt_back", "charge.dispute.created", back.ID)
 	a.processor.win(back)
@@ -84,7 +87,8 @@ func (a *tale) lookAgain(t *testing.T) {
 func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{
-		"", "Open", "SetSession", "KeepEvent", "Pay", "EventHandled", "AskRefund", "EndRefund", "Reverse", "Win",
+		"", "Open", "SetSession", "KeepEvent", "Pay", "EventHandled", "AskRefund", "EndRefund", "FailRefund", "Reverse",
+		"Win",
 	} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s after=%t", method, after), func(t *testing.T) {
@@ -104,13 +108,13 @@ func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
 					t.Errorf("broke: got %t, want %t", breaking.broke, method != "")
 				}
 				d.wantCollateral(t, collateralOf20)
-				if d.processor.refunds != 1 {
-					t.Errorf("refunds at the processor: got %d, want 1", d.processor.refunds)
+				if d.processor.refunds != 2 {
+					t.Errorf("refunds at the processor: got %d, want 2", d.processor.refunds)
 				}
 				if n := scan[int64](t, d.env, `SELECT count(*) FROM entry WHERE kind LIKE '%card%'`); n != 3 {
 					t.Errorf("entries: got %d, want 3", n)
 				}
-				if got, want := fmt.Sprint(d.changes(t)), "[paid refund_ended reversed dispute_won]"; got != want {
+				if got, want := fmt.Sprint(d.changes(t)), "[paid refund_ended refund_failed refund_ended reversed dispute_won]"; got != want {
 					t.Errorf("changes: got %s, want %s", got, want)
 				}
 				d.wantAlarms(t)

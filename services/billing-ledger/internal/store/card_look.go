@@ -135,7 +135,10 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 		WHERE NOT CASE o.kind
 			WHEN 'session' THEN EXISTS (SELECT FROM checkout WHERE session_id = o.id AND state = 'paid')
 			WHEN 'won' THEN EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
+			WHEN 'failed' THEN EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
+				OR EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
 			ELSE EXISTS (SELECT FROM card_reversal WHERE id = o.id) OR EXISTS (SELECT FROM card_refund WHERE object_id = o.id)
+				OR EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
 			END
 			AND NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id)`, kinds, names)
 	if err != nil {
@@ -188,13 +191,15 @@ func (s Cards) Changes(ctx context.Context, after int64, limit int) ([]card.Chan
 }
 
 // Figures counts the alarms that nobody has closed, and returns the age of the oldest event
-// that is not handled or refund that has not ended, 0 without one.
+// that is not handled or refund that has not ended, 0 without one. A refund counts from when its
+// attempt was due.
 func (s Cards) Figures(ctx context.Context) (alarms int64, lag time.Duration, err error) {
 	var oldest float64
 	if err := s.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM card_alarm WHERE closed_at IS NULL),
 			greatest(0, extract(epoch FROM now() - least(
 				(SELECT min(received_at) FROM processor_event WHERE due_at IS NOT NULL),
-				(SELECT min(asked_at) FROM card_refund WHERE due_at IS NOT NULL))))::float8`).
+				(SELECT min(coalesce((SELECT max(x.at) + $1::interval FROM card_refund_failure x WHERE x.refund_id = r.id),
+					asked_at)) FROM card_refund r WHERE due_at IS NOT NULL))))::float8`, card.AttemptInterval).
 		Scan(&alarms, &oldest); err != nil {
 		return 0, 0, fmt.Errorf("read the figures of card payments: %w", err)
 	}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -23,14 +24,16 @@ import (
 //	h  the ledger hears of it
 //	w  the dispute is won
 //	v  the ledger hears of that
+//	f  the card does not take the refund, and the ledger hears of it
+//	g  settlement asks again, and posts how it ended then
 //
-// Each of the chains happens in its order.
-var happenings = []string{"ape", "dh", "dwv"}
+// Each of the chains happens in its order. The last two letters happen where they are asked for.
+var happenings = []string{"ape", "dh", "dwv", "efg"}
 
 // orders returns all orders of what may happen in which no letter stands before one that
 // precedes it in a chain, and which a filter keeps.
-func orders(keep func(string) bool) []string {
-	letters, before := "apedhwv", map[byte]string{}
+func orders(letters string, keep func(string) bool) []string {
+	before := map[byte]string{}
 	for _, chain := range happenings {
 		for i := 1; i < len(chain); i++ {
 			before[chain[i]] += chain[i-1 : i]
@@ -65,6 +68,9 @@ func meanwhile(order string) bool {
 	return p < h && h < e
 }
 
+// afterwards keeps orders in which the refund is paid in the books before anything else happens.
+func afterwards(order string) bool { return strings.HasPrefix(order, "ape") }
+
 // fate is one payment of $20 of a provider that has earned $50.
 type fate struct {
 	*desk
@@ -77,6 +83,8 @@ type fate struct {
 	netted bool
 	// bank is what the bank paid.
 	bank money.NanoUSD
+	// waits reports whether the ledger hears of the dispute once the refund has ended.
+	waits bool
 }
 
 func (d *desk) fate(t *testing.T, old, netted bool) *fate {
@@ -110,26 +118,44 @@ func (f *fate) happens(t *testing.T, what rune) {
 	case 'w':
 		f.processor.win(f.back)
 	case 'h', 'v':
-		f.look(t, f.back)
+		f.hear(t)
+	case 'f':
+		f.look(t, f.processor.fails(f.refund.ID.String()))
+	case 'g':
+		f.due(t)
+		f.worker.Look(t.Context())
+		f.give(t, part, true)
+		if f.waits {
+			f.look(t, f.back)
+		}
 	}
 	if f.netted && strings.ContainsRune("hv", what) {
 		f.net(t)
 	}
 }
 
+// hear has the ledger hear of the dispute, which waits for a refund that is under way.
+func (f *fate) hear(t *testing.T) {
+	t.Helper()
+	err := f.worker.LookAt(t.Context(), f.back)
+	if f.waits = errors.Is(err, card.ErrRefundUnderWay); err != nil && !f.waits {
+		t.Fatal(err)
+	}
+}
+
 // give asks for the refund, and posts how it ended.
 func (f *fate) give(t *testing.T, part posting.Part, end bool) {
 	t.Helper()
-	state, err := f.refunds.Ask(t.Context(), f.refund)
+	stands, err := f.refunds.Ask(t.Context(), f.refund)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fact posting.Fact
-	switch state {
+	switch stands.State {
 	case card.ByCard:
-		fact = posting.CollateralRefunded{Part: part, From: ledger.CardClearing}
+		fact = posting.CollateralRefunded{Part: part, From: ledger.CardClearing, Attempt: stands.Attempt}
 	case card.FromBank:
-		fact = posting.CollateralRefunded{Part: part, From: ledger.Bank}
+		fact = posting.CollateralRefunded{Part: part, From: ledger.Bank, Attempt: stands.Attempt}
 	case card.Reversed:
 		fact = posting.CollateralRefundUndone{Part: part}
 	case card.Asked:
@@ -143,7 +169,7 @@ func (f *fate) give(t *testing.T, part posting.Part, end bool) {
 			t.Fatal(err)
 		}
 	}
-	if state == card.FromBank {
+	if stands.State == card.FromBank {
 		f.bank = 20 * usd
 	}
 }
@@ -202,16 +228,17 @@ func TestNoOrderGivesCollateralTwiceOrLosesACentOfIt(t *testing.T) {
 		old, netted bool
 		orders      []string
 	}{
-		{"by card", false, false, orders(meanwhile)},
-		{"by card, and earnings pay debts", false, true, orders(atOnce)},
-		{"by the bank, and earnings pay debts", true, true, orders(meanwhile)},
+		{"by card", false, false, orders("apedhwv", meanwhile)},
+		{"by card, and earnings pay debts", false, true, orders("apedhwv", atOnce)},
+		{"by the bank, and earnings pay debts", true, true, orders("apedhwv", meanwhile)},
+		{"by card, which fails", false, false, orders("apedhwvfg", afterwards)},
 	} {
 		for _, order := range run.orders {
 			t.Run(run.name+" "+order, func(t *testing.T) {
 				f := d.fate(t, run.old, run.netted)
 				for i, what := range order {
 					f.happens(t, what)
-					if heardAll(order[:i+1]) {
+					if heardAll(order[:i+1]) && !f.waits {
 						f.check(t)
 					}
 				}

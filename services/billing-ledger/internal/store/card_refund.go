@@ -11,11 +11,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/card"
 )
 
-const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.on_card, r.payment_id, coalesce(r.object_id, ''),
+const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.attempt, r.on_card, r.payment_id, coalesce(r.object_id, ''),
 	(SELECT livemode FROM checkout WHERE id = p.checkout_id)`
 
 func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
-	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Livemode)
+	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.Attempt, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Livemode)
 }
 
 // Refund implements card.Store.
@@ -93,58 +93,65 @@ func keepRefund(ctx context.Context, tx pgx.Tx, r card.Refund, p lockedPayment) 
 	if r.Amount <= p.left() {
 		return nil
 	}
-	return endRefund(ctx, tx, r.ID, p.checkout, r.Amount, card.Reversed, "")
+	r.Attempt, r.Checkout = 1, p.checkout
+	return endRefund(ctx, tx, r, card.Reversed, "")
 }
 
-func endRefund(
-	ctx context.Context, tx pgx.Tx, id card.RefundID, checkout card.CheckoutID, amount card.Cents, to card.RefundState,
-	objectID string,
-) error {
+func endRefund(ctx context.Context, tx pgx.Tx, r card.Refund, to card.RefundState, objectID string) error {
 	var object *string
 	if objectID != "" {
 		object = &objectID
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE card_refund SET state = $2, object_id = $3, ended_at = now(), due_at = NULL WHERE id = $1`,
-		id, to, object)
-	addChange(batch, card.ChangeRefundEnded, checkout, id.String(), amount, ids.EntryID{})
+		r.ID, to, object)
+	addChange(batch, card.ChangeRefundEnded, r.Checkout, r.Key(), r.Amount, ids.EntryID{})
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return fmt.Errorf("end a refund: %w", err)
 	}
 	return nil
 }
 
-// EndRefund implements card.Store. A transaction that changes what is left of a payment has
-// the locks on the payment and on the provider's earnings.
+// EndRefund implements card.Store.
 func (s Cards) EndRefund(
-	ctx context.Context, id card.RefundID, to card.RefundState, objectID string,
+	ctx context.Context, of card.Refund, to card.RefundState, objectID string,
 ) (state card.RefundState, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		r, err := readRefund(ctx, tx, id)
+		r, _, err := lockRefund(ctx, tx, of.ID)
 		if err != nil {
 			return err
 		}
-		p, err := lockPayment(ctx, tx, r.PaymentID)
+		failed, err := hasFailed(ctx, tx, of, objectID)
 		if err != nil {
-			return err
-		}
-		if err := lockEarnings(ctx, tx, p.provider); err != nil {
-			return err
-		}
-		if r, err = readRefund(ctx, tx, id); err != nil {
 			return err
 		}
 		state = r.State
 		switch {
-		case state == to && r.ObjectID == objectID:
+		case failed, state == to && r.Attempt == of.Attempt && r.ObjectID == objectID:
 			return nil
-		case state != card.Asked:
+		case state != card.Asked || r.Attempt != of.Attempt:
 			return card.ErrReused
 		}
 		state = to
-		return endRefund(ctx, tx, id, r.Checkout, r.Amount, to, objectID)
+		return endRefund(ctx, tx, r, to, objectID)
 	})
 	return state, err
+}
+
+// lockRefund locks the payment of a refund and the earnings of its provider, which a transaction
+// has that changes what is left of the payment, and reads the refund then.
+func lockRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (r card.Refund, p lockedPayment, err error) {
+	if r, err = readRefund(ctx, tx, id); err != nil {
+		return r, p, err
+	}
+	if p, err = lockPayment(ctx, tx, r.PaymentID); err != nil {
+		return r, p, err
+	}
+	if err = lockEarnings(ctx, tx, p.provider); err != nil {
+		return r, p, err
+	}
+	r, err = readRefund(ctx, tx, id)
+	return r, p, err
 }
 
 // FromBank implements card.Store.

@@ -20,8 +20,8 @@ func (d *desk) back(t testing.TB, r card.Refund, want card.RefundState) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != want {
-		t.Errorf("refund: got %s, want %s", got, want)
+	if got.State != want {
+		t.Errorf("refund: got %s, want %s", got.State, want)
 	}
 }
 
@@ -337,14 +337,8 @@ func TestARefundOfAnotherKeyIsAnAlarm(t *testing.T) {
 			Currency: "usd", State: card.ReturnMade}
 		d.look(t, o)
 	}
-	// And the refund that was made fails, so that its money is here again.
-	made := d.processor.returns["re_"+ended.ID.String()]
-	made.State = card.ReturnFailed
-	d.processor.returns[made.ID] = made
-	d.look(t, made.Object)
 	got := column[string](t, d.env, `SELECT reason || ' ' || split_part(object, '_', 2) FROM card_alarm ORDER BY 1`)
-	want := []string{"exceeds again", "exceeds bank", "foreign nobody", "foreign word",
-		"refund_failed " + ended.ID.String()}
+	want := []string{"exceeds again", "exceeds bank", "foreign nobody", "foreign word"}
 	if !slices.Equal(got, want) {
 		t.Errorf("alarms: got %q, want %q", got, want)
 	}

@@ -28,6 +28,7 @@ type script struct {
 	listed   []card.Object
 	refused  bool // refunds
 	pending  bool // refunds
+	failing  bool // refunds
 	down     error
 	fetches  int
 	refunds  int // that were made
@@ -105,8 +106,14 @@ func (s *script) Refund(_ context.Context, key, payment string, amount card.Cent
 	if s.pending {
 		r.State = card.ReturnPending
 	}
+	if s.failing {
+		r.State = card.ReturnFailed
+	}
 	s.returns[r.ID] = r
 	s.refunds++
+	if s.failing {
+		return r, nil
+	}
 	s.balances[payment] = card.Balance{Total: b.Total, Returned: b.Returned + amount}
 	return r, nil
 }
@@ -148,6 +155,18 @@ func (s *script) dispute(session string, amount card.Cents) card.Object {
 	b := s.balances[payment]
 	s.balances[payment] = card.Balance{Total: b.Total, Returned: b.Returned + amount}
 	return o
+}
+
+// fails has the bank of the card send a refund back.
+func (s *script) fails(key string) card.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.returns["re_"+key]
+	r.State = card.ReturnFailed
+	s.returns[r.ID] = r
+	b := s.balances[r.PaymentID]
+	s.balances[r.PaymentID] = card.Balance{Total: b.Total, Returned: b.Returned - r.Amount}
+	return r.Object
 }
 
 // win gives back what a dispute took.
@@ -359,9 +378,16 @@ func (b *brittle) AskRefund(ctx context.Context, r card.Refund) (out card.Refund
 }
 
 func (b *brittle) EndRefund(
-	ctx context.Context, id card.RefundID, to card.RefundState, object string,
+	ctx context.Context, r card.Refund, to card.RefundState, object string,
 ) (out card.RefundState, err error) {
-	err = b.around("EndRefund", func() error { out, err = b.Cards.EndRefund(ctx, id, to, object); return err })
+	err = b.around("EndRefund", func() error { out, err = b.Cards.EndRefund(ctx, r, to, object); return err })
+	return out, err
+}
+
+func (b *brittle) FailRefund(
+	ctx context.Context, r card.Refund, object string, newID func() (ids.EntryID, error),
+) (out *card.Alarm, err error) {
+	err = b.around("FailRefund", func() error { out, err = b.Cards.FailRefund(ctx, r, object, newID); return err })
 	return out, err
 }
 

@@ -251,6 +251,7 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 		"24 slash_appeal_won l:provider:collateral",
 		"24 slash_appeal_won l:provider:payable",
 		"26 collateral_refund l:provider:collateral_refund_pending",
+		"26 collateral_refund_failed l:provider:collateral_refund_pending",
 		"26 collateral_refund_undone l:provider:collateral",
 		"26 collateral_refund_undone l:provider:payable",
 		"27 orphan_work l:provider:accrued",
@@ -267,7 +268,7 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 			}
 		}
 		want := slices.Contains([]ledger.EntryKind{ledger.OrphanPayout, ledger.CardCollateralPaid,
-			ledger.CollateralDisputeWon}, entry.Kind)
+			ledger.CollateralDisputeWon, ledger.CollateralRefundFailed}, entry.Kind)
 		if (gain > 0) != want {
 			t.Errorf("%s changes what a provider: gain > 0: got %t, want %t", entry.Kind, gain > 0, want)
 		}

@@ -144,6 +144,10 @@ func (m *maker) collateral() {
 		m.add(ledger.CollateralRefund(asked, m.provider, usd))
 		m.add(end(sameFact(m.t, asked)))
 	}
+	asked := ledger.Fact{ID: entryID(m.t), BusinessID: request(m.t).String()}
+	m.add(ledger.CollateralRefund(asked, m.provider, usd))
+	m.add(ledger.CollateralRefunded(sameFact(m.t, asked), m.provider, ledger.CardClearing, usd))
+	m.add(ledger.CollateralRefundFail(sameFact(m.t, asked), m.provider, usd))
 	m.add(ledger.CustodyIn(m.fact(), m.provider, ledger.Native, 35_000_000_000_000))
 	m.add(ledger.CustodyOut(m.fact(), m.provider, ledger.Native, 5))
 }
@@ -243,6 +247,13 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 				entry.BusinessID, [16]byte(entry.ID))
 		case ledger.CollateralRefundPaid, ledger.CollateralRefundUndone:
 			e.refundOf(t, entry, payment)
+		case ledger.CollateralRefundFailed:
+			e.exec(t, `WITH f AS (UPDATE card_refund SET state = 'asked', attempt = 2, object_id = NULL, ended_at = NULL
+				WHERE id = $1::text::uuid RETURNING id, payment_id, cents),
+			x AS (INSERT INTO card_refund_failure (object_id, refund_id, attempt, entry_id) SELECT $1, id, 1, $2 FROM f)
+			INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
+				SELECT (SELECT count(*) + 1 FROM card_change), 'refund_failed', p.checkout_id, $1, f.cents, $2
+				FROM f JOIN card_payment p ON p.id = f.payment_id`, entry.BusinessID, [16]byte(entry.ID))
 		default: // nothing but the entry says it
 		}
 	}

@@ -23,7 +23,8 @@ var _ sandbox.Store = Sandbox{}
 const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.description, s.return_url, s.cents,
 	CASE WHEN s.paid_at IS NOT NULL THEN 'paid' WHEN s.expires_at <= now() THEN 'expired' ELSE 'open' END,
 	s.declined, s.expires_at, coalesce(s.payment_id, ''), coalesce(s.cost_id, ''), s.cost_cents,
-	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'),
+	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'
+		AND failed_at IS NULL),
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'dispute'
 		AND won_at IS NULL)`
 
@@ -124,7 +125,7 @@ func (s Sandbox) Decline(ctx context.Context, id string) error {
 }
 
 const sandboxReturn = `SELECT r.id, r.kind, r.session_id, s.payment_id, s.checkout, r.cents, coalesce(r.key, ''),
-		r.won_at IS NOT NULL
+		r.won_at IS NOT NULL, r.failed_at IS NOT NULL
 	FROM sandbox_return r JOIN sandbox_session s ON s.id = r.session_id WHERE `
 
 func oneReturn(ctx context.Context, from reader, where string, args ...any) (sandbox.Return, error) {
@@ -192,6 +193,27 @@ func (s Sandbox) Win(ctx context.Context, session, event string) error {
 	})
 }
 
+// FailRefund implements sandbox.Store.
+func (s Sandbox) FailRefund(ctx context.Context, session, event string) error {
+	return s.onSession(ctx, session, func(tx pgx.Tx, _ sandbox.Session) error {
+		r, err := oneReturn(ctx, tx, `r.id = (SELECT id FROM sandbox_return WHERE session_id = $1 AND kind = 'refund'
+			ORDER BY made_at DESC, id DESC LIMIT 1)`, session)
+		switch {
+		case errors.Is(err, sandbox.ErrNone):
+			return sandbox.ErrNotNow
+		case err != nil || r.Failed:
+			return err
+		}
+		batch := &pgx.Batch{}
+		batch.Queue(`UPDATE sandbox_return SET failed_at = now() WHERE id = $1`, r.ID)
+		batch.Queue(addEvent, event, "refund.failed", r.ID)
+		if err := sendAll(ctx, tx, batch); err != nil {
+			return fmt.Errorf("fail a refund: %w", err)
+		}
+		return nil
+	})
+}
+
 // Returned implements sandbox.Store.
 func (s Sandbox) Returned(ctx context.Context, id string) (sandbox.Return, error) {
 	return oneReturn(ctx, s.pool, `r.id = $1`, id)
@@ -218,6 +240,9 @@ func (s Sandbox) Made(
 			UNION ALL
 			(SELECT 'won', id, won_at FROM sandbox_return
 				WHERE won_at IS NOT NULL AND (won_at, id) > ($1, $2) ORDER BY won_at, id LIMIT $3)
+			UNION ALL
+			(SELECT 'failed', id, failed_at FROM sandbox_return
+				WHERE failed_at IS NOT NULL AND (failed_at, id) > ($1, $2) ORDER BY failed_at, id LIMIT $3)
 		) made ORDER BY at, id LIMIT $3`, from, behind, limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("list what was made: %w", err)

@@ -118,6 +118,7 @@ var actions = map[string]billingv1.SandboxAction{
 	"decline":    billingv1.SandboxAction_SANDBOX_ACTION_DECLINE,
 	"chargeback": billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK,
 	"win":        billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE,
+	"failrefund": billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND,
 }
 
 // Press presses a button of a page. What the page's state forbids is no error, because the
@@ -130,7 +131,7 @@ func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form [
 	fields, err := url.ParseQuery(string(form))
 	action, known := actions[fields.Get("action")]
 	if err != nil || !known {
-		return fault.New(fault.Invalid, fault.InvalidValue, "action must be pay, decline, chargeback or win.").On("action")
+		return fault.New(fault.Invalid, fault.InvalidValue, "action must be pay, decline, chargeback, win or failrefund.").On("action")
 	}
 	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
 		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,

@@ -1,8 +1,8 @@
 // Package sandbox is a card processor in which no money moves. It is what runs where no
-// other processor is set, so that everything about cards can be tried: its pages have a
-// button to pay, one for a card that is declined, one for a dispute, and one by which the
-// dispute is won; and it sends the
-// events that a card processor sends, signed alike, to the same address.
+// other processor is set, so that everything about cards can be tried: its pages have buttons
+// to pay, for a card that is declined, for a dispute, to win the dispute, and for a card that
+// does not take a refund. It sends the events that a card processor sends, signed alike, to the
+// same address.
 //
 // It keeps its sessions in tables of its own, which the rest of the service never reads:
 // what is paid is known from its events and from what it answers, as with any processor.
@@ -48,7 +48,7 @@ type Session struct {
 	// PaymentID and CostID are empty until it is paid.
 	PaymentID, CostID string
 	Cost              card.Cents
-	// Refunded and Disputed went back, in no dispute that was won.
+	// Refunded and Disputed went back, in no refund that failed and no dispute that was won.
 	Refunded, Disputed card.Cents
 }
 
@@ -62,8 +62,8 @@ type Return struct {
 	Amount              card.Cents
 	// Key is who asked for a refund; empty for a dispute.
 	Key string
-	// Won reports whether a dispute was won.
-	Won bool
+	// Won reports whether a dispute was won, and Failed whether a refund failed.
+	Won, Failed bool
 }
 
 // Event is an event to send.
@@ -102,6 +102,9 @@ type Store interface {
 	// Win notes that the dispute of a session was won, once. Its errors are ErrNone and
 	// ErrNotNow.
 	Win(ctx context.Context, session, event string) error
+	// FailRefund notes that the last refund of a session failed, once. Its errors are ErrNone and
+	// ErrNotNow.
+	FailRefund(ctx context.Context, session, event string) error
 	// Returned reads a refund or a dispute, or returns ErrNone.
 	Returned(ctx context.Context, id string) (Return, error)
 	// Made lists what was made since a time, behind a cursor.
@@ -188,8 +191,11 @@ func (s *Sandbox) FetchReturn(ctx context.Context, o card.Object) (card.Return, 
 
 func returned(r Return) card.Return {
 	state := card.ReturnMade
-	if r.Won {
+	switch {
+	case r.Won:
 		state = card.ReturnWon
+	case r.Failed:
+		state = card.ReturnFailed
 	}
 	return card.Return{
 		Object: card.Object{Kind: r.Kind, ID: r.ID}, PaymentID: r.PaymentID, Checkout: r.Checkout, Key: r.Key,
@@ -247,6 +253,7 @@ const (
 	PressDecline    Action = "decline"
 	PressChargeBack Action = "chargeback"
 	PressWin        Action = "win"
+	PressFailRefund Action = "fail_refund"
 )
 
 // Page reads what a page shows.
@@ -273,6 +280,8 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 		err = s.chargeBack(ctx, f)
 	case PressWin:
 		err = s.Store.Win(ctx, id, newID("evt"))
+	case PressFailRefund:
+		err = s.Store.FailRefund(ctx, id, newID("evt"))
 	default:
 		return Session{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such button").On("action")
 	}

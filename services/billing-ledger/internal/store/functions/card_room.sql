@@ -12,5 +12,5 @@ BEGIN
         + (SELECT coalesce(sum(f.cents), 0) * 10000000 FROM card_refund f
             JOIN card_payment_back b ON b.payment_id = f.payment_id AND b.provider_id = p_provider
             WHERE f.state <> 'reversed' AND NOT EXISTS (SELECT FROM entry e
-                WHERE e.kind = 'collateral_refund_paid' AND e.business_id = f.id::text));
+                WHERE e.kind = 'collateral_refund_paid' AND e.business_id = refund_key(f.id, f.attempt)));
 END $$;
