@@ -34,6 +34,8 @@ const (
 	RefundState_REFUND_STATE_PAYING    RefundState = 2
 	RefundState_REFUND_STATE_PAID      RefundState = 3
 	RefundState_REFUND_STATE_CANCELLED RefundState = 4
+	// It was paid, a card did not take its part of it, and that is paid again. It suspends nobody.
+	RefundState_REFUND_STATE_REPAYING RefundState = 5
 )
 
 // Enum value maps for RefundState.
@@ -44,6 +46,7 @@ var (
 		2: "REFUND_STATE_PAYING",
 		3: "REFUND_STATE_PAID",
 		4: "REFUND_STATE_CANCELLED",
+		5: "REFUND_STATE_REPAYING",
 	}
 	RefundState_value = map[string]int32{
 		"REFUND_STATE_UNSPECIFIED": 0,
@@ -51,6 +54,7 @@ var (
 		"REFUND_STATE_PAYING":      2,
 		"REFUND_STATE_PAID":        3,
 		"REFUND_STATE_CANCELLED":   4,
+		"REFUND_STATE_REPAYING":    5,
 	}
 )
 
@@ -407,14 +411,17 @@ type RefundPart struct {
 	CheckoutId  string `protobuf:"bytes,3,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
 	AmountCents int64  `protobuf:"varint,4,opt,name=amount_cents,json=amountCents,proto3" json:"amount_cents,omitempty"`
 	// asked, requested, opened, posted, card, bank, from_bank, taken_back, or, at its end, done,
-	// cancelled or reversed. Of a reversed payment the card's owner had the money before.
+	// cancelled or reversed. A part whose card did not take it is posted again, after done too. Of a reversed payment the card's owner had the money before.
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// Where it went: chain, card or bank. Empty until it is done.
 	PaidBy string `protobuf:"bytes,6,opt,name=paid_by,json=paidBy,proto3" json:"paid_by,omitempty"`
 	// The transaction on the chain, 0x and 64 hexadecimal digits.
 	TransactionHash string `protobuf:"bytes,7,opt,name=transaction_hash,json=transactionHash,proto3" json:"transaction_hash,omitempty"`
 	// What it paid on the chain, in decimal digits of the token's smallest unit.
-	Amount        string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
+	Amount string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Of a card payment: the attempt that is the last, from 1. Each that the card did not take, also
+	// after it was done, is followed by another; the fourth is the bank's.
+	Attempt       int32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +510,13 @@ func (x *RefundPart) GetAmount() string {
 		return x.Amount
 	}
 	return ""
+}
+
+func (x *RefundPart) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 // CollateralRefund is a refund of all collateral of a provider.
@@ -2158,7 +2172,7 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\tavailable\x18\x06 \x01(\bR\tavailable\x12(\n" +
 	"\x10leaving_nano_usd\x18\a \x01(\x03R\x0eleavingNanoUsd\x12(\n" +
 	"\x10missing_nano_usd\x18\b \x01(\x03R\x0emissingNanoUsd\x12\"\n" +
-	"\rowed_nano_usd\x18\t \x01(\x03R\vowedNanoUsd\"\xfb\x01\n" +
+	"\rowed_nano_usd\x18\t \x01(\x03R\vowedNanoUsd\"\x95\x02\n" +
 	"\n" +
 	"RefundPart\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x1c\n" +
@@ -2169,7 +2183,8 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\x05state\x18\x05 \x01(\tR\x05state\x12\x17\n" +
 	"\apaid_by\x18\x06 \x01(\tR\x06paidBy\x12)\n" +
 	"\x10transaction_hash\x18\a \x01(\tR\x0ftransactionHash\x12\x16\n" +
-	"\x06amount\x18\b \x01(\tR\x06amount\"\xdc\x02\n" +
+	"\x06amount\x18\b \x01(\tR\x06amount\x12\x18\n" +
+	"\aattempt\x18\t \x01(\x05R\aattempt\"\xdc\x02\n" +
 	"\x10CollateralRefund\x12\x1b\n" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -2294,13 +2309,14 @@ const file_svc_settlement_v1_collateral_proto_rawDesc = "" +
 	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference\"X\n" +
 	"\x19ConfirmBankRefundResponse\x12;\n" +
-	"\x06refund\x18\x01 \x01(\v2#.svc.settlement.v1.CollateralRefundR\x06refund*\x8f\x01\n" +
+	"\x06refund\x18\x01 \x01(\v2#.svc.settlement.v1.CollateralRefundR\x06refund*\xaa\x01\n" +
 	"\vRefundState\x12\x1c\n" +
 	"\x18REFUND_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REFUND_STATE_ASKED\x10\x01\x12\x17\n" +
 	"\x13REFUND_STATE_PAYING\x10\x02\x12\x15\n" +
 	"\x11REFUND_STATE_PAID\x10\x03\x12\x1a\n" +
-	"\x16REFUND_STATE_CANCELLED\x10\x042\x95\x05\n" +
+	"\x16REFUND_STATE_CANCELLED\x10\x04\x12\x19\n" +
+	"\x15REFUND_STATE_REPAYING\x10\x052\x95\x05\n" +
 	"\x11CollateralService\x12g\n" +
 	"\rGetCollateral\x12'.svc.settlement.v1.GetCollateralRequest\x1a(.svc.settlement.v1.GetCollateralResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\fGetContracts\x12&.svc.settlement.v1.GetContractsRequest\x1a'.svc.settlement.v1.GetContractsResponse\"\x03\x90\x02\x01\x12v\n" +

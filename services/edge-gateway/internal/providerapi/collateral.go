@@ -114,6 +114,8 @@ type refundPart struct {
 	PaidBy string `json:"paid_by"`
 	TxHash string `json:"tx_hash"`
 	Amount string `json:"amount"`
+	// Attempt counts how often a card was asked to take the part, from 1; 0 on a chain.
+	Attempt int32 `json:"attempt"`
 }
 
 // collateralRefund is a refund of all collateral.
@@ -194,7 +196,7 @@ func refundOf(r *settlementv1.CollateralRefund, decimals map[int64]int32) collat
 		moment(r.GetAskedAt()), moment(r.GetDueAt()), moment(r.GetEndedAt()), make([]refundPart, 0, len(r.GetParts()))}
 	for _, p := range r.GetParts() {
 		part := refundPart{p.GetChainId(), p.GetDepositor(), p.GetCheckoutId(), p.GetAmountCents(), p.GetState(),
-			p.GetPaidBy(), p.GetTransactionHash(), ""}
+			p.GetPaidBy(), p.GetTransactionHash(), "", p.GetAttempt()}
 		if d, ok := decimals[p.GetChainId()]; ok && p.GetAmount() != "" {
 			part.Amount = wholeTokens(p.GetAmount(), d)
 		}

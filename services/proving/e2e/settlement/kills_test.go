@@ -80,7 +80,8 @@ const monthClosed = "settlement.month.closed"
 // At the others, which are those of a database that was restored, of reserves, of coins' daily value, and of payments
 // that come back otherwise than by a dispute, the tests of their own service end the work.
 var elsewhere = []string{"settlement.line.", "settlement.adoption.", "settlement.reserves.", "settlement.revaluation.",
-	"settlement.refund.bank_posted", "settlement.refund.undone", "billing.card.won_before_commit"}
+	"settlement.refund.bank_posted", "settlement.refund.undone", "billing.card.won_before_commit",
+	"billing.card.refund_failed_before_commit"}
 
 func TestNothingIsLostOrDoneTwiceWhereverAProcessIsKilled(t *testing.T) {
 	if testing.Short() {

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -107,7 +108,8 @@ func (b CollateralBooks) RefundAsked(ctx context.Context, p refund.Part) (ids.En
 // Refunded implements refund.Ledger.
 func (b CollateralBooks) Refunded(ctx context.Context, p refund.Part, fromBank bool) (ids.EntryID, error) {
 	return b.post(ctx, "a refund that is paid", &billingv1.PostRequest{Fact: &billingv1.PostRequest_CollateralRefunded{
-		CollateralRefunded: &billingv1.CollateralRefunded{Part: refundPart(p), FromBank: fromBank}}})
+		CollateralRefunded: &billingv1.CollateralRefunded{Part: refundPart(p), FromBank: fromBank,
+			Attempt: int32(p.CardAttempt)}}})
 }
 
 // RefundUndone implements refund.Ledger.
@@ -133,10 +135,31 @@ func (b CollateralBooks) Changes(ctx context.Context, after int64) ([]position.C
 		if err != nil {
 			return nil, false, fmt.Errorf("change %d of collateral by card: %w", c.GetNumber(), err)
 		}
-		list = append(list, position.CardChange{Number: c.GetNumber(), Provider: provider,
-			Reversed: c.GetKind() == billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REVERSED})
+		change := position.CardChange{Number: c.GetNumber(), Provider: provider,
+			Reversed: c.GetKind() == billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REVERSED}
+		if c.GetKind() == billingv1.CollateralChangeKind_COLLATERAL_CHANGE_KIND_REFUND_FAILED {
+			if change.Failed, err = failureOf(c.GetReference()); err != nil {
+				return nil, false, fmt.Errorf("change %d of collateral by card: %w", c.GetNumber(), err)
+			}
+		}
+		list = append(list, change)
 	}
 	return list, len(list) >= maxChanges, nil
+}
+
+// failureOf reads the reference of an attempt: the refund, followed by "/" and the number from the second on.
+func failureOf(reference string) (position.CardFailure, error) {
+	part, number, numbered := strings.Cut(reference, "/")
+	f := position.CardFailure{Part: part, Attempt: 1}
+	var id refund.PartID
+	err := id.UnmarshalText([]byte(part))
+	if err == nil && numbered {
+		f.Attempt, err = strconv.Atoi(number)
+	}
+	if err != nil || id.IsZero() || f.Attempt < 1 || numbered && f.Attempt == 1 {
+		return position.CardFailure{}, fmt.Errorf("%.80q names no attempt of a refund", reference)
+	}
+	return f, nil
 }
 
 // Balance implements position.Cards. What counts is at most what is left of payments that count, because the books do
@@ -191,22 +214,23 @@ func (b CollateralBooks) Payments(ctx context.Context, provider ids.ProviderID) 
 }
 
 // PayBack implements refund.Cards.
-func (b CollateralBooks) PayBack(ctx context.Context, p refund.Part) (refund.PartState, error) {
+func (b CollateralBooks) PayBack(ctx context.Context, p refund.Part) (refund.PartState, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	resp, err := b.Cards.RefundCollateral(ctx, &billingv1.RefundCollateralRequest{RefundId: p.ID.String(),
 		CheckoutId: p.Checkout, AmountCents: p.Cents})
 	if err != nil {
-		return "", fmt.Errorf("give a payment by card back: %w", err)
+		return "", 0, fmt.Errorf("give a payment by card back: %w", err)
 	}
+	state, attempt := refund.PartPosted, int(resp.GetAttempt())
 	switch resp.GetState() {
 	case billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_BY_CARD:
-		return refund.PartByCard, nil
+		state = refund.PartByCard
 	case billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_FROM_BANK:
-		return refund.PartByBank, nil
+		state = refund.PartByBank
 	case billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_REVERSED:
-		return refund.PartTakenBack, nil
-	default:
-		return refund.PartPosted, nil
+		state = refund.PartTakenBack
+	default: // the card processor has not said
 	}
+	return state, attempt, nil
 }

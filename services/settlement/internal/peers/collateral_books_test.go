@@ -43,3 +43,21 @@ func TestTheBooksHaveADepositorInLowerCase(t *testing.T) {
 		t.Errorf("the depositor: got %q, want %q", got, want)
 	}
 }
+
+func TestAFailedAttemptIsReadAsTheLedgerNamesIt(t *testing.T) {
+	t.Parallel()
+	const part = "01890000-0000-7000-8000-000000000001"
+	for reference, want := range map[string]position.CardFailure{
+		part: {Part: part, Attempt: 1}, part + "/2": {Part: part, Attempt: 2}, part + "/3": {Part: part, Attempt: 3},
+	} {
+		if got, err := failureOf(reference); err != nil || got != want {
+			t.Errorf("%q: got %+v and the error %v, want %+v", reference, got, err, want)
+		}
+	}
+	for _, reference := range []string{"", "/", part + "/", part + "/0", part + "/1", part + "/-1", part + "/x", "x",
+		"00000000-0000-0000-0000-000000000000", part + "/2/3"} {
+		if got, err := failureOf(reference); err == nil {
+			t.Errorf("%q: got %+v, want an error", reference, got)
+		}
+	}
+}

@@ -17,6 +17,15 @@ type CardChange struct {
 	Provider ids.ProviderID
 	// Reversed reports whether money went back to the card's owner.
 	Reversed bool
+	// Failed is an attempt that a card did not take; its Attempt is 0 for none.
+	Failed CardFailure
+}
+
+// CardFailure is an attempt of the ledger to give a payment back that its card did not take.
+type CardFailure struct {
+	// Part is the part of a refund, a UUID.
+	Part    string
+	Attempt int
 }
 
 // CardBalance is what the ledger has of a provider's collateral by card.

@@ -12,7 +12,8 @@
 // it as before.
 //
 // What was paid by card stays collateral until the refund is paid: penalties take it until then, and a cancelled refund
-// leaves no trace in the books. A payment that its card's owner takes back meanwhile is not paid a second time: what
+// leaves no trace in the books. A card may not take what is refunded, also long after that was paid: then it is owed, and
+// paid again. A payment that its card's owner takes back meanwhile is not paid a second time: what
 // the books had on its way back becomes collateral again, or ends what the provider owes for it.
 package refund
 
@@ -57,17 +58,19 @@ const (
 	Asked State = "asked"
 	// Paying is being paid. Nobody takes it back any more.
 	Paying State = "paying"
-	// Paid is final.
+	// Paid is final, unless a card does not take what was paid.
 	Paid State = "paid"
+	// Repaying pays again what a card did not take. It keeps the provider from nothing.
+	Repaying State = "repaying"
 	// Cancelled is final.
 	Cancelled State = "cancelled"
 )
 
 // States returns every state.
-func States() []State { return []State{Asked, Paying, Paid, Cancelled} }
+func States() []State { return []State{Asked, Paying, Paid, Repaying, Cancelled} }
 
 // transitions is the whole machine. The database refuses every other pair.
-var transitions = map[State][]State{Asked: {Paying, Cancelled}, Paying: {Paid}}
+var transitions = map[State][]State{Asked: {Paying, Cancelled}, Paying: {Paid}, Paid: {Repaying}, Repaying: {Paid}}
 
 // Next returns the states that a state leads to.
 func (s State) Next() []State { return transitions[s] }
@@ -103,7 +106,8 @@ const (
 	PartFromBank PartState = "from_bank"
 	// PartTakenBack went back to the card's owner before by another way. Nothing is paid, and the books are to say so.
 	PartTakenBack PartState = "taken_back"
-	// PartDone is final: the position is empty, or the payment is back.
+	// PartDone is an end: the position is empty, or the payment is back. Only a card that does not take the payment
+	// changes that.
 	PartDone PartState = "done"
 	// PartReversed is final: nothing was paid, because the card's owner had the money.
 	PartReversed PartState = "reversed"
@@ -122,7 +126,8 @@ var partTransitions = map[PartState][]PartState{
 	PartRequested: {PartAsked, PartDone, PartCancelled},
 	PartOpened:    {PartPosted, PartCancelled},
 	PartPosted:    {PartByCard, PartByBank, PartTakenBack},
-	PartByCard:    {PartDone},
+	PartByCard:    {PartDone, PartPosted},
+	PartDone:      {PartPosted},
 	PartByBank:    {PartFromBank, PartTakenBack},
 	PartTakenBack: {PartReversed},
 	PartFromBank:  {PartDone},
@@ -154,6 +159,8 @@ type Part struct {
 	// Action and Attempt name the call that was sent last; Attempt counts the calls of one action from 1.
 	Action  Action
 	Attempt int
+	// CardAttempt is the attempt of the ledger to give a payment by card back, counted from 1.
+	CardAttempt int
 	// FromBank reports whether the bank paid what a card could not take back.
 	FromBank bool
 	// Tx is the transaction by which a position was paid back since the refund was asked for, and Amount what it paid.

@@ -64,7 +64,8 @@ type Store interface {
 	Begin(ctx context.Context, p Part, a Action, attempt int) (bool, error)
 	// Wait lets a part wait.
 	Wait(ctx context.Context, p Part, d time.Duration) error
-	// Move moves a part that has not changed meanwhile, with the entry of the books that did it; zero for none.
+	// Move moves a part that has not changed meanwhile, with its CardAttempt and the entry of the books that did it; zero
+	// for none.
 	Move(ctx context.Context, p Part, to PartState, entry ids.EntryID) error
 	// Refund reads a refund with its parts. It fails with refund_not_found.
 	Refund(ctx context.Context, id ID) (Refund, error)
@@ -76,6 +77,7 @@ type Store interface {
 // Ledger has the books. A fact that the books refuse for good is a fault.Precondition.
 type Ledger interface {
 	RefundAsked(ctx context.Context, p Part) (ids.EntryID, error)
+	// Refunded ends a refund that is paid, by the part's attempt.
 	Refunded(ctx context.Context, p Part, fromBank bool) (ids.EntryID, error)
 	// RefundUndone ends a refund that is not paid.
 	RefundUndone(ctx context.Context, p Part) (ids.EntryID, error)
@@ -86,8 +88,8 @@ type Cards interface {
 	// Payments lists what is left of a provider's payments.
 	Payments(ctx context.Context, provider ids.ProviderID) ([]Payment, error)
 	// PayBack gives a part of a payment back, once by the part's id. It returns the state that the part is in then, which
-	// is PartPosted as long as the card processor has not said.
-	PayBack(ctx context.Context, p Part) (PartState, error)
+	// is PartPosted as long as the card processor has not said, and the attempt that brought it there.
+	PayBack(ctx context.Context, p Part) (to PartState, attempt int, err error)
 }
 
 // Runner pays refunds.
@@ -124,7 +126,7 @@ func (r *Runner) Pass(ctx context.Context) (looked int, err error) {
 
 // refund begins to pay a refund, or ends it.
 func (r *Runner) refund(ctx context.Context, one Refund) error {
-	if one.State == Paying {
+	if one.State == Paying || one.State == Repaying {
 		return r.Store.End(ctx, one)
 	}
 	payments, err := r.Cards.Payments(ctx, one.Provider)
@@ -195,7 +197,7 @@ func (r *Runner) card(ctx context.Context, w Work) error {
 		crash.At("settlement.refund.asked")
 		return r.Store.Move(ctx, p, PartPosted, entry)
 	case PayBack:
-		to, err := r.Cards.PayBack(ctx, p)
+		to, attempt, err := r.Cards.PayBack(ctx, p)
 		if err == nil && to == PartByBank && to == p.State {
 			return r.Store.Wait(ctx, p, bankPause)
 		}
@@ -203,6 +205,7 @@ func (r *Runner) card(ctx context.Context, w Work) error {
 			return err
 		}
 		crash.At("settlement.refund.paid_back")
+		p.CardAttempt = max(p.CardAttempt, attempt)
 		return r.Store.Move(ctx, p, to, ids.EntryID{})
 	case PostPaid:
 		entry, err := r.Ledger.Refunded(ctx, p, p.State == PartFromBank)

@@ -299,6 +299,7 @@ func chainToProto(r position.Rules, all []position.Position, refunding bool) *se
 var refundStates = map[refund.State]settlementv1.RefundState{
 	refund.Asked:     settlementv1.RefundState_REFUND_STATE_ASKED,
 	refund.Paying:    settlementv1.RefundState_REFUND_STATE_PAYING,
+	refund.Repaying:  settlementv1.RefundState_REFUND_STATE_REPAYING,
 	refund.Paid:      settlementv1.RefundState_REFUND_STATE_PAID,
 	refund.Cancelled: settlementv1.RefundState_REFUND_STATE_CANCELLED,
 }
@@ -309,7 +310,9 @@ func refundToProto(r refund.Refund) *settlementv1.CollateralRefund {
 	for _, p := range r.Parts {
 		part := &settlementv1.RefundPart{ChainId: int64(p.Chain), CheckoutId: p.Checkout, AmountCents: p.Cents,
 			State: string(p.State), PaidBy: p.PaidBy()}
-		if !p.ByCard() {
+		if p.ByCard() {
+			part.Attempt = int32(p.CardAttempt)
+		} else {
 			part.Depositor = p.Depositor.String()
 		}
 		if p.Tx != (chain.Hash{}) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -28,19 +29,15 @@ func (s Positions) Heard(ctx context.Context, changes []position.CardChange) err
 		if err := tx.QueryRow(ctx, `SELECT number FROM card_change_cursor FOR UPDATE`).Scan(&number); err != nil {
 			return err
 		}
-		reversed := map[ids.ProviderID]bool{}
+		of := map[ids.ProviderID][]position.CardChange{}
 		for _, c := range changes {
 			if c.Number > number {
-				reversed[c.Provider] = reversed[c.Provider] || c.Reversed
+				of[c.Provider] = append(of[c.Provider], c)
 			}
 		}
-		concerned := make([]ids.ProviderID, 0, len(reversed))
-		for id := range reversed {
-			concerned = append(concerned, id)
-		}
-		slices.SortFunc(concerned, func(a, b ids.ProviderID) int { return bytes.Compare(a[:], b[:]) })
+		concerned := slices.SortedFunc(maps.Keys(of), func(a, b ids.ProviderID) int { return bytes.Compare(a[:], b[:]) })
 		for _, id := range concerned {
-			if err := s.heard(ctx, tx, id, reversed[id]); err != nil {
+			if err := s.heard(ctx, tx, id, of[id]); err != nil {
 				return err
 			}
 		}
@@ -53,7 +50,7 @@ func (s Positions) Heard(ctx context.Context, changes []position.CardChange) err
 	return nil
 }
 
-func (s Positions) heard(ctx context.Context, tx pgx.Tx, id ids.ProviderID, reversed bool) error {
+func (s Positions) heard(ctx context.Context, tx pgx.Tx, id ids.ProviderID, changes []position.CardChange) error {
 	if _, err := LockProvider(ctx, tx, id); err != nil {
 		return err
 	}
@@ -61,9 +58,18 @@ func (s Positions) heard(ctx context.Context, tx pgx.Tx, id ids.ProviderID, reve
 	if _, err := tx.Exec(ctx, insert, id); err != nil {
 		return err
 	}
+	reversed := slices.ContainsFunc(changes, func(c position.CardChange) bool { return c.Reversed })
 	err := changeCard(ctx, tx, id, `stale = true, looked_at = NULL, reversed = reversed OR $2`, reversed)
 	if err != nil {
 		return err
+	}
+	for _, c := range changes {
+		if c.Failed.Attempt == 0 {
+			continue
+		}
+		if err := repay(ctx, tx, c.Failed); err != nil {
+			return err
+		}
 	}
 	return s.assess(ctx, tx, id)
 }

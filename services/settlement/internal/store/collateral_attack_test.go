@@ -76,6 +76,14 @@ func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 		"a refund that is due earlier": {true, `UPDATE collateral_refund SET due_at = due_at - interval '1 day'`, nil,
 			"stays"},
 		"a position that is not empty": {false, `UPDATE collateral_refund_part SET state = 'done'`, nil, "when it is empty"},
+		"a payment back by the same attempt": {true, `ALTER TABLE collateral_refund_part DISABLE TRIGGER USER;
+			UPDATE collateral_refund_part SET chain_id = NULL, depositor = NULL, checkout_id = gen_random_uuid(), cents = 1,
+				state = 'done', asked_entry = gen_random_uuid(), paid_entry = gen_random_uuid();
+			ALTER TABLE collateral_refund_part ENABLE TRIGGER USER;
+			UPDATE collateral_refund_part SET state = 'posted', paid_entry = NULL`, nil, "by the same attempt"},
+		"an earlier attempt":      {false, `UPDATE collateral_refund_part SET card_attempt = 0`, nil, "stays"},
+		"an attempt on a chain":   {false, `UPDATE collateral_refund_part SET card_attempt = 2`, nil, "card_attempts"},
+		"a refund that goes back": {false, `UPDATE collateral_refund SET state = 'repaying'`, nil, "does not go from"},
 		"a payment before the refund is paid": {false, `INSERT INTO collateral_refund_part (part_id, refund_id, checkout_id,
 			cents, state) SELECT gen_random_uuid(), refund_id, gen_random_uuid(), 1, 'opened' FROM collateral_refund`, nil,
 			"begins with it"},

@@ -31,13 +31,22 @@ type cardBooks struct {
 	accounts map[ids.ProviderID]*cardAccount
 	payments map[string]*payment
 	changes  []position.CardChange
-	refunds  map[string]refund.PartState
+	refunds  map[string]*givenBack
+	// stuck: the card processor does not say how a refund ends.
+	stuck bool
+}
+
+// givenBack is what became of a part by card, and of which attempt.
+type givenBack struct {
+	part    refund.Part
+	state   refund.PartState
+	attempt int
 }
 
 func newCardBooks(random *rand.Rand) *cardBooks {
 	return &cardBooks{random: random, entries: map[string]ids.EntryID{}, custody: map[string]int64{},
 		treasury: map[string]int64{}, accounts: map[ids.ProviderID]*cardAccount{},
-		payments: map[string]*payment{}, refunds: map[string]refund.PartState{}}
+		payments: map[string]*payment{}, refunds: map[string]*givenBack{}}
 }
 
 func (b *cardBooks) of(id ids.ProviderID) *cardAccount {
@@ -121,8 +130,9 @@ func (b *cardBooks) RefundUndone(_ context.Context, p refund.Part) (ids.EntryID,
 
 func (b *cardBooks) Refunded(_ context.Context, p refund.Part, _ bool) (ids.EntryID, error) {
 	a := b.of(p.Provider)
-	return b.post("refunded "+p.ID.String(), func() bool {
-		return shift(&a.pending, &a.out, money.NanoUSD(p.Cents)*slash.Cent)
+	return b.post(refundedKey(p.ID, p.CardAttempt), func() bool {
+		is := b.refunds[p.ID.String()]
+		return is.state != refund.PartPosted && is.attempt == p.CardAttempt && shift(&a.pending, &a.out, money.NanoUSD(p.Cents)*slash.Cent)
 	})
 }
 
@@ -176,21 +186,48 @@ func (b *cardBooks) Payments(_ context.Context, id ids.ProviderID) (list []refun
 	return list, nil
 }
 
-func (b *cardBooks) PayBack(_ context.Context, p refund.Part) (refund.PartState, error) {
-	if state, ok := b.refunds[p.ID.String()]; ok {
-		return state, nil
+func (b *cardBooks) PayBack(_ context.Context, p refund.Part) (refund.PartState, int, error) {
+	is := b.refunds[p.ID.String()]
+	if is == nil {
+		is = &givenBack{part: p, state: refund.PartPosted, attempt: 1}
+		b.refunds[p.ID.String()] = is
+	}
+	if is.state != refund.PartPosted {
+		return is.state, is.attempt, nil
 	}
 	of := b.payments[p.Checkout]
-	if of.cents-of.reversed-of.given < p.Cents {
-		b.refunds[p.ID.String()] = refund.PartTakenBack
-		return refund.PartTakenBack, nil
+	switch {
+	case is.attempt == 1 && of.cents-of.reversed-of.given < p.Cents:
+		is.state = refund.PartTakenBack
+	case b.stuck || b.random.IntN(3) == 0:
+	case is.attempt > 1:
+		is.state = refund.PartByCard
+	default:
+		of.given += p.Cents
+		is.state = refund.PartByCard
 	}
-	if b.random.IntN(3) == 0 {
-		return refund.PartPosted, nil
+	return is.state, is.attempt, nil
+}
+
+func refundedKey(id refund.PartID, attempt int) string {
+	return fmt.Sprintf("refunded %s %d", id, attempt)
+}
+
+// fail has a card not take what was given back to it, at most three times.
+func (b *cardBooks) fail(id ids.ProviderID) {
+	for _, is := range b.refunds {
+		if is.part.Provider != id || is.state != refund.PartByCard || is.attempt > 3 {
+			continue
+		}
+		n := money.NanoUSD(is.part.Cents) * slash.Cent
+		if _, paid := b.entries[refundedKey(is.part.ID, is.attempt)]; paid {
+			shift(&b.of(id).out, &b.of(id).pending, n)
+		}
+		b.changes = append(b.changes, position.CardChange{Number: int64(len(b.changes)) + 1, Provider: id,
+			Failed: position.CardFailure{Part: is.part.ID.String(), Attempt: is.attempt}})
+		is.state, is.attempt = refund.PartPosted, is.attempt+1
+		return
 	}
-	of.given += p.Cents
-	b.refunds[p.ID.String()] = refund.PartByCard
-	return refund.PartByCard, nil
 }
 
 func newUUID(random *rand.Rand) string {

@@ -137,7 +137,7 @@ func (m *market) step(r *rand.Rand) {
 	if r.IntN(12) == 0 {
 		h.subject = contract.Word{'n', 'o', 'b', 'o', 'd', 'y'}
 	}
-	switch r.IntN(14) {
+	switch r.IntN(15) {
 	case 0, 1, 2:
 		c.deposit(h, []int64{1, 999_999, 1_000_000, 25_000_001, 40_000_000_000_000, 70_000_000_000_003}[r.IntN(6)])
 	case 3:
@@ -168,6 +168,8 @@ func (m *market) step(r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			m.books.chargeBack(id)
 		}
+	case 13:
+		m.books.fail(id)
 	case 12:
 		m.pass(m.t.(*testing.T), time.Duration(r.IntN(72))*time.Hour)
 	default:
@@ -224,7 +226,7 @@ func (m *market) settle() {
 		m.pass(m.t.(*testing.T), 5*time.Hour)
 		if m.count(`SELECT count(*) FROM penalty_part WHERE state IN ('opened', 'escrowed', 'appealed')
 			OR state = 'executed' AND ended_entry IS NULL`)+
-			m.count(`SELECT count(*) FROM collateral_refund WHERE state IN ('asked', 'paying')`)+
+			m.count(`SELECT count(*) FROM collateral_refund WHERE state IN ('asked', 'paying', 'repaying')`)+
 			m.count(`SELECT count(*) FROM position_event WHERE units <> 0 AND entry_id IS NULL`)+
 			m.count(`SELECT count(*) FROM card_collateral WHERE stale`) == 0 {
 			return
@@ -322,6 +324,8 @@ func (m *market) tell(t *testing.T) {
 			GROUP BY 1) AS x`,
 		`SELECT string_agg(state || ' ' || n, ', ') FROM (SELECT state, count(*) AS n FROM collateral_refund_part
 			GROUP BY 1) AS x`,
+		`SELECT string_agg('attempt ' || card_attempt || ' ' || n, ', ') FROM (SELECT card_attempt, count(*) AS n
+			FROM collateral_refund_part WHERE chain_id IS NULL GROUP BY 1) AS x`,
 		`SELECT string_agg(kind || ' ' || n, ', ') FROM (SELECT kind, count(*) AS n FROM position_event GROUP BY 1) AS x`,
 		`SELECT string_agg(cause || ' ' || revision, ', ') FROM provider_suspension`,
 	} {

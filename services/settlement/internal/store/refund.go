@@ -28,12 +28,13 @@ func scanRefund(row pgx.CollectableRow) (r refund.Refund, err error) {
 }
 
 const refundPartColumns = `p.part_id, p.refund_id, r.provider_id, coalesce(p.chain_id, 0), p.depositor,
-	coalesce(p.checkout_id::text, ''), coalesce(p.cents, 0), p.state, p.action, p.attempt`
+	coalesce(p.checkout_id::text, ''), coalesce(p.cents, 0), p.state, p.action, p.attempt,
+	p.card_attempt`
 
 func refundPartFields(p *refund.Part) (fields []any, settle func()) {
 	var depositor []byte
 	return []any{&p.ID, &p.Refund, &p.Provider, &p.Chain, &depositor, &p.Checkout, &p.Cents, &p.State, &p.Action,
-		&p.Attempt}, func() { copy(p.Depositor[:], depositor) }
+		&p.Attempt, &p.CardAttempt}, func() { copy(p.Depositor[:], depositor) }
 }
 
 // Ask implements refund.Store.
@@ -277,12 +278,25 @@ func wakeRefundParts(ctx context.Context, tx pgx.Tx, id refund.ID) error {
 	return err
 }
 
+// repay has a payment by card paid back again that its card did not take. What a later attempt did stays.
+func repay(ctx context.Context, tx pgx.Tx, f position.CardFailure) error {
+	tag, err := tx.Exec(ctx, `UPDATE collateral_refund_part SET state = 'posted', card_attempt = $2 + 1, paid_entry = NULL,
+			action = '', due_at = clock_timestamp()
+		WHERE part_id = $1 AND chain_id IS NULL AND state IN ('card', 'done') AND card_attempt <= $2`, f.Part, f.Attempt)
+	if err != nil || tag.RowsAffected() == 0 {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE collateral_refund r SET state = 'repaying', ended_at = NULL, look_at = clock_timestamp()
+		FROM collateral_refund_part p WHERE p.part_id = $1 AND r.refund_id = p.refund_id AND r.state = 'paid'`, f.Part)
+	return err
+}
+
 // DueRefunds implements refund.Store.
 func (s Refunds) DueRefunds(ctx context.Context, pause time.Duration, limit int) ([]refund.Refund, error) {
 	rows, err := s.pool.Query(ctx, `
 		WITH due AS (
-			SELECT refund_id FROM collateral_refund WHERE state IN ('asked', 'paying')
-				AND look_at <= (SELECT clock_timestamp()) AND (state = 'paying' OR due_at <= clock_timestamp())
+			SELECT refund_id FROM collateral_refund WHERE state IN ('asked', 'paying', 'repaying')
+				AND look_at <= (SELECT clock_timestamp()) AND (state <> 'asked' OR due_at <= clock_timestamp())
 			ORDER BY look_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
 		UPDATE collateral_refund r SET look_at = clock_timestamp() + $1::interval FROM due

@@ -82,7 +82,7 @@ func insertPayments(
 func (s Refunds) End(ctx context.Context, r refund.Refund) error {
 	err := s.locked(ctx, r.Provider, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE collateral_refund r SET state = 'paid', ended_at = clock_timestamp()
-			WHERE refund_id = $1 AND state = 'paying' AND NOT EXISTS (SELECT FROM collateral_refund_part p
+			WHERE refund_id = $1 AND state IN ('paying', 'repaying') AND NOT EXISTS (SELECT FROM collateral_refund_part p
 				WHERE p.refund_id = r.refund_id AND p.state NOT IN ('done', 'cancelled', 'reversed'))`, r.ID)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
@@ -159,8 +159,8 @@ func (s Refunds) Move(ctx context.Context, p refund.Part, to refund.PartState, e
 			paid = entryOrNull(entry)
 		}
 		tag, err := tx.Exec(ctx, `UPDATE collateral_refund_part SET state = $3, action = '',
-				asked_entry = coalesce(asked_entry, $4), paid_entry = $5, due_at = clock_timestamp()
-			WHERE part_id = $1 AND state = $2`, p.ID, p.State, to, asked, paid)
+				asked_entry = coalesce(asked_entry, $4), paid_entry = $5, card_attempt = $6, due_at = clock_timestamp()
+			WHERE part_id = $1 AND state = $2 AND card_attempt <= $6`, p.ID, p.State, to, asked, paid, p.CardAttempt)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
@@ -170,7 +170,7 @@ func (s Refunds) Move(ctx context.Context, p refund.Part, to refund.PartState, e
 			}
 		}
 		if _, err := tx.Exec(ctx, `UPDATE collateral_refund SET look_at = clock_timestamp()
-			WHERE refund_id = $1 AND state IN ('asked', 'paying')`, p.Refund); err != nil {
+			WHERE refund_id = $1 AND state IN ('asked', 'paying', 'repaying')`, p.Refund); err != nil {
 			return err
 		}
 		return s.assess(ctx, tx, p.Provider)

@@ -12,7 +12,7 @@ BEGIN
         RAISE EXCEPTION 'a refund is not asked for beside %', v_blocker
             USING ERRCODE = 'check_violation', CONSTRAINT = 'collateral_refund_blocked', TABLE = 'collateral_refund';
     ELSIF EXISTS (SELECT FROM collateral_refund r JOIN collateral_refund_part p USING (refund_id)
-        WHERE r.provider_id = NEW.provider_id AND p.state NOT IN ('done', 'cancelled', 'reversed'))
+        WHERE r.provider_id = NEW.provider_id AND r.state <> 'repaying' AND p.state NOT IN ('done', 'cancelled', 'reversed'))
     THEN
         RAISE EXCEPTION 'a refund is not asked for beside one that is being taken back'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'collateral_refund_blocked', TABLE = 'collateral_refund';
