@@ -7,6 +7,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/proving/internal/fleet"
 )
 
 // recovered is what an operator does after that. The chains whose payouts were lost must be found halted, before
@@ -102,4 +106,37 @@ func (m *market) goOn(ctx context.Context) error {
 		err = fmt.Errorf("there are %+v", left)
 	}
 	return err
+}
+
+// setBack puts the copy of settlement's database in its place, as a restored backup would be. The signer, the books,
+// the hub and the chains keep what they have. An operator adopts what was lost; lines are filled in from the books.
+func (m *market) setBack(ctx context.Context, f plan.Fault, hurt func()) error {
+	if !m.kept {
+		return errMissed
+	}
+	m.kept = false
+	lost, err := m.books.Lost(ctx)
+	if err != nil {
+		return err
+	}
+	if len(lost) == 0 {
+		return errMissed
+	}
+	hurt()
+	names := m.fleet.Replicas(fleet.Settlement)
+	for _, name := range names {
+		if err := m.fleet.Kill(name); err != nil {
+			return err
+		}
+	}
+	if err := m.books.PutBack(ctx); err != nil {
+		return err
+	}
+	if err := clock.Sleep(ctx, f.Away); err != nil {
+		return err
+	}
+	if err := m.restore(ctx, names); err != nil {
+		return err
+	}
+	return m.recovered(ctx, lost)
 }

@@ -14,15 +14,9 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-const (
-	// refill is the pause between two fillings of a disk, for processes that were started
-	// meanwhile.
-	refill = 50 * time.Millisecond
-	// darkStands is how many answers are held before anybody reports them when all goes
-	// dark, and darkSettle how long hubs then have to read what was published to them.
-	darkStands = 4
-	darkSettle = 2 * time.Second
-)
+// refill is the pause between two fillings of a disk, for processes that were started
+// meanwhile.
+const refill = 50 * time.Millisecond
 
 // manners are how a node behaves.
 var manners = map[plan.Kind]ethnode.Manner{
@@ -228,88 +222,4 @@ func (m *market) limitFiles(names []string, full bool) error {
 		}
 	}
 	return nil
-}
-
-// dark ends everything but PostgreSQL while some answers are complete and nobody has
-// reported them, and usage is about to be settled. Only the hubs' journals know of these
-// requests then.
-func (m *market) dark(ctx context.Context, f plan.Fault, hurt func()) error {
-	for range darkStands {
-		defer m.points.Arm(f.Cell.Point, 1).Release()
-	}
-	first := m.points.Arm(f.Cell.Point, 1)
-	defer first.Release()
-	if err := reached(ctx, first.Reached()); err != nil {
-		return err
-	}
-	settling := m.points.Arm("billing.settle.before_commit", 1)
-	defer settling.Release()
-	also := m.points.Arm("billing.settle.before_commit", 1)
-	defer also.Release()
-	if err := reached(ctx, settling.Reached()); err != nil {
-		return err
-	}
-	if err := clock.Sleep(ctx, darkSettle); err != nil {
-		return err
-	}
-	hurt()
-	var names []string
-	for _, name := range m.fleet.Names() {
-		if fleet.Program(name) != fleet.Postgres {
-			names = append(names, name)
-		}
-	}
-	for _, name := range names {
-		if err := m.fleet.Kill(name); err != nil {
-			return err
-		}
-	}
-	if err := m.wipe(append(m.fleet.Replicas(fleet.NATS), m.fleet.Replicas(fleet.Agent)...)); err != nil {
-		return err
-	}
-	return m.restore(ctx, names)
-}
-
-// setBack puts the copy of settlement's database in its place, as a restored backup would be. The signer, the books,
-// the hub and the chains keep what they have. An operator adopts what was lost; lines are filled in from the books.
-func (m *market) setBack(ctx context.Context, f plan.Fault, hurt func()) error {
-	if !m.kept {
-		return errMissed
-	}
-	m.kept = false
-	lost, err := m.books.Lost(ctx)
-	if err != nil {
-		return err
-	}
-	if len(lost) == 0 {
-		return errMissed
-	}
-	hurt()
-	names := m.fleet.Replicas(fleet.Settlement)
-	for _, name := range names {
-		if err := m.fleet.Kill(name); err != nil {
-			return err
-		}
-	}
-	if err := m.books.PutBack(ctx); err != nil {
-		return err
-	}
-	if err := clock.Sleep(ctx, f.Away); err != nil {
-		return err
-	}
-	if err := m.restore(ctx, names); err != nil {
-		return err
-	}
-	return m.recovered(ctx, lost)
-}
-
-func reached(ctx context.Context, at <-chan int) error {
-	select {
-	case <-at:
-		return nil
-	case <-time.After(reachBound):
-		return errMissed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
