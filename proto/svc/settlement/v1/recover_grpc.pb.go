@@ -36,8 +36,9 @@ const (
 type RecoveryAdminServiceClient interface {
 	// GetAdoption says what of a chain's transactions, and of payouts, the database does not
 	// have, and what Adopt would do about each. Read only. Fails with NOT_FOUND
-	// (chain_not_configured) and UNAVAILABLE (service_unavailable) where a chain, the signer,
-	// the books or the hub does not answer.
+	// (chain_not_configured), INVALID_ARGUMENT (invalid_value) for a since that is no time or
+	// since which the books have more than 50,000 payouts, and UNAVAILABLE
+	// (service_unavailable) where a chain, the signer, the books or the hub does not answer.
 	GetAdoption(ctx context.Context, in *GetAdoptionRequest, opts ...grpc.CallOption) (*GetAdoptionResponse, error)
 	// Adopt takes the nonces and payouts that the database lost into it, and lifts the halts
 	// that were their consequence once nothing is left. It does as much as it can, in one
@@ -102,8 +103,9 @@ func (c *recoveryAdminServiceClient) CancelCall(ctx context.Context, in *CancelC
 type RecoveryAdminServiceServer interface {
 	// GetAdoption says what of a chain's transactions, and of payouts, the database does not
 	// have, and what Adopt would do about each. Read only. Fails with NOT_FOUND
-	// (chain_not_configured) and UNAVAILABLE (service_unavailable) where a chain, the signer,
-	// the books or the hub does not answer.
+	// (chain_not_configured), INVALID_ARGUMENT (invalid_value) for a since that is no time or
+	// since which the books have more than 50,000 payouts, and UNAVAILABLE
+	// (service_unavailable) where a chain, the signer, the books or the hub does not answer.
 	GetAdoption(context.Context, *GetAdoptionRequest) (*GetAdoptionResponse, error)
 	// Adopt takes the nonces and payouts that the database lost into it, and lifts the halts
 	// that were their consequence once nothing is left. It does as much as it can, in one

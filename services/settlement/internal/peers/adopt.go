@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -110,7 +111,9 @@ func (b PayoutBooks) Payouts(ctx context.Context, since time.Time, limit int) (l
 			list = append(list, one)
 		}
 		if len(list) > limit {
-			return nil, fmt.Errorf("the books have more than %d payouts since %s", limit, since.Format(time.RFC3339))
+			return nil, fault.New(fault.Invalid, fault.InvalidValue,
+				"the books have more than %d payouts since %s: adopt from a later time on, at which nothing was lost yet", limit,
+				since.UTC().Format(time.RFC3339)).On("since")
 		}
 		if page.GetNextPageToken() == "" {
 			return list, nil
