@@ -13,9 +13,9 @@ import (
 
 // collateralMetrics tell what waits and what is wrong with collateral.
 type collateralMetrics struct {
-	foreign metric.Int64Counter
+	foreign, restated metric.Int64Counter
 	// stuck is by chain, and the others are of all.
-	stuck, unposted, parts, refunds, bank, takenBack, lapsed metric.Int64Gauge
+	stuck, unposted, parts, refunds, bank, takenBack, lapsed, vanished metric.Int64Gauge
 }
 
 func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, error) {
@@ -24,6 +24,10 @@ func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, erro
 	var err error
 	if m.foreign, err = meter.Int64Counter("svc.settlement.slashes_foreign",
 		metric.WithDescription("Penalties on chains that settlement has not proposed so.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.restated, err = meter.Int64Counter("svc.settlement.positions_restated",
+		metric.WithDescription("Positions that were made anew of the events that their chain has.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	for _, g := range []struct {
@@ -37,6 +41,7 @@ func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, erro
 		{&m.bank, "refunds_by_bank", "Payments by card that an operator must give back from the bank."},
 		{&m.takenBack, "refunds_taken_back", "Payments whose refund is in the books and whose card's owner was first."},
 		{&m.lapsed, "penalty_parts_lapsed", "Parts of executed penalties that lapsed on their chain."},
+		{&m.vanished, "penalty_parts_vanished", "Parts of penalties whose last event is gone from their chain."},
 	} {
 		if *g.to, err = meter.Int64Gauge("svc.settlement."+g.name, metric.WithDescription(g.says)); err != nil {
 			return nil, fmt.Errorf("make metrics: %w", err)
@@ -48,6 +53,7 @@ func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, erro
 func (m *collateralMetrics) followed(ctx context.Context, on chain.ID, a position.Applied, failed bool) {
 	of := metric.WithAttributes(attribute.String("chain", on.String()))
 	m.foreign.Add(ctx, int64(len(a.Foreign)), of)
+	m.restated.Add(ctx, int64(len(a.Restated)), of)
 	stuck := int64(0)
 	if failed {
 		stuck = 1
@@ -62,4 +68,5 @@ func (m *collateralMetrics) measured(ctx context.Context, b position.Backlog) {
 	m.bank.Record(ctx, b.ByBank)
 	m.takenBack.Record(ctx, b.TakenBack)
 	m.lapsed.Record(ctx, b.Lapsed)
+	m.vanished.Record(ctx, b.Vanished)
 }

@@ -160,6 +160,12 @@ func (w *positionWork) follow(ctx context.Context, on chain.ID) {
 		w.log.ErrorContext(ctx, "a penalty on a chain is none of ours: who has the slasher's key?", "chain", on.String(),
 			"transaction", e.Tx.String(), "penalty", fmt.Sprintf("%x", e.Penalty))
 	}
+	for _, r := range applied.Restated {
+		w.log.ErrorContext(ctx, "a position was made anew, because its chain had other events", "chain", on.String(),
+			"cause", string(r.Cause), "subject", fmt.Sprintf("%x", r.Is.Subject), "depositor", r.Is.Depositor.String(),
+			"free_was", r.Was.Free.String(), "free_is", r.Is.Free.String(), "escrow_was", r.Was.Escrow.String(),
+			"escrow_is", r.Is.Escrow.String())
+	}
 	w.warn(ctx, "the books were not told of what contracts hold", w.follower.Post(ctx, on))
 }
 

@@ -65,7 +65,7 @@ func (w *world) takePositionEvent(r *record) {
 	e := positionEvent{r.stakeKey(), r.idOr("provider_id"), r.large("free_after"), r.large("escrow_after"),
 		r.integer("units"), r.idOr("entry_id")}
 	put(w, r, w.events, key, e)
-	if r.textOr("kind") == "refunded" {
+	if r.textOr("kind") == "refunded" && !r.flagOr("gone") {
 		put(w, r, w.refunded, key, refunded{e.stakeKey, e.provider, r.large("amount"), r.hash("tx")})
 	}
 }

@@ -3,7 +3,11 @@
 // which causes it is suspended (settlement design, section 7; decisions, "Settlement chain" and "Ladder").
 //
 // A position is what one depositor has put behind one provider on one chain. It follows the final events of the
-// contract, each of which counts once, in their order.
+// contract, each of which counts once, in the order of the chain.
+//
+// A chain may lose events that were final, have them again elsewhere, or its RPCs may leave one out that a second
+// reading finds. Then the position is made anew of all events that the chain has, which restates it: what came before
+// stays as it was told, and the books and the hub are told the difference.
 //
 // Anybody may put anything behind any provider. So a position below the chain's dust is recorded and ignored, and
 // of the others the MaxCounted largest of a provider and chain count, and the MaxCounted largest of those that nobody
@@ -38,6 +42,20 @@ type Position struct {
 	Booked int64
 	// Counted reports whether the position is not dust.
 	Counted bool
+	// Last is where the last event of it is that counts.
+	Last Place
+}
+
+// Place is where an event is on its chain.
+type Place struct {
+	Block uint64
+	// Index is that of the log in its block.
+	Index uint64
+}
+
+// Before reports whether the place comes before another one.
+func (p Place) Before(o Place) bool {
+	return p.Block < o.Block || p.Block == o.Block && p.Index < o.Index
 }
 
 // Total is all of a position. Its parts are below 2^128 each.
@@ -50,8 +68,9 @@ func (p Position) Total() chain.Amount {
 type Event struct {
 	contract.Event
 	Chain chain.ID
-	// Number orders the events of a chain and grows with them.
+	// Number is the watcher's, and grows in the order in which events were found.
 	Number int64
+	Where  Place
 	Tx     chain.Hash
 	// Place is the log's place within the receipt of its own transaction.
 	Place uint32
@@ -118,6 +137,9 @@ func (p Position) After(e Event, r Rules) (Position, error) {
 	if !ok {
 		return Position{}, fmt.Errorf("the event %s of transaction %s, place %d on chain %s does not follow", e.Kind, e.Tx,
 			e.Place, e.Chain)
+	}
+	if p.Last.Before(e.Where) {
+		p.Last = e.Where
 	}
 	return p.booked(r)
 }

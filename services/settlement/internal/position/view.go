@@ -33,4 +33,6 @@ type Backlog struct {
 	ByBank, TakenBack int64
 	// Lapsed parts are of executed penalties.
 	Lapsed int64
+	// Vanished parts are of penalties whose last event is gone from their chain.
+	Vanished int64
 }

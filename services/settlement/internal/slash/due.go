@@ -130,6 +130,21 @@ func (p Part) After(e position.Event) (next Part, ok bool, err error) {
 	return p, false, fmt.Errorf("penalty part %x does not go from %s to %s", p.ID, was, p.State)
 }
 
+// Again returns the part as it is once an event of it that counted before is mined again: the contract's times are
+// those of the new block. ok is false for an event that is not as we proposed it.
+func (p Part) Again(e position.Event) (next Part, ok bool) {
+	if e.Depositor != p.Depositor || e.Kind == contract.SlashProposed && e.Amount != p.Amount {
+		return p, false
+	}
+	switch {
+	case e.Kind == contract.SlashProposed && p.State == Escrowed:
+		p.AppealUntil, p.LapsesAt = e.Until, e.Until.Add(lapseAfter)
+	case e.Kind == contract.SlashAppealed && p.State == Appealed:
+		p.LapsesAt = e.Until
+	}
+	return p, true
+}
+
 // ClockRuns reports whether a penalty must not be executed yet because of the part: nobody knows yet that its time to
 // appeal is over on its chain. now is as for Due.
 func (p Part) ClockRuns(now time.Time) bool {

@@ -161,6 +161,43 @@ func TestAPartFollowsTheEventsOfItsContract(t *testing.T) {
 	}
 }
 
+func TestAPartTakesTheTimesOfAnEventThatIsMinedAgain(t *testing.T) {
+	t.Parallel()
+	then, later := over.Add(time.Hour), lapses.Add(time.Hour)
+	for name, c := range map[string]struct {
+		state            slash.State
+		kind             contract.Kind
+		amount           uint64
+		fits             bool
+		appeal, lapsesAt time.Time
+	}{
+		"the proposal":                        {slash.Escrowed, contract.SlashProposed, 5, true, then, later},
+		"the proposal of another amount":      {slash.Escrowed, contract.SlashProposed, 6, false, over, lapses},
+		"the appeal":                          {slash.Appealed, contract.SlashAppealed, 0, true, over, then},
+		"the proposal of what is appealed":    {slash.Appealed, contract.SlashProposed, 5, true, over, lapses},
+		"the execution of what was executed":  {slash.Executed, contract.SlashExecuted, 5, true, over, lapses},
+		"the appeal of what was not appealed": {slash.Executed, contract.SlashAppealed, 0, true, over, lapses},
+	} {
+		was := part(c.state)
+		was.AppealUntil, was.LapsesAt = over, lapses
+		e := position.Event{Event: contract.Event{Kind: c.kind, Amount: chain.NewAmount(c.amount),
+			Depositor: was.Depositor, Until: then}}
+		got, fits := was.Again(e)
+		if fits != c.fits {
+			t.Errorf("%s: got that it fits: %t, want %t", name, fits, c.fits)
+		}
+		if got.State != c.state {
+			t.Errorf("%s: got %s, want that it stays %s", name, got.State, c.state)
+		}
+		if !got.AppealUntil.Equal(c.appeal) {
+			t.Errorf("%s: got appeals until %v, want until %v", name, got.AppealUntil, c.appeal)
+		}
+		if !got.LapsesAt.Equal(c.lapsesAt) {
+			t.Errorf("%s: got that it lapses at %v, want at %v", name, got.LapsesAt, c.lapsesAt)
+		}
+	}
+}
+
 func TestStatesOfPartsEndWhereNothingFollows(t *testing.T) {
 	t.Parallel()
 	for _, s := range slash.States() {

@@ -1,13 +1,21 @@
 package store
 
+// partsVanished selects of the parts of penalties whose last event is gone, and was not mined again.
+func partsVanished(what string) string {
+	return `SELECT ` + what + ` FROM (SELECT DISTINCT part_id FROM position_event WHERE gone AND part_id IS NOT NULL) g
+		JOIN penalty_part p USING (part_id) WHERE p.state NOT IN ('opened', 'missed') AND NOT EXISTS (
+			SELECT FROM position_event e WHERE e.part_id = p.part_id AND NOT e.gone AND e.kind = CASE p.state
+				WHEN 'escrowed' THEN 'slash_proposed' ELSE 'slash_' || p.state END)`
+}
+
 // collateralChecks are the invariants of collateral.
 func collateralChecks() []check {
 	return []check{
 		bySQL("positions are their events",
 			`SELECT count(*) FROM position`,
 			`WITH moved AS (
-				SELECT chain_id, subject, depositor, sum(CASE kind WHEN 'deposited' THEN amount WHEN 'refunded' THEN -amount
-					WHEN 'slash_executed' THEN -amount ELSE 0 END) AS amount, sum(units) AS units
+				SELECT chain_id, subject, depositor, sum(CASE WHEN gone THEN 0 WHEN kind = 'deposited' THEN amount
+					WHEN kind IN ('refunded', 'slash_executed') THEN -amount ELSE 0 END) AS amount, sum(units) AS units
 				FROM position_event GROUP BY chain_id, subject, depositor
 			)
 			SELECT format('chain %s, %s, %s: %s and %s units, by events %s and %s', p.chain_id, encode(p.subject, 'hex'),
@@ -19,20 +27,25 @@ func collateralChecks() []check {
 			`WITH moved AS (
 				SELECT chain_id, subject, depositor, sum(CASE kind WHEN 'slash_proposed' THEN amount WHEN 'slash_executed'
 					THEN -amount WHEN 'slash_reversed' THEN -amount WHEN 'slash_lapsed' THEN -amount ELSE 0 END) AS amount
-				FROM position_event GROUP BY chain_id, subject, depositor
+				FROM position_event WHERE NOT gone GROUP BY chain_id, subject, depositor
 			)
 			SELECT format('chain %s, %s: %s, by penalties %s', p.chain_id, encode(p.depositor, 'hex'), p.escrow, m.amount)
 			FROM position p JOIN moved m USING (chain_id, subject, depositor) WHERE p.escrow <> m.amount`),
 		bySQL("events count once, and those of the watcher alone",
-			`SELECT count(*) FROM position_event`,
-			`SELECT format('chain %s, event %s: no such event was stored', p.chain_id, p.number) FROM position_event p
-			WHERE NOT EXISTS (SELECT FROM chain_event c WHERE c.chain_id = p.chain_id AND c.seq = p.number
-				AND c.tx_hash = p.tx AND c.place = p.place)`),
+			`SELECT count(*) FROM position_event WHERE event IS NOT NULL`,
+			`SELECT format('chain %s, event %s: no such event was stored', p.chain_id, p.event) FROM position_event p
+			WHERE p.event IS NOT NULL AND NOT EXISTS (SELECT FROM chain_event c WHERE c.chain_id = p.chain_id
+				AND c.seq = p.event AND c.tx_hash = p.tx AND c.place = p.place)`),
 		bySQL("events that count are on their chain",
-			`SELECT count(*) FROM position_event`,
-			`SELECT format('chain %s, event %s of transaction %s: the chain has it no longer', p.chain_id, p.number,
+			`SELECT count(*) FROM position_event WHERE NOT gone`,
+			`SELECT format('chain %s, event %s of transaction %s: the chain has it no longer', p.chain_id, p.event,
 				encode(p.tx, 'hex'))
-			FROM position_event p JOIN chain_event_gone g ON (g.chain_id, g.tx_hash, g.place) = (p.chain_id, p.tx, p.place)`),
+			FROM position_event p JOIN chain_event c ON (c.chain_id, c.seq) = (p.chain_id, p.event)
+			WHERE c.gone_at IS NOT NULL AND NOT p.gone`),
+		bySQL("parts of penalties are what their chain says",
+			`SELECT count(*) FROM penalty_part WHERE chain_id IS NOT NULL AND state NOT IN ('opened', 'missed')`,
+			partsVanished("format('chain %s, part %s: it is %s, and the event that says so is gone', p.chain_id, "+
+				"encode(p.part_id, 'hex'), p.state)")),
 		bySQL("nobody is slashed before its penalty is executed",
 			`SELECT count(*) FROM penalty_part WHERE state = 'executed'`,
 			`SELECT format('penalty %s is %s, and a part of it is executed', penalty_id, x.state)

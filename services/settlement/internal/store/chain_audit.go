@@ -120,9 +120,8 @@ func (s ChainRows) Positions(
 // Events implements chainaudit.Rows.
 func (s ChainRows) Events(ctx context.Context, id chain.ID, behind int64, limit int) ([]chainaudit.Log, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT seq, tx_hash, place, contract, topics, data FROM chain_event e WHERE chain_id = $1 AND seq > $2
-			AND NOT EXISTS (SELECT FROM chain_event_gone g
-				WHERE (g.chain_id, g.tx_hash, g.place) = (e.chain_id, e.tx_hash, e.place))
+		SELECT seq, tx_hash, place, contract, topics, data FROM chain_event
+		WHERE chain_id = $1 AND seq > $2 AND gone_at IS NULL
 		ORDER BY seq LIMIT $3`, id, behind, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the events of chain %s: %w", id, err)

@@ -39,41 +39,60 @@ func (s ChainEvents) Final(ctx context.Context, on chain.ID) (time.Time, error) 
 	return block.At, nil
 }
 
-// After implements position.Events. A log that is no event of a position is left out, and so it may list fewer than
-// there are: then what follows comes with the next call.
-func (s ChainEvents) After(ctx context.Context, on chain.ID, number int64, limit int) ([]position.Event, error) {
+const eventColumns = `e.chain_id, e.seq, e.block, e.log_index, e.tx_hash, e.place, e.topics, e.data, e.at`
+
+// What is found late has a number behind those of events that follow it on the chain. So the order is the chain's, and
+// the cursor stays before the first number that is left out.
+const eventsAfter = `
+	WITH left_over AS (
+		SELECT seq, block, log_index FROM chain_event e WHERE chain_id = $1 AND contract = $2 AND seq > $3
+			AND topics[1] = ANY($5::bytea[]) AND gone_at IS NULL
+			AND NOT EXISTS (SELECT FROM position_event p WHERE p.chain_id = $1 AND p.event = e.seq AND p.event > $3)
+	), first AS (
+		SELECT seq FROM left_over ORDER BY block, log_index LIMIT $4
+	)
+	SELECT ` + eventColumns + `, coalesce((SELECT min(seq) - 1 FROM left_over WHERE seq NOT IN (SELECT seq FROM first)),
+		(SELECT max(seq) FROM left_over))
+	FROM first JOIN chain_event e USING (seq) ORDER BY e.block, e.log_index`
+
+// After implements position.Events.
+func (s ChainEvents) After(ctx context.Context, on chain.ID, number int64, limit int) (b position.Batch, err error) {
 	rules, ok := s.Terms.Of(on)
 	if !ok {
-		return nil, fmt.Errorf("chain %s takes no collateral", on)
+		return b, fmt.Errorf("chain %s takes no collateral", on)
 	}
-	rows, err := s.pool.Query(ctx, `SELECT seq, tx_hash, place, topics, data, at FROM chain_event
-		WHERE chain_id = $1 AND contract = $2 AND seq > $3 AND topics[1] = ANY($5::bytea[]) ORDER BY seq LIMIT $4`,
-		on, rules.Contract[:], number, limit, contract.Topics())
+	rows, err := s.pool.Query(ctx, eventsAfter, on, rules.Contract[:], number, limit, contract.Topics())
 	if err != nil {
-		return nil, fmt.Errorf("read the events of chain %s: %w", on, err)
+		return b, fmt.Errorf("read the events of chain %s: %w", on, err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e position.Event, err error) {
-		var tx, data []byte
-		var topics [][]byte
-		if err := row.Scan(&e.Number, &tx, &e.Place, &topics, &data, &e.At); err != nil {
-			return e, err
-		}
-		words := make([][32]byte, len(topics))
-		for i, topic := range topics {
-			copy(words[i][:], topic)
-		}
-		read, ok, err := contract.Read(words, data)
-		if err == nil && !ok {
-			err = errors.New("a log is no event of a position")
-		}
-		e.Event, e.Chain = read, on
-		copy(e.Tx[:], tx)
-		return e, err
+	b.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (position.Event, error) {
+		return scanEvent(row, &b.UpTo)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the events of chain %s: %w", on, err)
+		return b, fmt.Errorf("read the events of chain %s: %w", on, err)
 	}
-	return list, nil
+	return b, nil
+}
+
+// scanEvent reads eventColumns, and more columns behind them.
+func scanEvent(row pgx.CollectableRow, more ...any) (e position.Event, err error) {
+	var tx, data []byte
+	var topics [][]byte
+	fields := []any{&e.Chain, &e.Number, &e.Where.Block, &e.Where.Index, &tx, &e.Place, &topics, &data, &e.At}
+	if err := row.Scan(append(fields, more...)...); err != nil {
+		return e, err
+	}
+	words := make([][32]byte, len(topics))
+	for i, topic := range topics {
+		copy(words[i][:], topic)
+	}
+	read, ok, err := contract.Read(words, data)
+	if err == nil && !ok {
+		err = errors.New("a log is no event of a position")
+	}
+	e.Event = read
+	copy(e.Tx[:], tx)
+	return e, err
 }
 
 // Preparer finds out whether a request can be sent now: see sending.Pipeline.

@@ -255,10 +255,11 @@ var errAnswerLost = errors.New("the answer is lost")
 
 func (c chains) Final(_ context.Context, on chain.ID) (time.Time, error) { return c[on].final, nil }
 
-func (c chains) After(_ context.Context, on chain.ID, number int64, limit int) ([]position.Event, error) {
+func (c chains) After(_ context.Context, on chain.ID, number int64, limit int) (position.Batch, error) {
 	all := c[on].events[:c[on].stored]
 	all = all[min(int(number), len(all)):]
-	return all[:min(limit, len(all))], nil
+	all = all[:min(limit, len(all))]
+	return position.Batch{Events: all, UpTo: number + int64(len(all))}, nil
 }
 
 func (c chains) Send(ctx context.Context, s chain.Sending) (chain.SendOutcome, error) {

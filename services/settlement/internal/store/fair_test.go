@@ -104,9 +104,9 @@ func (f fair) refusedDeposits(t *testing.T) {
 func (f fair) refusedPositions(t *testing.T) {
 	refused, other := provider(t), provider(t)
 	for i, id := range []ids.ProviderID{refused, refused, refused, other} {
-		f.exec(t, `INSERT INTO position_event (chain_id, number, tx, place, kind, subject, depositor, provider_id, amount, at,
-				free_after, escrow_after, units)
-			VALUES (8453, $1::int, $2, $1::int, 'deposited', $3, $4, $5, 1, now(), 1, 0, 1)`, i+1, make([]byte, 32),
+		f.exec(t, `INSERT INTO position_event (chain_id, number, event, tx, place, kind, subject, depositor, provider_id,
+				amount, at, free_after, escrow_after, units)
+			VALUES (8453, $1::int, $1::int, $2, $1::int, 'deposited', $3, $4, $5, 1, now(), 1, 0, 1)`, i+1, make([]byte, 32),
 			append(id[:], make([]byte, 16)...), []byte{19: 1}, id)
 	}
 	list, err := store.Positions{Store: f.Store, Terms: position.Terms{}}.Unposted(t.Context(), chain.Base, 3)

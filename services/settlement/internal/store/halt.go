@@ -65,9 +65,7 @@ func (s Watch) Trace(ctx context.Context, id chain.ID, below uint64) ([]chain.Bl
 func (s Watch) TouchedAbove(ctx context.Context, id chain.ID, above uint64, limit int) ([]watch.Touched, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT tx_hash, place, false FROM transfer WHERE chain_id = $1 AND block > $2 AND state NOT IN ('seen', 'dropped')
-		UNION ALL SELECT tx_hash, place, true FROM chain_event e WHERE chain_id = $1 AND block > $2
-			AND NOT EXISTS (SELECT FROM chain_event_gone g
-				WHERE (g.chain_id, g.tx_hash, g.place) = (e.chain_id, e.tx_hash, e.place))
+		UNION ALL SELECT tx_hash, place, true FROM chain_event WHERE chain_id = $1 AND block > $2 AND gone_at IS NULL
 		LIMIT $3`, id, above, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read what a halt touches on chain %s: %w", id, err)
@@ -101,13 +99,19 @@ func (s Watch) Lift(ctx context.Context, l watch.Lift) error {
 		batch := &pgx.Batch{}
 		batch.Queue(`SELECT FROM chain_cursor WHERE chain_id = $1 FOR UPDATE`, l.Chain)
 		batch.Queue(`DELETE FROM chain_block WHERE chain_id = $1 AND block > $2`, l.Chain, l.Back.Number)
+		// No block above the common one is there any more. Events that are mined again are found when it is read again.
+		batch.Queue(`UPDATE chain_event SET gone_at = clock_timestamp() WHERE chain_id = $1 AND block > $2
+			AND gone_at IS NULL`, l.Chain, l.Back.Number)
 		for _, t := range l.Touched {
-			queueTouched(batch, t, l)
+			if !t.Event {
+				queueTouched(batch, t, l)
+			}
 		}
 		batch.Queue(`UPDATE chain_cursor SET block = $2, block_hash = $3, again = least(again, $2), fence = fence + 1,
 			progressed_at = clock_timestamp() WHERE chain_id = $1`, l.Chain, l.Back.Number, l.Back.Hash[:])
-		batch.Queue(`UPDATE chain_halt SET lifted_at = clock_timestamp(), lifted_by = $2, reason = $3, accepted = $4
-			WHERE chain_id = $1 AND lifted_at IS NULL`, l.Chain, l.Actor, l.Reason, l.Accepted[:])
+		batch.Queue(`UPDATE chain_halt SET lifted_at = clock_timestamp(), lifted_by = $2, reason = $3, accepted = $4,
+			read_to = greatest(block, $5) WHERE chain_id = $1 AND lifted_at IS NULL`, l.Chain, l.Actor, l.Reason,
+			l.Accepted[:], l.ReadTo())
 		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
@@ -117,18 +121,12 @@ func (s Watch) Lift(ctx context.Context, l watch.Lift) error {
 }
 
 func queueTouched(batch *pgx.Batch, t watch.Touched, l watch.Lift) {
-	switch {
-	case t.Event && t.Gone:
-		batch.Queue(`INSERT INTO chain_event_gone (chain_id, tx_hash, place) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-			t.Chain, t.Transaction[:], t.Place)
-	case t.Event:
-		// The row stays: the same event of the same transaction in another block.
-	case t.Gone:
+	if t.Gone {
 		batch.Queue(transferGone, t.Chain, t.Transaction[:], t.Place, l.Actor, l.Reason)
-	default:
-		batch.Queue(`UPDATE transfer SET block = $4, block_hash = $5 WHERE chain_id = $1 AND tx_hash = $2 AND place = $3`,
-			t.Chain, t.Transaction[:], t.Place, t.Block, t.Hash[:])
+		return
 	}
+	batch.Queue(`UPDATE transfer SET block = $4, block_hash = $5 WHERE chain_id = $1 AND tx_hash = $2 AND place = $3`,
+		t.Chain, t.Transaction[:], t.Place, t.Block, t.Hash[:])
 }
 
 // ChainState is how far a chain is read.

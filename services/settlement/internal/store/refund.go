@@ -155,6 +155,7 @@ func refundParts(ctx context.Context, q rowReader, id refund.ID) ([]refund.Part,
 		FROM collateral_refund_part p JOIN collateral_refund r USING (refund_id)
 			LEFT JOIN LATERAL (SELECT tx, amount FROM position_event WHERE chain_id = p.chain_id AND kind = 'refunded'
 				AND provider_id = r.provider_id AND depositor = p.depositor AND p.state = 'done' AND at >= r.asked_at
+				AND NOT gone
 				ORDER BY number LIMIT 1) e ON true
 		WHERE refund_id = $1 ORDER BY p.chain_id, p.depositor, p.part_id`, id)
 	if err != nil {

@@ -93,8 +93,11 @@ func readStaked(ctx context.Context, db querier, id chain.ID) (out reserve.Stake
 	rows, err := db.Query(ctx, `
 		SELECT c.block, c.block_hash, (SELECT coalesce(sum(free + escrow), 0) FROM position WHERE chain_id = $1
 			AND (free > 0 OR escrow > 0)),
-			EXISTS (SELECT FROM chain_event e WHERE e.chain_id = $1 AND e.topics[1] = ANY($2::bytea[])
-				AND e.seq > coalesce((SELECT number FROM position_cursor WHERE chain_id = $1), 0))
+			EXISTS (SELECT FROM chain_event e WHERE e.chain_id = $1 AND e.topics[1] = ANY($2::bytea[]) AND e.gone_at IS NULL
+				AND e.seq > coalesce((SELECT number FROM position_cursor WHERE chain_id = $1), 0)
+				AND NOT EXISTS (SELECT FROM position_event p WHERE p.chain_id = $1 AND p.event = e.seq))
+			OR EXISTS (SELECT FROM chain_event e JOIN position_event p ON p.chain_id = e.chain_id AND p.event = e.seq
+				WHERE e.chain_id = $1 AND e.gone_at IS NOT NULL AND NOT p.gone)
 		FROM chain_cursor c WHERE c.chain_id = $1`, id, contract.Topics())
 	if err != nil {
 		return reserve.Staked{}, fmt.Errorf("read the positions of chain %s: %w", id, err)

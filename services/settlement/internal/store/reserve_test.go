@@ -300,8 +300,9 @@ func TestTheContractHoldsWhatPositionsComeTo(t *testing.T) {
 	r.catchUp(by)
 	subject := make([]byte, 32)
 	subject[0] = 1
-	r.exec(`INSERT INTO position_event (chain_id, number, tx, place, kind, subject, depositor, amount, at, free_after,
-		escrow_after, units) VALUES (8453, 1, $1, 0, 'deposited', $1, $2, 5, now(), 5, 0, 0)`, subject, sender[:])
+	r.exec(`INSERT INTO position_event (chain_id, number, event, tx, place, kind, subject, depositor, amount, at,
+		free_after, escrow_after, units) VALUES (8453, 1, 1, $1, 0, 'deposited', $1, $2, 5, now(), 5, 0, 0)`, subject,
+		sender[:])
 	r.exec(`INSERT INTO position (chain_id, subject, depositor, free, escrow, booked, counted, number)
 		VALUES (8453, $1, $2, 5, 0, 0, true, 1)`, subject, sender[:])
 	for range 2 {

@@ -79,7 +79,8 @@ func (s Positions) openParts(ctx context.Context, tx pgx.Tx, d penalty.Draft) er
 }
 
 // movePart has the part of a penalty follow an event. ours is false where the event is of no part, or does not fit it.
-func movePart(ctx context.Context, tx pgx.Tx, e position.Event) (ours bool, err error) {
+// again reports whether the event counted before it was gone. A part never goes back: its call is sent again.
+func movePart(ctx context.Context, tx pgx.Tx, e position.Event, again bool) (ours bool, err error) {
 	rows, err := tx.Query(ctx, `SELECT `+partColumns+` FROM penalty_part p WHERE part_id = $1 AND chain_id = $2
 		FOR UPDATE`, e.Penalty[:], e.Chain)
 	if err != nil {
@@ -93,6 +94,15 @@ func movePart(ctx context.Context, tx pgx.Tx, e position.Event) (ours bool, err 
 		return false, err
 	}
 	next, moves, err := p.After(e)
+	if err != nil && again {
+		next, moves = p.Again(e)
+		if !moves {
+			return false, nil
+		}
+		_, err = tx.Exec(ctx, `UPDATE penalty_part SET appeal_until = $2, lapses_at = $3, due_at = clock_timestamp()
+			WHERE part_id = $1`, p.ID[:], nullTime{next.AppealUntil}, nullTime{next.LapsesAt})
+		return err == nil, err
+	}
 	if err != nil || !moves {
 		return false, nil //nolint:nilerr // an event that does not fit is reported as one of somebody else
 	}

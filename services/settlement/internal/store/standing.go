@@ -25,7 +25,7 @@ type Positions struct {
 }
 
 const positionColumns = `p.chain_id, p.subject, p.depositor, p.free, p.escrow, p.refund_at, p.exit_at,
-	p.booked, p.counted`
+	p.booked, p.counted, p.block, p.log_index`
 
 // nullTime reads a time that may be null, and writes a zero time as null.
 type nullTime struct{ at time.Time }
@@ -61,7 +61,8 @@ func scanPosition(row pgx.CollectableRow) (position.Position, error) {
 	var p position.Position
 	var subject, depositor []byte
 	var refund, exit nullTime
-	err := row.Scan(&p.Chain, &subject, &depositor, &p.Free, &p.Escrow, &refund, &exit, &p.Booked, &p.Counted)
+	err := row.Scan(&p.Chain, &subject, &depositor, &p.Free, &p.Escrow, &refund, &exit, &p.Booked, &p.Counted,
+		&p.Last.Block, &p.Last.Index)
 	copy(p.Subject[:], subject)
 	copy(p.Depositor[:], depositor)
 	p.RefundAt, p.ExitAt = refund.at, exit.at
@@ -233,8 +234,9 @@ func (s Positions) Backlog(ctx context.Context) (b position.Backlog, err error) 
 		(SELECT count(*) FROM collateral_refund_part p JOIN collateral_refund r USING (refund_id)
 			WHERE p.state = 'taken_back' AND r.paying_at < clock_timestamp() - interval '15 minutes'),
 		(SELECT count(*) FROM penalty_part p JOIN penalty USING (penalty_id) WHERE p.state = 'lapsed'
-			AND penalty.state = 'executed')`).Scan(&b.Unposted, &b.StuckParts, &b.OverdueRefunds, &b.ByBank, &b.TakenBack,
-		&b.Lapsed)
+			AND penalty.state = 'executed'),
+		(`+partsVanished("count(*)")+`)`).Scan(&b.Unposted, &b.StuckParts, &b.OverdueRefunds, &b.ByBank, &b.TakenBack,
+		&b.Lapsed, &b.Vanished)
 	if err != nil {
 		return b, fmt.Errorf("count what waits of collateral: %w", err)
 	}

@@ -140,7 +140,8 @@ func (s Watch) Commit(ctx context.Context, id chain.ID, fence int64, w watch.Win
 
 const insertEvent = `INSERT INTO chain_event
 	(chain_id, block, block_hash, tx_hash, place, log_index, contract, topics, data, at)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (chain_id, tx_hash, place) DO NOTHING`
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+	ON CONFLICT (chain_id, tx_hash, place) WHERE gone_at IS NULL DO NOTHING`
 
 // A transfer that was seen above the final block, and one that was dropped, become final where they are now, and as
 // they are now: a transaction that is mined again behind other ones, such as an exchange, may move another amount. One

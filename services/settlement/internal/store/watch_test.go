@@ -305,7 +305,7 @@ func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.
 	}
 	w.catchUp(by)
 	w.hasTransfers("lifted", "0 dropped 2000000, 0 final 3000000")
-	if got := w.text(`SELECT count(*)::text FROM chain_event_gone`); got != "1" {
+	if got := w.text(`SELECT count(*)::text FROM chain_event WHERE gone_at IS NOT NULL`); got != "1" {
 		t.Errorf("events that are gone: got %s, want 1", got)
 	}
 	if got := w.text(`SELECT state || block FROM transfer WHERE amount = 3000000`); got != "final4" {

@@ -41,6 +41,18 @@ type Lift struct {
 	Actor, Reason string
 }
 
+// ReadTo is the last block in which something that the old history had may be now: what follows the chain waits until
+// it is read again so far.
+func (l Lift) ReadTo() uint64 {
+	to := l.Block
+	for _, t := range l.Touched {
+		if !t.Gone {
+			to = max(to, t.Block)
+		}
+	}
+	return to
+}
+
 // HaltStore keeps halts.
 type HaltStore interface {
 	// OpenHalt returns the halt of a chain.
@@ -49,7 +61,8 @@ type HaltStore interface {
 	Trace(ctx context.Context, id chain.ID, below uint64) ([]chain.Block, error)
 	// TouchedAbove returns what is stored of blocks above a number, at most a limit.
 	TouchedAbove(ctx context.Context, id chain.ID, above uint64, limit int) ([]Touched, error)
-	// Lift ends the halt and sets the cursor back, in one transaction. What is gone is marked so.
+	// Lift ends the halt and sets the cursor back, in one transaction. What is gone is marked so, and so is each event
+	// above the common block, because it is read again where it is now.
 	Lift(ctx context.Context, l Lift) error
 }
 

@@ -6,7 +6,8 @@
 // the cursor behind the window are committed together: a watcher that dies at any moment leaves whole windows.
 //
 // Only final blocks count: those that all RPCs call final, with one hash, each naming the one before it. A day later
-// every block is read a second time, because RPCs may forget logs; what the second reading finds is stored as well.
+// every block is read a second time, because RPCs may forget logs; what the second reading finds is stored as well,
+// with its place on the chain, by which it counts.
 // When a block that was final has another hash, the chain halts (chain_halt): nothing is credited or paid on it until
 // an operator names the block that counts; see Lifter.
 package watch
