@@ -36,7 +36,7 @@ func Decide(f Facts, w Words) Plan {
 			continue
 		}
 		paying[j] = i
-		p.Calls = append(p.Calls, f.paying(n, j))
+		p.Calls = append(p.Calls, f.paying(n, j, w))
 	}
 	for j := range f.Payouts {
 		line := PayoutLine{Lost: f.Payouts[j]}
@@ -56,7 +56,7 @@ func Decide(f Facts, w Words) Plan {
 }
 
 // paying is the line of a nonce that pays a payout.
-func (f Facts) paying(n Nonce, j int) CallLine {
+func (f Facts) paying(n Nonce, j int, w Words) CallLine {
 	l := &f.Payouts[j]
 	c, _, _, _ := f.payment(n, l)
 	line := CallLine{Nonce: n, What: Payout, Action: Record, Payout: j, Call: c,
@@ -70,7 +70,31 @@ func (f Facts) paying(n Nonce, j int) CallLine {
 	case !n.Receipt.Succeeded:
 		line.Detail += ", reverted"
 	}
+	if _, said := w.Match[hashOf(n)]; n.Sent != nil && !said && !w.Accept[hashOf(n)] && n.disputed(c.Hash) {
+		line.Action = Ask
+		line.Detail += "; the signer has signed something else with this nonce: who has its key?"
+	}
 	return line.bounded()
+}
+
+// disputed reports whether the signer's record of the nonce is another one than what the chain has. A signer that lost
+// its record disputes nothing.
+func (n Nonce) disputed(content chain.Hash) bool {
+	switch {
+	case n.Promised == nil:
+		return false
+	case n.Cancels():
+		return !n.Promised.Cancelled
+	default:
+		return n.Promised.Content != content
+	}
+}
+
+func hashOf(n Nonce) chain.Hash {
+	if n.Sent == nil {
+		return chain.Hash{}
+	}
+	return n.Sent.Hash
 }
 
 // doubtful asks of which payout an unexplained transaction is, where it may be one that is not paid otherwise: that it
@@ -283,6 +307,8 @@ func (f Facts) follow(line *PayoutLine, call *CallLine) {
 	case line.Lost.Open != payout.ID{}:
 		line.Action, line.Detail = Wait, "payout "+line.Lost.Open.String()+" of the provider has not ended"
 		call.Action, call.Detail = Wait, call.Detail+": another payout of the provider has not ended"
+	case call.Action == Ask:
+		line.Action, line.Detail = Ask, "its transaction needs a word"
 	case call.Nonce.Sent == nil:
 		line.Detail = "it is signed again"
 	default:

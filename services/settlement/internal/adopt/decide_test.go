@@ -53,6 +53,10 @@ func cancelled(n *adopt.Nonce) {
 	n.Sent.To, n.Sent.Data, n.Promised.Cancelled = hot, nil, true
 }
 
+// otherwise has the signer sign another content, and secretly has it sign no cancel.
+func otherwise(n *adopt.Nonce) { n.Promised.Content[0]++ }
+func secretly(n *adopt.Nonce)  { n.Promised.Cancelled = false }
+
 func facts(nonces []adopt.Nonce, payouts ...adopt.Lost) adopt.Facts {
 	return adopt.Facts{Chain: chain.Base, Asset: usdc, USDC: usdc.Contract, Nonces: nonces, Payouts: payouts}
 }
@@ -165,10 +169,52 @@ func others() map[string]story {
 	}
 }
 
+// attacks are stories in which a witness or an operator says something that is not so.
+func attacks() map[string]story {
+	second := lost(2, 2, adopt.InFlight)
+	other := second
+	other.Gross = 200 * money.USD
+	accepted := adopt.Words{Accept: map[chain.Hash]bool{{31: 1}: true}}
+	return map[string]story{
+		"an operator says that another provider was paid": {
+			f: facts(list(paid(0, home(1), usd99)), lost(1, 1, adopt.InFlight), second),
+			w: which(2), want: "payout record 1; 1 follow; 2 give_back"},
+		"an operator says it of another's address": {f: facts(list(paid(0, home(2), usd99)), lost(1, 1, adopt.InFlight), other),
+			w: which(1), want: "unknown ask; 1 wait; 2 wait"},
+		"an operator says it of a payout that the books gave back": {
+			f: facts(list(paid(0, home(9), usd99)), lost(1, 1, adopt.Failed)),
+			w: which(1), want: "unknown ask; 1 give_back"},
+		"an operator says it of a payout that there is not": {
+			f: facts(list(paid(0, home(1), usd99)), lost(1, 1, adopt.InFlight)),
+			w: which(7), want: "payout record 1; 1 follow"},
+		"an operator says that a payout was not sent, and it was": {
+			f: facts(list(paid(0, home(1), usd99)), lost(1, 1, adopt.InFlight)),
+			w: adopt.Words{GiveBack: map[payout.ID]bool{lost(1, 1, adopt.InFlight).ID: true}}, want: "payout record 1; 1 follow"},
+		"an operator says it while its nonce is in no block": {
+			f: facts(list(paid(0, home(9), usd99, unmined)), lost(1, 1, adopt.InFlight)),
+			w: adopt.Words{GiveBack: map[payout.ID]bool{lost(1, 1, adopt.InFlight).ID: true}}, want: "unknown cancel; 1 wait"},
+		"the signer has signed something else": {
+			f:    facts(list(paid(0, home(1), usd99, otherwise)), lost(1, 1, adopt.InFlight)),
+			want: "payout ask 1; 1 ask"},
+		"the signer has signed something else, and an operator accepts it": {
+			f: facts(list(paid(0, home(1), usd99, otherwise)), lost(1, 1, adopt.InFlight)),
+			w: accepted, want: "payout record 1; 1 follow"},
+		"the signer has signed something else that no block has": {
+			f:    facts(list(paid(0, home(1), usd99, unmined, otherwise)), lost(1, 1, adopt.InFlight)),
+			want: "unknown cancel; 1 wait"},
+		"the signer has signed no cancel": {
+			f:    facts(list(paid(0, home(1), usd99, cancelled, secretly)), lost(1, 1, adopt.InFlight)),
+			want: "cancel ask 1; 1 ask"},
+		"the signer has lost its record": {f: facts(list(paid(0, home(1), usd99, unsigned)), lost(1, 1, adopt.InFlight)),
+			want: "payout record 1; 1 follow"},
+	}
+}
+
 func TestAPlanFollowsTheWitnessesAndGuessesNothing(t *testing.T) {
 	t.Parallel()
 	all := mined()
 	maps.Copy(all, others())
+	maps.Copy(all, attacks())
 	for name, tc := range all {
 		if got := said(adopt.Decide(tc.f, tc.w)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)

@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"math/bits"
+	"slices"
 
 	"svc.internal/pkg/money"
 	"svc.internal/services/settlement/internal/chain"
@@ -92,14 +93,13 @@ func (f Facts) matches(w Words) map[int]int {
 		if n.Key != sending.Payout || n.Known != nil {
 			continue
 		}
-		if j, ok := f.named(n, w); ok && !taken[j] {
-			pairs[i], taken[j] = j, true
-			continue
-		}
 		for j := range f.Payouts {
 			if f.pays(n, &f.Payouts[j]) {
 				candidates[i] = append(candidates[i], j)
 			}
+		}
+		if j, ok := f.named(n, candidates[i], w); ok && !taken[j] {
+			pairs[i], taken[j], candidates[i] = j, true, nil
 		}
 	}
 	for _, group := range f.groups(candidates, taken) {
@@ -110,27 +110,30 @@ func (f Facts) matches(w Words) map[int]int {
 	return pairs
 }
 
-// named is the payout that an operator says a transaction pays. Of a payout without a row it takes the address of the
-// transaction.
-func (f Facts) named(n Nonce, w Words) (place int, ok bool) {
+// named is the payout that an operator says a transaction pays. A word chooses among the payouts that the witnesses
+// allow. Where they allow none, a payout without a row may have had the address of the transaction before, unless that is
+// the address of another provider: nobody is paid by what another one received.
+func (f Facts) named(n Nonce, candidates []int, w Words) (place int, ok bool) {
 	if n.Sent == nil {
 		return 0, false
 	}
 	id, said := w.Match[n.Sent.Hash]
-	for j := range f.Payouts {
-		l := f.Payouts[j]
-		if !said || l.ID != id {
-			continue
-		}
-		if l.Row == nil {
-			if l.Address = paid(n.Sent, f.Asset); !f.pays(n, &l) {
-				return 0, false
-			}
-			f.Payouts[j].Address = l.Address
-		}
-		return j, f.pays(n, &l)
+	j := slices.IndexFunc(f.Payouts, func(l Lost) bool { return said && l.ID == id })
+	if j < 0 || slices.Contains(candidates, j) {
+		return max(j, 0), j >= 0
 	}
-	return 0, false
+	l := f.Payouts[j]
+	l.Address = paid(n.Sent, f.Asset)
+	if len(candidates) > 0 || l.Row != nil || f.another(l) || !f.pays(n, &l) {
+		return 0, false
+	}
+	f.Payouts[j].Address = l.Address
+	return j, true
+}
+
+// another reports whether the address of a payout is that of another provider.
+func (f Facts) another(l Lost) bool {
+	return slices.ContainsFunc(f.Payouts, func(o Lost) bool { return o.Provider != l.Provider && o.Address == l.Address })
 }
 
 // paid is the address that a transaction pays.
