@@ -44,8 +44,9 @@ type RecoveryAdminServiceClient interface {
 	// that were their consequence once nothing is left. It does as much as it can, in one
 	// transaction, and returns the plan as it was done; what waits is done by a later call. An
 	// operator's words about single transactions are words for ever. It fails as GetAdoption,
-	// with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION (chain_halted) where
-	// the reading of the chain is halted.
+	// with UNAVAILABLE (service_unavailable) where a nonce got its call between plan and
+	// adoption, with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION
+	// (chain_halted) where the reading of the chain is halted.
 	Adopt(ctx context.Context, in *AdoptRequest, opts ...grpc.CallOption) (*AdoptResponse, error)
 	// CancelCall sends a transaction that does nothing with the nonce of a call that has not
 	// ended, for example because the signer does not allow it. The chain decides which of the
@@ -111,8 +112,9 @@ type RecoveryAdminServiceServer interface {
 	// that were their consequence once nothing is left. It does as much as it can, in one
 	// transaction, and returns the plan as it was done; what waits is done by a later call. An
 	// operator's words about single transactions are words for ever. It fails as GetAdoption,
-	// with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION (chain_halted) where
-	// the reading of the chain is halted.
+	// with UNAVAILABLE (service_unavailable) where a nonce got its call between plan and
+	// adoption, with INVALID_ARGUMENT (invalid_value), and with FAILED_PRECONDITION
+	// (chain_halted) where the reading of the chain is halted.
 	Adopt(context.Context, *AdoptRequest) (*AdoptResponse, error)
 	// CancelCall sends a transaction that does nothing with the nonce of a call that has not
 	// ended, for example because the signer does not allow it. The chain decides which of the

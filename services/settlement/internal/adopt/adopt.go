@@ -266,8 +266,9 @@ type Store interface {
 	Senders(ctx context.Context, id chain.ID) ([]Sender, error)
 	// Waiting lists calls of a chain that have not ended.
 	Waiting(ctx context.Context, id chain.ID, limit int) ([]sending.Status, error)
-	// LastEnd returns the highest block in which a call of a sender ended; 0 for none.
-	LastEnd(ctx context.Context, id chain.ID, sender chain.Address) (block uint64, err error)
+	// EndBefore returns the block of the last call of a sender that ended with a lower nonce than that of a place; 0 for
+	// none. No earlier block can have the nonce of the place.
+	EndBefore(ctx context.Context, p sending.Place) (block uint64, err error)
 	// Rows returns those payouts that there are, each with whether it has a call.
 	Rows(ctx context.Context, of []payout.ID) (rows map[payout.ID]payout.Payout, called map[payout.ID]bool, err error)
 	// OpenOf returns the payouts of providers that have not ended.

@@ -121,11 +121,7 @@ func (a *Adopter) cancel(ctx context.Context, c Chain, l *CallLine) error {
 	if err != nil {
 		return fmt.Errorf("read the fees of the chain: %w", err)
 	}
-	for _, one := range []*chain.Amount{&fees.Max, &fees.Tip} {
-		if double, ok := one.MulDiv(2, 1); ok && double.Cmp(c.MaxGasPrice) <= 0 {
-			*one = double
-		}
-	}
+	fees = doubled(fees, c.MaxGasPrice)
 	n := l.Nonce
 	call := sending.Call{Request: sending.Request{Chain: c.ID, Key: n.Key, To: n.Sender}, Sender: n.Sender, Nonce: n.Nonce,
 		Gas: cancelGas}
@@ -140,4 +136,18 @@ func (a *Adopter) cancel(ctx context.Context, c Chain, l *CallLine) error {
 	}
 	l.Detail += "; its cancel " + signature.Hash.String() + ": " + string(outcome)
 	return nil
+}
+
+// doubled returns twice the fees that a chain suggests, at most the bound. Nodes take no tip above the whole fee.
+func doubled(suggested chain.Fees, bound chain.Amount) chain.Fees {
+	highest := twice(suggested.Max, bound)
+	return chain.Fees{Max: highest, Tip: twice(suggested.Tip, highest)}
+}
+
+// twice returns two times an amount, at most a bound.
+func twice(a, bound chain.Amount) chain.Amount {
+	if double, ok := a.MulDiv(2, 1); ok && double.Cmp(bound) < 0 {
+		return double
+	}
+	return bound
 }

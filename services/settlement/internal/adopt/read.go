@@ -105,7 +105,7 @@ func (a *Adopter) nonces(ctx context.Context, c Chain, s lostSender, f *Facts) e
 	if err != nil {
 		return fmt.Errorf("ask the signer for what it signed: %w", err)
 	}
-	from, err := a.deps.Store.LastEnd(ctx, c.ID, s.Address)
+	from, err := a.deps.Store.EndBefore(ctx, sending.Place{Chain: c.ID, Sender: s.Address, Nonce: s.Next})
 	if err != nil {
 		return err
 	}
@@ -165,10 +165,14 @@ func (a *Adopter) forgotten(ctx context.Context, c Chain, f *Facts) error {
 			}
 			finals[s.Call.Sender] = final
 		}
-		if s.Call.Nonce >= final || len(f.Nonces) >= MaxCalls {
+		if s.Call.Nonce >= final {
 			continue
 		}
-		from, err := a.deps.Store.LastEnd(ctx, c.ID, s.Call.Sender)
+		if len(f.Nonces) >= MaxCalls {
+			f.More = true
+			return nil
+		}
+		from, err := a.deps.Store.EndBefore(ctx, s.Call.Place())
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,6 +30,9 @@ func (s Adoptions) Adopt(ctx context.Context, p adopt.Plan, by adopt.By) error {
 			return err
 		}
 		a := &adoption{tx: tx, plan: p, by: by}
+		if err := a.holds(ctx); err != nil {
+			return err
+		}
 		if err := a.begin(ctx); err != nil {
 			return err
 		}
@@ -52,6 +57,32 @@ func (s Adoptions) Adopt(ctx context.Context, p adopt.Plan, by adopt.By) error {
 		return fault.New(fault.Precondition, adopt.ChainHalted, "the chain has another halt, which is lifted first")
 	case err != nil:
 		return fmt.Errorf("adopt what was lost: %w", err)
+	}
+	return nil
+}
+
+// holds fails where a sender has meanwhile a nonce that the plan takes for lost: on a chain that was not halted the
+// pipeline goes on between the reads of a plan, and would have its own nonce cancelled. The lock of the sender's row keeps
+// new nonces back until the chain is halted.
+func (a *adoption) holds(ctx context.Context) error {
+	checked := map[chain.Address]bool{}
+	for _, l := range a.plan.Calls {
+		n := l.Nonce
+		if n.Known != nil || checked[n.Sender] { // the first lost nonce of a sender is the lowest
+			continue
+		}
+		checked[n.Sender] = true
+		var next uint64
+		err := a.tx.QueryRow(ctx, `SELECT next FROM sender WHERE chain_id = $1 AND address = $2 FOR UPDATE`, n.Chain,
+			n.Sender[:]).Scan(&next)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
+			return fmt.Errorf("lock a sender: %w", err)
+		case next > n.Nonce:
+			return fault.New(fault.Unavailable, fault.ServiceUnavailable,
+				"nonce %d of %s has a call by now: adopt again", n.Nonce, n.Sender)
+		}
 	}
 	return nil
 }
@@ -90,7 +121,8 @@ func (a *adoption) halt(ctx context.Context) error {
 	return err
 }
 
-func clipped(text string, limit int) string { return text[:min(len(text), limit)] }
+// clipped returns the first bytes of a text, without the part of a character at its end.
+func clipped(text string, limit int) string { return strings.ToValidUTF8(text[:min(len(text), limit)], "") }
 
 // call stores a nonce, its transaction and its end.
 func (a *adoption) call(ctx context.Context, l adopt.CallLine) error {
@@ -198,7 +230,7 @@ const addSweep = `
 		SELECT day::date FROM generate_series($5::timestamptz AT TIME ZONE 'UTC', $5::timestamptz AT TIME ZONE 'UTC'
 			- interval '7 days', interval '-1 day') AS day
 		WHERE NOT EXISTS (SELECT FROM sweep s WHERE s.chain_id = $1 AND s.deposit_index = $2 AND s.token = $3
-			AND s.day = day::date) LIMIT 1
+			AND s.day = day::date) ORDER BY day DESC LIMIT 1
 	), added AS (
 		INSERT INTO sweep (chain_id, deposit_index, token, amount, day) SELECT $1, $2, $3, $4, day FROM free
 		ON CONFLICT DO NOTHING RETURNING sweep_id

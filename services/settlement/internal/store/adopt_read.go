@@ -40,10 +40,11 @@ func (s Adoptions) Waiting(ctx context.Context, id chain.ID, limit int) ([]sendi
 	return Sending(s).Waiting(ctx, id, limit)
 }
 
-// LastEnd implements adopt.Store.
-func (s Adoptions) LastEnd(ctx context.Context, id chain.ID, sender chain.Address) (block uint64, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(block), 0) FROM call_end WHERE chain_id = $1 AND sender = $2`, id,
-		sender[:]).Scan(&block)
+// EndBefore implements adopt.Store. Calls that were sent later may have ended before the call of a lower nonce whose
+// transaction was lost, so the highest block of all ends would be too late.
+func (s Adoptions) EndBefore(ctx context.Context, p sending.Place) (block uint64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT coalesce((SELECT block FROM call_end WHERE chain_id = $1 AND sender = $2
+		AND nonce < $3 ORDER BY nonce DESC LIMIT 1), 0)`, p.Chain, p.Sender[:], p.Nonce).Scan(&block)
 	if err != nil {
 		return 0, fmt.Errorf("read the last end of a sender: %w", err)
 	}

@@ -1,0 +1,4 @@
+package adopt
+
+// Doubled is what a cancel offers.
+var Doubled = doubled
