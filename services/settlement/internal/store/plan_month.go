@@ -13,8 +13,8 @@ import (
 
 var _ batch.PlanStore = Batches{}
 
-// firstHeld begins the search for the first month with earnings by plan. One month leads to the next, because each has a
-// row for every provider.
+// firstHeld begins the search for the first month with earnings by plan. One month leads to the next, because each has
+// a row for every provider.
 const firstHeld = `(SELECT min(month) FROM batch_account WHERE account = 'l:provider:plan_held'`
 
 // DueMonths lists months that are to be closed; see batch.PlanStore.

@@ -16,8 +16,8 @@ import (
 // Sweeps keeps sweeps; it implements sweep.Store.
 type Sweeps struct{ *Store }
 
-// What is posted, or dust, and not swept. What is not decided yet stays where it is. Balances are taken in one order, so
-// that those who change several do not wait for each other.
+// What is posted, or dust, and not swept. What is not decided yet stays where it is. Balances are taken in one order,
+// so that those who change several do not wait for each other.
 const planSweeps = `
 	INSERT INTO sweep (chain_id, deposit_index, token, amount, day)
 	SELECT chain_id, deposit_index, token, posted + dust - leaving - swept,

@@ -227,7 +227,8 @@ func TestAConversionThatFailsForHalfAnHourIsCounted(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.rows.EndConversion(t.Context(), payout.Conversion{ID: made.ID, Refusal: string(fault.InsufficientEarnings)}); err != nil {
+	made.Refusal = string(fault.InsufficientEarnings)
+	if _, err := c.rows.EndConversion(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	if backlog, err := c.rows.Backlog(t.Context()); err != nil || backlog.StuckConversions != 0 {
