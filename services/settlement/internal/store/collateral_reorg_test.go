@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/sha3"
 
@@ -57,6 +58,13 @@ func newStaking(t *testing.T) *staking {
 	w.chain.MineEmpty(3)
 	w.catchUp(w.watcher())
 	return s
+}
+
+// watcher makes a watcher of a chain with few blocks a day.
+func (s *staking) watcher() *watch.Watcher {
+	w := s.chainWorld.watcher()
+	w.Config.BlockTime = time.Hour
+	return w
 }
 
 // event is a log of the contract about the position. The words of its data come as numbers.
@@ -219,6 +227,27 @@ func TestCollateralWhoseDepositVanishesIsTakenBack(t *testing.T) {
 	s.wantSound("deposited anew")
 }
 
+func TestMoreCollateralThanOneTransactionTakesBackVanishesInOnePass(t *testing.T) {
+	t.Parallel()
+	s := newStaking(t)
+	txs := make([]evmtest.Tx, position.MaxGone+2)
+	for i := range txs {
+		s.depositor = evmtest.Address("depositor", uint64(i))
+		txs[i] = s.deposit(uint64(i), 1_000_000)
+	}
+	s.final(txs...)
+	s.follow()
+	s.changes(3)
+	s.catchUp(s.watcher())
+	if got := len(s.follow()); got != len(txs) {
+		t.Errorf("positions made anew: got %d, want all %d", got, len(txs))
+	}
+	if got := s.text(`SELECT sum(free + escrow)::text || ' ' || sum(booked) FROM position`); got != "0 0" {
+		t.Errorf("what is left, and booked: got %s, want 0 0", got)
+	}
+	s.wantSound("read again")
+}
+
 func TestAnEventThatIsMinedAgainCountsOnceAsItIsThen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -285,10 +314,10 @@ func (s *staking) forget(txs ...evmtest.Tx) {
 // remember has a day pass, until the second reading finds what the first had not.
 func (s *staking) remember() {
 	s.t.Helper()
-	s.chain.MineEmpty(24*3600/evmtest.BlockTime + 20)
+	s.chain.MineEmpty(24 + 20)
 	by := s.watcher()
 	for s.catchUp(by).Missed == 0 {
-		if s.text(`SELECT (again + 100 >= block)::text FROM chain_cursor`) == "true" {
+		if s.text(`SELECT (again + 25 >= block)::text FROM chain_cursor`) == "true" {
 			s.t.Fatal("the second reading: got nothing, want what was forgotten")
 		}
 	}
