@@ -117,6 +117,7 @@ const (
 	decline    = billingv1.SandboxAction_SANDBOX_ACTION_DECLINE
 	chargeBack = billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK
 	winDispute = billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE
+	failRefund = billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND
 )
 
 func TestCollateralIsPaidRefundedAndChargedBackInTheSandbox(t *testing.T) {
@@ -323,4 +324,43 @@ func TestTheSettingsOfCardsAreChecked(t *testing.T) {
 func ownerOf(t *testing.T, f *fleet) *pgxpool.Pool {
 	t.Helper()
 	return pgtest.Owner(t, f.db)
+}
+
+func TestACardThatDoesNotTakeARefundIsAskedAgainInTheSandbox(t *testing.T) {
+	t.Parallel()
+	f, _ := startWithCards(t)
+	p := newUUID(t)
+	c, session := f.checkout(t, p)
+	f.press(t, session, pay)
+	f.changed(t, p, 1, 0)
+	if _, err := f.sandbox.ActOnSandboxSession(t.Context(), &billingv1.ActOnSandboxSessionRequest{SessionId: session,
+		Action: failRefund}); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("a failure of no refund: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	}
+	refund := &billingv1.RefundCollateralRequest{RefundId: newUUID(t), CheckoutId: c.GetCheckoutId(), AmountCents: 500}
+	stands := func(state billingv1.CollateralRefundState, attempt int32) {
+		t.Helper()
+		until(t, func() bool {
+			resp, err := f.cards.RefundCollateral(t.Context(), refund)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.GetState() == state && resp.GetAttempt() == attempt
+		})
+	}
+	stands(billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_BY_CARD, 1)
+	for range 2 {
+		if got := f.press(t, session, failRefund).GetRefundedCents(); got != 0 {
+			t.Errorf("on the card: got %d cents, want 0", got)
+		}
+	}
+	stands(billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_ASKED, 2)
+	if _, err := ownerOf(t, f).Exec(t.Context(), `UPDATE card_refund SET due_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	stands(billingv1.CollateralRefundState_COLLATERAL_REFUND_STATE_BY_CARD, 2)
+	if got := f.changed(t, p, 1, 0)[0].GetRefundedCents(); got != 500 {
+		t.Errorf("refunded: got %d, want 500", got)
+	}
+	f.wantSound(t)
 }

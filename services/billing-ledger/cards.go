@@ -47,13 +47,14 @@ func newCardWork(cfg CardConfig, deps cardDeps) (*cardWork, error) {
 		return nil, err
 	}
 	cards, url := store.Cards{Store: deps.store}, strings.TrimRight(cfg.SandboxURL, "/")
-	processor := &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
+	pages := &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
+	processor := card.Bounded{Processor: pages}
 	w := &cardWork{
 		checkouts: &card.Checkouts{Store: cards, Processor: processor},
 		refunds:   &card.Refunds{Store: cards, Processor: processor},
-		sandbox:   processor,
+		sandbox:   pages,
 		sender: sandbox.NewSender(sandbox.Sender{
-			Store: processor.Store, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card", Log: deps.log,
+			Store: pages.Store, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card", Log: deps.log,
 			Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirects},
 		}),
 	}

@@ -25,6 +25,7 @@ type books struct {
 	*fleet
 	account, provider string
 	charge            card.Charge
+	paid              card.CheckoutID
 	// refund is the bank's, and undone is one whose money the card's owner had before.
 	refund, undone card.RefundID
 }
@@ -45,9 +46,9 @@ func newBooks(t *testing.T) *books {
 	}
 	b := &books{fleet: f, account: f.consumer(t, "100").account, provider: provider.String(),
 		charge: card.Charge{PaymentID: "pi_1", CostID: "bt_1", Total: 2000}}
-	paid := b.payByCard(t, provider)
-	b.refund = b.refunded(t, paid, 400, card.FromBank)
-	b.undone = b.refunded(t, paid, 100, card.Reversed)
+	b.paid = b.payByCard(t, provider)
+	b.refund = b.refunded(t, b.paid, 400, card.FromBank)
+	b.undone = b.refunded(t, b.paid, 100, card.Reversed)
 	return b
 }
 
@@ -105,7 +106,7 @@ func (b *books) tell(t *testing.T) {
 		}
 	}
 	back := card.Return{Object: card.Object{Kind: card.DisputeObject, ID: "dp_1"}, PaymentID: b.charge.PaymentID,
-		Amount: b.charge.Total}
+		Checkout: b.paid.String(), Amount: b.charge.Total}
 	if _, err := b.kept().Reverse(t.Context(), back, newEntry); err != nil {
 		t.Fatal(err)
 	}

@@ -146,8 +146,9 @@ type Refund struct {
 	// OnCard reports whether the card is asked at all, which is decided once, when the
 	// refund is asked for.
 	OnCard bool
-	// PaymentID and Livemode are the payment's.
+	// PaymentID, Total and Livemode are the payment's.
 	PaymentID string
+	Total     Cents
 	Livemode  bool
 	// ObjectID is the processor's refund; empty until it is made by card.
 	ObjectID string
@@ -221,7 +222,7 @@ const (
 	AlarmDiffers AlarmReason = "differs"
 	// AlarmPaidLate is a payment of a checkout that was expired. It is credited.
 	AlarmPaidLate AlarmReason = "paid_late"
-	// AlarmPaidTwice is a second payment of one checkout.
+	// AlarmPaidTwice is a second payment of one checkout, or one payment of two.
 	AlarmPaidTwice AlarmReason = "paid_twice"
 	// AlarmExceeds is money that went back beyond its payment, or that was refunded too: then
 	// the provider owes it.

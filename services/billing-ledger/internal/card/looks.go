@@ -75,7 +75,11 @@ func (w *Worker) lookAtCheckouts(ctx context.Context) error {
 func (w *Worker) lookAtCheckout(ctx context.Context, c Due) error {
 	switch {
 	case c.SessionID != "":
-		return w.LookAt(ctx, Object{SessionObject, c.SessionID})
+		s, err := w.Processor.FetchSession(ctx, c.SessionID)
+		if c.Over && errors.Is(err, ErrNoObject) { // nobody can pay any more
+			return errors.Join(w.notFetched(ctx, Object{SessionObject, c.SessionID}, err), w.Store.StopLooking(ctx, c.ID))
+		}
+		return w.lookedAt(ctx, c.SessionID, s, err)
 	case c.Over: // nobody was told of a page, so nobody pays
 		return w.Store.Expire(ctx, c.ID)
 	}
@@ -116,6 +120,9 @@ func (w *Worker) LookAt(ctx context.Context, o Object) error {
 		r, err := w.Processor.FetchReturn(ctx, o)
 		if err != nil {
 			return w.notFetched(ctx, o, err)
+		}
+		if r.Object != o {
+			return w.raise(ctx, Alarm{AlarmDiffers, o.ID, fmt.Sprintf("the card processor says that it is %.80q", r.ID)})
 		}
 		return w.returned(ctx, r)
 	default:

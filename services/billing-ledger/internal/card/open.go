@@ -17,7 +17,7 @@ const (
 	Lifetime = time.Hour
 	// maxReturnURL bounds an address, in bytes.
 	maxReturnURL = 1024
-	// processorTimeout bounds one call of the processor while a caller waits.
+	// processorTimeout bounds one call of the processor.
 	processorTimeout = 10 * time.Second
 )
 
@@ -56,9 +56,7 @@ func (s *Checkouts) OpenCollateral(ctx context.Context, c Checkout) (Checkout, e
 
 // begin has the processor make the page of a checkout.
 func (s *Checkouts) begin(ctx context.Context, c Checkout) (Checkout, error) {
-	asked, cancel := context.WithTimeout(ctx, processorTimeout)
-	defer cancel()
-	session, err := s.Processor.CreateSession(asked, Order{
+	session, err := s.Processor.CreateSession(ctx, Order{
 		Checkout: c, Lifetime: Lifetime, Description: fmt.Sprintf("Collateral of provider %s", c.Provider),
 	})
 	if err != nil {

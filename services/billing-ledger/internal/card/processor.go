@@ -148,6 +148,7 @@ func (r Refund) differs(made Return) string {
 		{"amount", fmt.Sprint(made.Amount), fmt.Sprint(r.Amount)},
 		{"currency", made.Currency, Currency},
 		{"livemode", fmt.Sprint(made.Livemode), fmt.Sprint(r.Livemode)},
+		{"id", fmt.Sprint(isObjectID(made.ID)), "true"},
 	})
 }
 
@@ -182,6 +183,10 @@ func mismatch(c Checkout, s Session) string {
 		return why
 	}
 	switch {
+	case !isObjectID(s.ID):
+		return fmt.Sprintf("session: got the id %.80q", s.ID)
+	case s.State == SessionPaid && (!isObjectID(s.Charge.PaymentID) || !isObjectID(s.Charge.CostID)):
+		return fmt.Sprintf("charge: got the ids %.80q and %.80q", s.Charge.PaymentID, s.Charge.CostID)
 	case c.SessionID != "" && s.ID != c.SessionID:
 		return fmt.Sprintf("session: got %.80q, want %.80q", s.ID, c.SessionID)
 	case s.State == SessionPaid && s.Charge.Total != c.Total():

@@ -44,9 +44,7 @@ func (s *Refunds) Ask(ctx context.Context, r Refund) (Refund, error) {
 		return stands, nil
 	}
 	crash.At("billing.card.refund_asked")
-	tried, cancel := context.WithTimeout(ctx, processorTimeout)
-	defer cancel()
-	state, err := s.try(tried, stands)
+	state, err := s.try(ctx, stands)
 	if err != nil {
 		return stands, nil //nolint:nilerr // it is committed, and the next look tries again and logs
 	}
@@ -81,7 +79,11 @@ func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 	case err != nil:
 		return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
 	case r.differs(made) != "":
-		return Asked, differsError{Alarm{AlarmDiffers, made.ID, r.differs(made)}}
+		object := made.ID
+		if !isObjectID(object) {
+			object = r.Key()
+		}
+		return Asked, differsError{Alarm{AlarmDiffers, object, r.differs(made)}}
 	case made.State == ReturnMade:
 		return s.Store.EndRefund(ctx, r, ByCard, made.ID)
 	case made.State == ReturnFailed:
@@ -95,6 +97,10 @@ func (s *Refunds) withoutCard(ctx context.Context, r Refund) (RefundState, error
 	b, err := s.Processor.FetchBalance(ctx, r.PaymentID)
 	if err != nil {
 		return Asked, fmt.Errorf("read the payment of refund %s: %w", r.ID, err)
+	}
+	if b.Total != r.Total || b.Returned < 0 {
+		return Asked, differsError{Alarm{AlarmDiffers, r.PaymentID,
+			fmt.Sprintf("%d cents were paid, and the processor says that of %d cents %d went back", r.Total, b.Total, b.Returned)}}
 	}
 	paid, err := s.Store.FromBank(ctx, r.PaymentID)
 	if err != nil {

@@ -12,20 +12,25 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 		return w.refunded(ctx, r)
 	}
 	switch r.State {
-	case ReturnMade, ReturnWon:
-	case ReturnFailed: // what another's refund took is here again
-		return w.won(ctx, r)
+	case ReturnMade, ReturnWon, ReturnFailed:
 	default:
 		return nil // nothing has moved
 	}
 	c, err := w.checkout(ctx, r.Checkout)
 	switch {
+	case errors.Is(err, ErrNoCheckout) && r.State == ReturnFailed:
+		return nil // what it took, and brings again, was nothing of ours
 	case errors.Is(err, ErrNoCheckout):
 		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a " + string(r.Kind) + " of no checkout"})
 	case err != nil:
 		return err
 	case r.Currency != Currency || r.Livemode != c.Livemode || r.Amount <= 0:
 		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, fmt.Sprintf("%d %.8q, livemode %t", r.Amount, r.Currency, r.Livemode)})
+	}
+	r.Checkout = c.ID.String()
+	switch {
+	case r.State == ReturnFailed: // what another's refund took is here again
+		return w.won(ctx, r)
 	case c.State != Paid && c.SessionID != "":
 		// It came before the news of the payment.
 		if err := w.lookAtSession(ctx, c.SessionID); err != nil {
@@ -64,7 +69,7 @@ func (w *Worker) odd(ctx context.Context, r Return, err error) error {
 	case errors.Is(err, ErrNotPaid):
 		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "the payment " + r.PaymentID + " is none of ours"})
 	case errors.Is(err, ErrReused):
-		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, "its amount or payment is another than before"})
+		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, "its amount, payment or checkout is another than before"})
 	case errors.Is(err, ErrExceeds):
 		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, fmt.Sprintf("%d cents of payment %s", r.Amount, r.PaymentID)})
 	}

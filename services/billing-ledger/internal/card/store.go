@@ -22,8 +22,8 @@ var (
 	ErrTooMany = errors.New("too many open checkouts")
 	// ErrNotPaid is the error for what only a paid checkout allows.
 	ErrNotPaid = errors.New("the checkout is not paid")
-	// ErrPaidTwice is the error for a second payment.
-	ErrPaidTwice = errors.New("the checkout has another payment")
+	// ErrPaidTwice is the error for a second payment of a checkout, and for a payment of two.
+	ErrPaidTwice = errors.New("the checkout has another payment, or the payment another checkout")
 	// ErrExceeds is the error for more than is left of a payment.
 	ErrExceeds = errors.New("less than that is left of the payment")
 	// ErrRefundUnderWay is the error for a reversal beyond what is left while a refund has
@@ -68,7 +68,7 @@ type LookStore interface {
 	// Reverse takes back what went back at the processor, once, and posts it. Refunds that wait
 	// for the bank are reversed where less is left. Of what was refunded already it keeps an
 	// alarm, and returns it if it is new. Its errors are ErrNotPaid, ErrExceeds,
-	// ErrRefundUnderWay and ErrReused.
+	// ErrRefundUnderWay, and ErrReused for what names another checkout than its payment too.
 	Reverse(ctx context.Context, r Return, newID func() (ids.EntryID, error)) (*Alarm, error)
 	// Win gives back what a reversal took, once, and posts it: a dispute was won, or a refund of
 	// others failed. What was never reversed has nothing to give back. Its errors are ErrNotPaid and ErrReused.

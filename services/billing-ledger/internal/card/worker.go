@@ -44,8 +44,16 @@ func (w *Worker) Wake() {
 // lookAtSession fetches a session and does what follows from it.
 func (w *Worker) lookAtSession(ctx context.Context, id string) error {
 	s, err := w.Processor.FetchSession(ctx, id)
+	return w.lookedAt(ctx, id, s, err)
+}
+
+// lookedAt does what follows from an answer about a session.
+func (w *Worker) lookedAt(ctx context.Context, id string, s Session, err error) error {
 	if err != nil {
 		return w.notFetched(ctx, Object{SessionObject, id}, err)
+	}
+	if s.ID != id {
+		return w.raise(ctx, Alarm{AlarmDiffers, id, fmt.Sprintf("the card processor says that it is %.80q", s.ID)})
 	}
 	return w.session(ctx, s)
 }
@@ -93,7 +101,7 @@ func (w *Worker) paid(ctx context.Context, c Checkout, charge Charge) error {
 	late, err := w.Store.Pay(ctx, c.ID, charge, w.newEntry)
 	switch {
 	case errors.Is(err, ErrPaidTwice):
-		return w.raise(ctx, Alarm{AlarmPaidTwice, charge.PaymentID, "the checkout " + c.ID.String() + " is paid"})
+		return w.raise(ctx, Alarm{AlarmPaidTwice, charge.PaymentID, "the checkout " + c.ID.String() + " is paid otherwise"})
 	case err != nil:
 		return err
 	case late != nil:

@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/services/billing-ledger/internal/card"
 )
 
-// maxDetail bounds what an alarm says, in bytes.
-const maxDetail = 1024
+// maxDetail bounds what an alarm says, and maxObject what it is about, in bytes.
+const (
+	maxDetail = 1024
+	maxObject = 255
+)
 
 // Raise implements card.Store.
 func (s Cards) Raise(ctx context.Context, a card.Alarm) (fresh bool, err error) {
@@ -23,12 +27,27 @@ func (s Cards) Raise(ctx context.Context, a card.Alarm) (fresh bool, err error) 
 }
 
 func raise(ctx context.Context, tx pgx.Tx, a card.Alarm) (fresh bool, err error) {
+	object := printable(a.Object, maxObject)
+	if object == "" {
+		object = "unnamed"
+	}
 	tag, err := tx.Exec(ctx, `INSERT INTO card_alarm (reason, object, detail) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		string(a.Reason), a.Object, strings.ToValidUTF8(a.Detail[:min(len(a.Detail), maxDetail)], ""))
+		string(a.Reason), object, printable(a.Detail, maxDetail))
 	if err != nil {
 		return false, fmt.Errorf("keep an alarm: %w", err)
 	}
 	return tag.RowsAffected() == 1, nil
+}
+
+// printable is what can be printed of a text that a card processor sent, of at most so many bytes.
+func printable(text string, limit int) string {
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return -1
+		}
+		return c
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 // Alarms lists alarms that nobody has closed, the oldest first.

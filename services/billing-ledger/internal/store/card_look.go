@@ -140,7 +140,7 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 			ELSE EXISTS (SELECT FROM card_reversal WHERE id = o.id) OR EXISTS (SELECT FROM card_refund WHERE object_id = o.id)
 				OR EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
 			END
-			AND NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id)`, kinds, names)
+			AND (o.kind IN ('won', 'failed') OR NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id))`, kinds, names)
 	if err != nil {
 		return nil, fmt.Errorf("look for objects: %w", err)
 	}

@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
@@ -47,7 +49,9 @@ func pay(
 	if err != nil {
 		return nil, nil, err
 	}
-	if posted, err = post(ctx, tx, entries, nil); err != nil {
+	if posted, err = post(ctx, tx, entries, nil); errors.Is(err, ledger.ErrReused) {
+		return nil, nil, card.ErrPaidTwice // the balance transaction is that of another payment
+	} else if err != nil {
 		return nil, nil, err
 	}
 	batch := &pgx.Batch{}
@@ -55,7 +59,12 @@ func pay(
 	batch.Queue(`INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
 		VALUES ($1, $2, $3, $4, $5, $6)`, charge.PaymentID, id, charge.Total, charge.CostID, charge.Cost, posted[0])
 	addChange(batch, card.ChangePaid, id, c.SessionID, c.Amount, posted[0])
-	if err := sendAll(ctx, tx, batch); err != nil {
+	err = sendAll(ctx, tx, batch)
+	if pg.IsUnique(err, "card_payment_pkey") || pg.IsUnique(err, "card_payment_cost_id_key") ||
+		pg.IsUnique(err, "card_payment_entry_id_key") {
+		return nil, nil, card.ErrPaidTwice
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("keep a payment: %w", err)
 	}
 	crash.At("billing.card.paid_before_commit")

@@ -33,6 +33,9 @@ func reverse(
 	if err != nil {
 		return nil, nil, err
 	}
+	if r.Checkout != p.checkout.String() {
+		return nil, nil, card.ErrReused
+	}
 	if known, err := knownReversal(ctx, tx, r); known || err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type script struct {
 	pending  bool // refunds
 	failing  bool // refunds
 	down     error
+	lost     bool // answers, once what was asked for is done
 	fetches  int
 	refunds  int // that were made
 }
@@ -58,7 +60,7 @@ func (s *script) CreateSession(_ context.Context, o card.Order) (card.Session, e
 		Purpose: string(c.Purpose), Provider: c.Provider.String(), Total: c.Total(), Currency: "usd", State: card.SessionOpen,
 		Expires: time.Now().Add(o.Lifetime)}
 	s.sessions[made.ID] = made
-	return made, nil
+	return made, s.answer()
 }
 
 func (s *script) FetchSession(_ context.Context, id string) (card.Session, error) {
@@ -101,7 +103,7 @@ func (s *script) Refund(_ context.Context, key, payment string, amount card.Cent
 	if s.refused || b.Returned+amount > b.Total {
 		return card.Return{}, card.ErrRefused
 	}
-	r := card.Return{Object: card.Object{Kind: card.RefundObject, ID: "re_" + key}, PaymentID: payment, Key: key,
+	r := card.Return{Object: card.Object{Kind: card.RefundObject, ID: objectOf(key)}, PaymentID: payment, Key: key,
 		Amount: amount, Currency: "usd", State: card.ReturnMade}
 	if s.pending {
 		r.State = card.ReturnPending
@@ -115,7 +117,16 @@ func (s *script) Refund(_ context.Context, key, payment string, amount card.Cent
 		return r, nil
 	}
 	s.balances[payment] = card.Balance{Total: b.Total, Returned: b.Returned + amount}
-	return r, nil
+	return r, s.answer()
+}
+
+// answer is lost once: the processor says 500 to what it has done.
+func (s *script) answer() error {
+	if s.lost {
+		s.lost = false
+		return errBroken
+	}
+	return nil
 }
 
 func (s *script) List(context.Context, time.Time, string) ([]card.Object, string, error) {
@@ -157,11 +168,14 @@ func (s *script) dispute(session string, amount card.Cents) card.Object {
 	return o
 }
 
+// objectOf is the processor's refund under a key.
+func objectOf(key string) string { return "re_" + strings.ReplaceAll(key, "/", "_") }
+
 // fails has the bank of the card send a refund back.
 func (s *script) fails(key string) card.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.returns["re_"+key]
+	r := s.returns[objectOf(key)]
 	r.State = card.ReturnFailed
 	s.returns[r.ID] = r
 	b := s.balances[r.PaymentID]

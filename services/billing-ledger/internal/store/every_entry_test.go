@@ -146,8 +146,7 @@ func (m *maker) collateral() {
 	}
 	asked := ledger.Fact{ID: entryID(m.t), BusinessID: request(m.t).String()}
 	m.add(ledger.CollateralRefund(asked, m.provider, usd))
-	m.add(ledger.CollateralRefunded(sameFact(m.t, asked), m.provider, ledger.CardClearing, usd))
-	m.add(ledger.CollateralRefundFail(sameFact(m.t, asked), m.provider, usd))
+	m.add(ledger.CollateralRefundFail(sameFact(m.t, asked), m.provider, usd)) // of what charge has paid
 	m.add(ledger.CustodyIn(m.fact(), m.provider, ledger.Native, 35_000_000_000_000))
 	m.add(ledger.CustodyOut(m.fact(), m.provider, ledger.Native, 5))
 }
@@ -248,15 +247,32 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 		case ledger.CollateralRefundPaid, ledger.CollateralRefundUndone:
 			e.refundOf(t, entry, payment)
 		case ledger.CollateralRefundFailed:
-			e.exec(t, `WITH f AS (UPDATE card_refund SET state = 'asked', attempt = 2, object_id = NULL, ended_at = NULL
-				WHERE id = $1::text::uuid RETURNING id, payment_id, cents),
+			e.exec(t, `WITH e AS (INSERT INTO entry (id, kind, business_id)
+				VALUES (gen_random_uuid(), 'collateral_refund_paid', $1) RETURNING id, kind),
+			l AS (INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+				SELECT id, leg, kind, account_kind, owner IS NOT NULL, owner, amount FROM e, (VALUES
+					(1, 'l:provider:collateral_refund_pending', $5::uuid, -$4::bigint), (2, 'a:card_clearing', NULL, $4)) AS v
+					(leg, account_kind, owner, amount)),
+			f AS (INSERT INTO card_refund (id, payment_id, cents, on_card, attempt)
+				VALUES ($1::text::uuid, $3, $4 / 10000000, true, 2) RETURNING id, payment_id, cents),
 			x AS (INSERT INTO card_refund_failure (object_id, refund_id, attempt, entry_id) SELECT $1, id, 1, $2 FROM f)
 			INSERT INTO card_change (number, kind, checkout_id, reference, cents, entry_id)
 				SELECT (SELECT count(*) + 1 FROM card_change), 'refund_failed', p.checkout_id, $1, f.cents, $2
-				FROM f JOIN card_payment p ON p.id = f.payment_id`, entry.BusinessID, [16]byte(entry.ID))
+				FROM f JOIN card_payment p ON p.id = f.payment_id`, entry.BusinessID, [16]byte(entry.ID), payment,
+				int64(usd), ownerOf(entry))
 		default: // nothing but the entry says it
 		}
 	}
+}
+
+// ownerOf is whose refund an entry is of.
+func ownerOf(entry ledger.Entry) (owner [16]byte) {
+	for _, p := range entry.Postings {
+		if p.Account.Kind == ledger.CollateralRefundPending {
+			owner = p.Account.Owner
+		}
+	}
+	return owner
 }
 
 // refundOf keeps the refund of a card payment that an entry ends.
