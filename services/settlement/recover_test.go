@@ -265,6 +265,33 @@ func TestALostDatabaseAdoptsWhatTheChainTheSignerAndTheBooksHave(t *testing.T) {
 	}
 }
 
+// A provider that asks for its collateral while the chain is halted, or had done so before, must not keep all of the
+// chain from being adopted.
+func TestARefundOfCollateralHoldsNoAdoption(t *testing.T) {
+	t.Parallel()
+	l := newLosing(t, chain.Base)
+	paid := l.want(t, 1, 100)
+	l.until(t, paid, payout.Confirmed)
+	asked := l.want(t, 2, 50)
+	l.sign(t, l.call(t, asked), true)
+	must(t, l.chain.Mine(t.Context(), 8))
+	l.lose(t)
+	for n := byte(1); n <= 2; n++ {
+		l.forge(t, fmt.Sprintf(`INSERT INTO provider (provider_id) VALUES ('%s');
+			INSERT INTO collateral_refund (refund_id, provider_id, asked_at, due_at)
+				VALUES (gen_random_uuid(), '%[1]s', clock_timestamp(), clock_timestamp() + interval '7 days');
+			INSERT INTO provider_suspension (provider_id, cause, holds) VALUES ('%[1]s', 'refund', true)`, provider(n)))
+	}
+	const want = "payout 0 payout record; payout 1 payout record; $100.00 confirmed follow; $50.00 in_flight follow; "
+	if got := lines(l.adopt(t, adopt.Words{})); got != want {
+		t.Fatalf("the plan: got %s\nwant %s", got, want)
+	}
+	for _, one := range []payout.ID{paid, asked} {
+		l.until(t, one, payout.Confirmed)
+	}
+	l.sound(t)
+}
+
 func TestWhatNothingExplainsWaitsForAnOperatorsWord(t *testing.T) {
 	t.Parallel()
 	l := newLosing(t, chain.Base)

@@ -5,8 +5,8 @@
 // A plan is made of four witnesses, and of nothing else: the final blocks of the chain, the signer's record of each
 // nonce, the books, and the beneficiary that the hub has. Each lost nonce becomes a call with the content that the
 // chain shows, or that the signer's hash proves; a payout's nonce is found by its address and amount, in the order
-// in which a provider's payouts follow one another. What the witnesses do not explain is named, and waits for an
-// operator's word.
+// in which a provider's payouts follow one another. What the witnesses do not explain, and what they contradict one
+// another about, is named, and waits for an operator's word. A word chooses among what the witnesses allow.
 //
 // A nonce that was signed and that no block has is signed again, where the payout that it pays is proven by the
 // signer's hash. Another one is cancelled on the chain first, and adopted once a final block says which of the two
