@@ -274,8 +274,11 @@ func (w *whole) has(t *testing.T) string {
 	must(t, err)
 	asset, _ := w.cfg.Asset(w.cfg.ID.PaysOut())
 	text := ""
-	for _, one := range []string{devchain.Treasury, consumer, w.deposits.String(), chain.Address{0: 0x77, 19: paidOne}.String(),
-		chain.Address{0: 0x77, 19: bumped}.String(), chain.Address{0: 0x77, 19: cancelledOne}.String()} {
+	of := []string{devchain.Treasury, consumer, w.deposits.String()}
+	for n := paidOne; n <= cancelledOne; n++ {
+		of = append(of, chain.Address{0: 0x77, 19: n}.String())
+	}
+	for _, one := range of {
 		at, err := chain.ParseAddress(one)
 		must(t, err)
 		var got chain.Amount

@@ -50,7 +50,8 @@ func (w *whole) prepare(t *testing.T) (hangs payout.ID) {
 // pass lets eight days pass for penalties and refunds.
 func (w *whole) pass(t *testing.T) {
 	t.Helper()
-	w.change(t, `UPDATE penalty SET opened_at = opened_at - interval '8 days', appeal_until = appeal_until - interval '8 days';
+	w.change(t, `
+		UPDATE penalty SET opened_at = opened_at - interval '8 days', appeal_until = appeal_until - interval '8 days';
 		UPDATE collateral_refund SET asked_at = asked_at - interval '8 days', due_at = due_at - interval '8 days'`)
 	tell(t, w.chain, "evm_increaseTime", 8*24*3600)
 }
@@ -134,7 +135,8 @@ func setBack(t *testing.T, id chain.ID) {
 	if got := w.costs(); got != spent {
 		t.Errorf("transactions whose cost is posted: got %d, want the %d of before", got, spent)
 	}
-	for id, want := range map[payout.ID]payout.State{hangs: payout.Confirmed, paid: payout.Confirmed, gone: payout.Failed} {
+	ends := map[payout.ID]payout.State{hangs: payout.Confirmed, paid: payout.Confirmed, gone: payout.Failed}
+	for id, want := range ends {
 		p, err := w.keeper.Advance(t.Context(), id)
 		must(t, err)
 		if p.State != want {

@@ -81,7 +81,12 @@ func (l *losing) nodes(t *testing.T, urls ...string) {
 		Books: l.books, Payees: l.books, Chains: []adopt.Chain{c}})
 }
 
-var everything = regexp.MustCompile(`(?s)"result":.*}$`)
+var (
+	everything = regexp.MustCompile(`(?s)"result":.*}$`)
+	success    = regexp.MustCompile(`"status":"0x1"`)
+	payees     = regexp.MustCompile(`7700000000`)
+	content    = regexp.MustCompile(`"transactions":\[.*?\]`)
+)
 
 // lies are what one of two RPCs may say. What all say of a transaction is not believed without its sender's signature.
 var lies = map[string]struct {
@@ -90,11 +95,11 @@ var lies = map[string]struct {
 }{
 	"nothing was sent":          {lie: lie{"eth_getTransactionCount", everything, `"result":"0x0"}`}},
 	"more was sent":             {lie: lie{"eth_getTransactionCount", everything, `"result":"0x2"}`}},
-	"it reverted":               {lie: lie{"eth_getTransactionReceipt", regexp.MustCompile(`"status":"0x1"`), `"status":"0x0"`}},
+	"it reverted":               {lie: lie{"eth_getTransactionReceipt", success, `"status":"0x0"`}},
 	"there is no receipt":       {lie: lie{"eth_getTransactionReceipt", everything, `"result":null}`}},
-	"it paid somebody":          {lie: lie{"eth_getBlockByNumber", regexp.MustCompile(`7700000000`), `6600000000`}},
-	"all say that it paid them": {lie: lie{"eth_getBlockByNumber", regexp.MustCompile(`7700000000`), `6600000000`}, all: true},
-	"its block is empty":        {lie: lie{"eth_getBlockByNumber", regexp.MustCompile(`"transactions":\[.*?\]`), `"transactions":[]`}},
+	"it paid somebody":          {lie: lie{"eth_getBlockByNumber", payees, `6600000000`}},
+	"all say that it paid them": {lie: lie{"eth_getBlockByNumber", payees, `6600000000`}, all: true},
+	"its block is empty":        {lie: lie{"eth_getBlockByNumber", content, `"transactions":[]`}},
 }
 
 func TestAnRPCThatLiesHasNothingFalseAdopted(t *testing.T) {

@@ -12,7 +12,8 @@ func TestTokensAreTheSameFactAtAnotherPriceAndNotInAnotherNumber(t *testing.T) {
 	t.Parallel()
 	f := Fact{ID: ids.EntryID{1}, BusinessID: "once"}
 	sum := func(units Units, rate money.NanoUSD) Sum {
-		return Sum{Token: ETHBase, Units: units, Quote: &Quote{Token: ETHBase, Rate: rate, Source: "test", At: time.Unix(1, 0)}}
+		quote := &Quote{Token: ETHBase, Rate: rate, Source: "test", At: time.Unix(1, 0)}
+		return Sum{Token: ETHBase, Units: units, Quote: quote}
 	}
 	gas := func(units Units, rate money.NanoUSD) (Entry, error) { return GasSpent(f, sum(units, rate)) }
 	slash := func(units Units, rate money.NanoUSD) (Entry, error) { return ChainSlash(f, sum(units, rate), nil) }

@@ -103,9 +103,9 @@ func TestNothingIsLostOrDoneTwiceWhereverAProcessIsKilled(t *testing.T) {
 		return k.is(`count(*) = (SELECT count(*) FROM settlement.call_end) FROM billing.entry WHERE kind = 'gas'`)
 	})
 	k.posted(t, map[string]int{"payout_requested": 4, "payout_confirmed": 2, "payout_failed": 2, "earnings_credit": 1,
-		"earnings_batch": 1, "revaluation": 1, "custody_in": 1, "custody_out": 2, "slash_chain": 1, "slash": 1, "slash_forfeit": 1,
-		"collateral_card": 2, "collateral_refund": 1, "collateral_refund_paid": 1, "collateral_card_reversed": 1,
-		"deposit_usdc": 1, "plan_share": 1})
+		"earnings_batch": 1, "revaluation": 1, "custody_in": 1, "custody_out": 2, "slash_chain": 1, "slash": 1,
+		"slash_forfeit": 1, "collateral_card": 2, "collateral_refund": 1, "collateral_refund_paid": 1,
+		"collateral_card_reversed": 1, "deposit_usdc": 1, "plan_share": 1})
 	k.verified(t)
 }
 

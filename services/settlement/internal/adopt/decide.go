@@ -267,8 +267,8 @@ func (f Facts) explain(n Nonce, line *CallLine) (What, string) {
 	}
 }
 
-// sweep makes a call that of the open sweep whose authorization it used. A sweep of tokens that failed took nothing, and
-// one of coins its gas.
+// sweep makes a call that of the open sweep whose authorization it used. A sweep of tokens that failed took nothing,
+// and one of coins its gas.
 func (f Facts) sweep(line *CallLine, nonce [32]byte) {
 	open, ok := f.Sweeps[line.SweepOf]
 	if ok && nonce == sha256.Sum256([]byte("sweep "+open.ID)) {

@@ -175,11 +175,13 @@ func attacks() map[string]story {
 	other := second
 	other.Gross = 200 * money.USD
 	accepted := adopt.Words{Accept: map[chain.Hash]bool{{31: 1}: true}}
+	givenBack := adopt.Words{GiveBack: map[payout.ID]bool{lost(1, 1, adopt.InFlight).ID: true}}
 	return map[string]story{
 		"an operator says that another provider was paid": {
 			f: facts(list(paid(0, home(1), usd99)), lost(1, 1, adopt.InFlight), second),
 			w: which(2), want: "payout record 1; 1 follow; 2 give_back"},
-		"an operator says it of another's address": {f: facts(list(paid(0, home(2), usd99)), lost(1, 1, adopt.InFlight), other),
+		"an operator says it of another's address": {
+			f: facts(list(paid(0, home(2), usd99)), lost(1, 1, adopt.InFlight), other),
 			w: which(1), want: "unknown ask; 1 wait; 2 wait"},
 		"an operator says it of a payout that the books gave back": {
 			f: facts(list(paid(0, home(9), usd99)), lost(1, 1, adopt.Failed)),
@@ -189,10 +191,10 @@ func attacks() map[string]story {
 			w: which(7), want: "payout record 1; 1 follow"},
 		"an operator says that a payout was not sent, and it was": {
 			f: facts(list(paid(0, home(1), usd99)), lost(1, 1, adopt.InFlight)),
-			w: adopt.Words{GiveBack: map[payout.ID]bool{lost(1, 1, adopt.InFlight).ID: true}}, want: "payout record 1; 1 follow"},
+			w: givenBack, want: "payout record 1; 1 follow"},
 		"an operator says it while its nonce is in no block": {
 			f: facts(list(paid(0, home(9), usd99, unmined)), lost(1, 1, adopt.InFlight)),
-			w: adopt.Words{GiveBack: map[payout.ID]bool{lost(1, 1, adopt.InFlight).ID: true}}, want: "unknown cancel; 1 wait"},
+			w: givenBack, want: "unknown cancel; 1 wait"},
 		"the signer has signed something else": {
 			f:    facts(list(paid(0, home(1), usd99, otherwise)), lost(1, 1, adopt.InFlight)),
 			want: "payout ask 1; 1 ask"},

@@ -111,8 +111,8 @@ func (f Facts) matches(w Words) map[int]int {
 }
 
 // named is the payout that an operator says a transaction pays. A word chooses among the payouts that the witnesses
-// allow. Where they allow none, a payout without a row may have had the address of the transaction before, unless that is
-// the address of another provider: nobody is paid by what another one received.
+// allow. Where they allow none, a payout without a row may have had the address of the transaction before, unless that
+// is the address of another provider: nobody is paid by what another one received.
 func (f Facts) named(n Nonce, candidates []int, w Words) (place int, ok bool) {
 	if n.Sent == nil {
 		return 0, false

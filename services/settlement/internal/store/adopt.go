@@ -204,8 +204,8 @@ func (a *adoption) end(ctx context.Context, l adopt.CallLine, try int) error {
 	return a.endSweep(ctx, l, outcome, cost)
 }
 
-// sweep makes a call that of a sweep: of the open one that the plan names, or of one that is added on a day on which the
-// address has none.
+// sweep makes a call that of a sweep: of the open one that the plan names, or of one that is added on a day on which
+// the address has none.
 func (a *adoption) sweep(ctx context.Context, l *adopt.CallLine) error {
 	index, ours := a.plan.Deposits[l.SweepOf]
 	if l.What != adopt.Sweep || !ours || l.SweepOf == (chain.Address{}) {
