@@ -26,9 +26,8 @@ CREATE TEMP TABLE n ON COMMIT DROP AS SELECT i, sha256(i::text::bytea) AS h, md5
 	FROM generate_series(1, 8000) AS i;
 INSERT INTO provider (provider_id) SELECT DISTINCT provider FROM n;
 INSERT INTO sender VALUES (8453, decode(repeat('01', 20), 'hex'), 'payout', 8001);
-INSERT INTO chain_call SELECT 8453, decode(repeat('01', 20), 'hex'), i, CASE WHEN i % 4 = 0 THEN 'sweep' ELSE
-		'payout' END,
-	id, decode(repeat('02', 20), 'hex'), 0, '', 21000, h, at, i < 8000 FROM n;
+INSERT INTO chain_call SELECT 8453, decode(repeat('01', 20), 'hex'), i,
+	CASE WHEN i % 4 = 0 THEN 'sweep' ELSE 'payout' END, id, decode(repeat('02', 20), 'hex'), 0, '', 21000, h, at, i < 8000 FROM n;
 INSERT INTO signed_tx SELECT h, 8453, decode(repeat('01', 20), 'hex'), i, 0, h, '\x02', 9, 1, at FROM n;
 INSERT INTO call_end SELECT 8453, decode(repeat('01', 20), 'hex'), i, 'succeeded', h, i, h, 5000000000, at, i < 7999
 	FROM n WHERE i < 8000;
@@ -36,19 +35,15 @@ INSERT INTO call_gas SELECT 8453, decode(repeat('01', 20), 'hex'), i, 5, 1000000
 	FROM n WHERE i < 7999;
 INSERT INTO chain_unbooked VALUES (8453, 5000000000);
 INSERT INTO payout (payout_id, provider_id, chain_id, gross_nano_usd, fee_nano_usd, address, state, revision,
-		requested_at,
-	previous_at, reserved_entry, final_entry, amount, changed_at)
-	SELECT id, provider, 8453, 10000000000, 1000000000, decode(repeat('02', 20), 'hex'), 'confirmed', 5, at, at -
-		interval '1 hour',
-		id, id, 9, at
-	FROM n WHERE i < 8000;
+	requested_at, previous_at, reserved_entry, final_entry, amount, changed_at)
+	SELECT id, provider, 8453, 10000000000, 1000000000, decode(repeat('02', 20), 'hex'), 'confirmed', 5,
+	at, at - interval '1 hour', id, id, 9, at FROM n WHERE i < 8000;
 INSERT INTO conversion (conversion_id, provider_id, account_id, nano_usd, requested_at, number, bound_at,
-	entry_id) SELECT id, provider, id, 1, at, i, CASE WHEN i > 60 THEN at - interval '1 hour' END, CASE WHEN i <
-		8000 THEN id END FROM n;
+	entry_id) SELECT id, provider, id, 1, at, i, CASE WHEN i > 60 THEN at - interval '1 hour' END,
+	CASE WHEN i < 8000 THEN id END FROM n;
 INSERT INTO deposit_address SELECT i, id, substr(h, 1, 20), at FROM n;
 INSERT INTO transfer (chain_id, tx_hash, place, block, block_hash, at, token, sender, deposit_index, amount,
-		units, dust,
-	state, decision, account_id, entry_id)
+	units, dust, state, decision, account_id, entry_id)
 	SELECT 8453, h, 0, i, h, at, '8453:usdc', substr(h, 1, 20), i, 300000000, 300000000, 0, 'credited', 'credit', id, id
 	FROM n;
 INSERT INTO sweep (chain_id, deposit_index, token, amount, day, state, tx_hash, planned_at)
@@ -57,11 +52,9 @@ INSERT INTO deposit_balance SELECT i, 8453, '8453:usdc', 300000000, 300000000, 0
 	CASE WHEN i < 8000 THEN 300000000 ELSE 0 END FROM n;
 INSERT INTO chain_cursor (chain_id, block, block_hash, fence, again) VALUES (8453, 8000, sha256(''), 1, 8000);
 INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary,
-		evidence_hash, state,
-	revision, opened_at, appeal_until, executed_at)
-	SELECT id, provider, 'm', 'benchmark', 1, false, 'x', h, 'executed', 2, at, at + interval '48 hours', at +
-		interval '49 hours'
-	FROM n;
+	evidence_hash, state, revision, opened_at, appeal_until, executed_at)
+	SELECT id, provider, 'm', 'benchmark', 1, false, 'x', h, 'executed', 2, at, at + interval '48 hours',
+	at + interval '49 hours' FROM n;
 INSERT INTO penalty_part (part_id, penalty_id, provider_id, chain_id, depositor, amount, units, state, appeal_until,
 	lapses_at, due_at, ended_entry) SELECT h, id, provider, 8453, substr(h, 1, 20), 1, 1, 'executed', at, at, at, id
 		FROM n;
@@ -69,11 +62,10 @@ INSERT INTO collateral_refund SELECT id, provider, 'paid', at, at + interval '7 
 	at + interval '9 days', at, at - interval '24 hours' FROM n;
 INSERT INTO collateral_refund_part (part_id, refund_id, checkout_id, cents, state, due_at, asked_entry, paid_entry)
 	SELECT id, id, id, 1, 'done', at, id, id FROM n;
-INSERT INTO position_event (chain_id, number, tx, place, kind, subject, depositor, provider_id, amount, at,
-		free_after,
-	escrow_after, units, entry_id)
-	SELECT 8453, i, h, 0, 'refunded', uuid_send(id) || substr(h, 1, 16),
-		substr(h, 1, 20), id, 1, at, 0, 0, -1, id FROM n;
+INSERT INTO position_event (chain_id, number, event, tx, place, kind, subject, depositor, provider_id, amount, at,
+	free_after, escrow_after, units, entry_id)
+	SELECT 8453, i, i, h, 0, 'refunded', uuid_send(id) || substr(h, 1, 16), substr(h, 1, 20), id, 1, at, 0, 0, -1, id
+	FROM n;
 INSERT INTO position SELECT 8453, uuid_send(id) || substr(h, 1, 16), substr(h, 1, 20), id, 0, 0, NULL, NULL, 0,
 		false, i FROM n;
 INSERT INTO batch_day SELECT DISTINCT at::date, sha256(''), 1, at::date, 0, at::date FROM n;
@@ -268,7 +260,5 @@ func looksAtBatches(st *store.Store) map[string]func(context.Context) (int, erro
 		"batches, counted": func(ctx context.Context) (int, error) { return one(batches.Backlog(ctx)) },
 		"blocks":           func(ctx context.Context) (int, error) { return each(batches.Blocks(ctx, atMost)) },
 		"months":           func(ctx context.Context) (int, error) { return each(batches.DueMonths(ctx)) },
-		"late earnings":    func(ctx context.Context) (int, error) { return each(batches.DueLate(ctx, atMost)) },
-		"releases":         func(ctx context.Context) (int, error) { return each(batches.DueReleases(ctx, atMost)) },
 	}
 }
