@@ -13,7 +13,7 @@ import (
 type positions struct {
 	events map[eventKey]positionEvent
 	stakes map[stakeKey]stake
-	// refunded are the events by which contracts have paid back.
+	// refunded are the events by which contracts have paid back, but for those that a reorg took away.
 	refunded map[eventKey]refunded
 }
 

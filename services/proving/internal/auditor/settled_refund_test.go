@@ -74,6 +74,27 @@ func TestARefundOfCollateralIsNoFault(t *testing.T) {
 	}
 }
 
+// A deep reorg may take a refund away, which is mined again in another block.
+func TestARefundThatIsMinedAgainIsNoFault(t *testing.T) {
+	t.Parallel()
+	f := newSettled()
+	f.refund()
+	events := f.earnings["position_event"]
+	paid, position := events[len(events)-1], f.earnings["position"]
+	for number, more := range map[int]row{4: {"gone": true}, 5: {"kind": "restated", "amount": 0}} {
+		before := maps.Clone(paid)
+		maps.Copy(before, row{"number": number, "units": 0, "entry_id": nil, "free_after": backed})
+		maps.Copy(before, more)
+		f.settled("position_event", before)
+	}
+	paid["number"], position[len(position)-1]["number"] = 6, 6
+	r := mustAudit(t, f, Options{})
+	wantClean(t, r)
+	if !slices.Contains(r.Settlement, Count{"positions that were paid back once", 1}) {
+		t.Errorf("the audit: got %v, want a position that was paid back once", r.Settlement)
+	}
+}
+
 // ofRefunds are the wrongs of refunds of collateral.
 func ofRefunds() []corruption {
 	last := func(f *fixture, table string) row { return f.earnings[table][len(f.earnings[table])-1] }
