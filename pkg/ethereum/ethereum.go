@@ -1,6 +1,6 @@
 // Package ethereum has what a wallet of an Ethereum-like chain is known by: its
-// address, and the digest of a text that it signs. Signing and recovering are the
-// business of who does them, because each checks another thing first.
+// address, and the digest of a text that it signs. Callers sign and recover for
+// themselves, because each of them makes other checks first.
 package ethereum
 
 import (

@@ -25,7 +25,7 @@ const (
 	Unauthenticated
 	// Denied is a known caller that may not do this.
 	Denied
-	// NotFound is a thing that does not exist for this caller.
+	// NotFound is a resource that does not exist for this caller.
 	NotFound
 	// Precondition is a request that the present state forbids.
 	Precondition
@@ -37,7 +37,7 @@ const (
 	Timeout
 	// Canceled is a caller that left.
 	Canceled
-	// Conflict is a thing that exists already and may exist only once.
+	// Conflict is a resource that exists already and may exist only once.
 	Conflict
 
 	kinds // how many there are

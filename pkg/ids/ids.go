@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The things that an id can name.
+// The kinds that an id can name.
 type (
 	request  struct{}
 	account  struct{}
@@ -27,7 +27,7 @@ type (
 	proposal struct{}
 )
 
-// Of is an id of one kind of thing. The zero value names nothing.
+// Of is an id of one kind. The zero value names nothing.
 type Of[K any] [16]byte
 
 // The kinds of ids.

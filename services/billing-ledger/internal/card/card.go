@@ -189,7 +189,7 @@ const (
 	ChangeExpired      ChangeKind = "expired"
 )
 
-// Change is one thing that happened, numbered in the order of commits.
+// Change is one event of a payment. Changes are numbered in the order of commits.
 type Change struct {
 	Number    int64
 	Kind      ChangeKind

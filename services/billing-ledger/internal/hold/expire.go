@@ -40,7 +40,7 @@ type Expirer struct {
 	kept bool
 }
 
-// Step does one thing with up to limit holds that are over by the store's clock, and were
+// Step takes one step with up to limit holds that are over by the store's clock, and were
 // over at asOf already. It returns the number of holds that it handled.
 type Step struct {
 	Name string

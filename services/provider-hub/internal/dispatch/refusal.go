@@ -25,7 +25,7 @@ const (
 // provider's own set-up, 404 of a model that is not deployed, 408 of the provider's load,
 // and 5xx of a failure: another provider may well serve the request, so it is retried
 // elsewhere. 429, like an agent that is busy, only lowers the provider's learnt capacity.
-// 501 is an agent's answer to a thing that its owner keeps from engines. It is retried
+// 501 is an agent's answer to a request that its owner keeps from engines. It is retried
 // elsewhere, and does not harm health where the request names media by address or has
 // members that are an engine's own (Order.NamesMedia, Order.EngineMembers). Of any other
 // request it is a failure like the rest of 5xx, because a node that answers 501 to

@@ -45,7 +45,7 @@ const (
 // Env is what a dispatcher needs from outside.
 type Env struct {
 	// Wait, when set, is called each time before an attempt waits. A simulator can then
-	// take over until exactly one thing can happen next.
+	// take over until exactly one event can come next.
 	Wait func(c Caller, what Waiting)
 	// Find finds the session that an order names.
 	Find func(o *Order) (Session, bool)

@@ -99,7 +99,7 @@ type Warmed struct {
 	Error string
 }
 
-// Page is what is written at once. Every list is sorted and names each thing once.
+// Page is what is written at once. Every list is sorted and has no entry twice.
 type Page struct {
 	At time.Time
 	// First is the first page of a run. Last is the last one, which ends the run and

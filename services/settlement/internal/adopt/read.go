@@ -187,7 +187,7 @@ func (a *Adopter) forgotten(ctx context.Context, c Chain, f *Facts) error {
 	return nil
 }
 
-// payouts reads what the database has of the books' payouts, and leaves out those of which it has all.
+// payouts reads what the database has of the books' payouts, and leaves out the payouts of which it has all.
 func (a *Adopter) payouts(ctx context.Context, booked []Booked, f *Facts) error {
 	slices.SortFunc(booked, func(a, b Booked) int {
 		return cmp.Or(a.At.Compare(b.At), slices.Compare(a.ID[:], b.ID[:]))

@@ -8,7 +8,7 @@ import (
 
 // The ways in which reading a chain fails.
 var (
-	// ErrDisagree says that the RPCs of a chain say different things. Nothing is known then.
+	// ErrDisagree says that the RPCs of a chain give different answers. Nothing is known then.
 	ErrDisagree = errors.New("the RPCs disagree")
 	// ErrUnavailable says that an RPC did not answer, or not with what it was asked for.
 	ErrUnavailable = errors.New("an RPC is not available")

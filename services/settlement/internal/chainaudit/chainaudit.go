@@ -1,9 +1,9 @@
 // Package chainaudit compares what settlement has stored with chains, as their RPCs say together: nonces,
 // transactions that ended, payouts that arrived, positions, events, deposits, and reserves. It changes nothing.
 //
-// What a chain says is asked of all its RPCs, who must agree. Where they do not, or one is silent, a check is not
-// known, which is neither sound nor drift. RPCs that lie together are believed; other ones (settlement verify -rpc)
-// find what they said. It implements settlement.md, section 13.
+// All RPCs of a chain are asked, and must agree. Where two disagree, or an RPC is silent, the result of a check is not
+// known, which is neither sound nor drift. RPCs that lie together are believed. A run with other RPCs (settlement verify
+// -rpc) finds their lie. It implements settlement.md, section 13.
 package chainaudit
 
 import (
@@ -42,7 +42,7 @@ type Ended struct {
 	End     sending.End
 	// Others are the other transactions of the nonce, by hash and whether they cancel.
 	Others []sending.Signed
-	// Payout is the payout that the call paid, by its row: empty for none. PaidTo and Paid are what was promised.
+	// Payout is the id of the payout that the call paid; empty for none. Its row promised Paid to PaidTo.
 	Payout string
 	PaidTo chain.Address
 	Paid   chain.Amount
@@ -57,21 +57,18 @@ type Position struct {
 
 // Log is a log that was stored, by its place in its receipt.
 type Log struct {
-	Number    int64
-	Tx        chain.Hash
-	Place     int
-	Block     uint64
-	BlockHash chain.Hash
-	Contract  chain.Address
-	Topics    []chain.Hash
-	Data      []byte
+	Number   int64
+	Tx       chain.Hash
+	Place    int
+	Contract chain.Address
+	Topics   []chain.Hash
+	Data     []byte
 }
 
 // Deposit is a transfer that the books have.
 type Deposit struct {
 	Tx     chain.Hash
 	Place  int
-	Block  uint64
 	Kind   chain.Kind
 	To     chain.Address
 	Amount chain.Amount

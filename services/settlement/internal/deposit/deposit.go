@@ -110,7 +110,7 @@ type Transfer struct {
 	watch.Transfer
 	State    State
 	Decision Decision
-	// Account is the owner of the address, or, after a match, the one that it was matched to.
+	// Account is the owner of the address. After a match it is the account that the transfer was matched to.
 	Account ids.AccountID
 	Quote   *sending.Quote
 	Waits   Waits

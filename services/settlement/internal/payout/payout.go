@@ -99,7 +99,7 @@ type Payout struct {
 	Screened string
 	// Consents are the operators who approve.
 	Consents []string
-	// Transaction is the newest one, or the one that was mined.
+	// Transaction is the mined transaction of the payout. Before a block has one it is the newest.
 	Transaction chain.Hash
 	// ChangedAt is when the row last changed.
 	ChangedAt time.Time

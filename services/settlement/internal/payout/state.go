@@ -67,9 +67,9 @@ func Causes() []Cause {
 	return []Cause{Reserve, Refuse, Consent, Approve, Cancel, Reject, End, Send, Submit, Confirm, Fail}
 }
 
-// transitions is the whole machine. What is not in it is not allowed. A cause that leads to its own state changes a
-// fact of the payout. Of End the state is the one that the payout ends as. The database refuses every pair of states
-// that is not here (table payout_transition).
+// transitions is the whole machine: a transition that is not in it is not allowed. A cause that leads to its own state
+// changes a fact of the payout. End leads to the state that was decided for the payout (ends_as). The database refuses
+// every pair of states that is not here (table payout_transition).
 var transitions = map[State]map[Cause][]State{
 	Requested: {
 		Reserve: {Requested}, Refuse: {Failed}, Consent: {Requested}, Approve: {Approved}, Cancel: {Requested},

@@ -62,8 +62,9 @@ func (w *world) judgeOne(id payout.ID, a *account, verified audit.Invariant) err
 	return nil
 }
 
-// judgeDeep judges a payout of a chain that took final blocks back. Then another transaction of a nonce may be mined
-// than the one that the books rest on, which no sender can prevent: a halt and verify name the payout.
+// judgeDeep judges a payout of a chain that took final blocks back. Another transaction
+// of a nonce may be mined then than the transaction that the books rest on. No sender can prevent that, so a halt and
+// verify name the payout.
 func (w *world) judgeDeep(id payout.ID, a *account, denied bool, verified audit.Invariant) error {
 	halted := slices.ContainsFunc(w.db.AllHalts(chain.Base), func(h sending.Halt) bool { return denies(h.Detail, id) })
 	named := slices.ContainsFunc(verified.Examples, func(fault string) bool { return denies(fault, id) })

@@ -65,7 +65,7 @@ func (p *Pipeline) recheck(ctx context.Context, c Chain, s Status) error {
 	return p.sendAgain(ctx, c, s)
 }
 
-// minedNow returns which transaction of an ended call a block has: mostly the one that ended it.
+// minedNow returns which transaction of an ended call a block has. It is mostly the transaction that ended the call.
 func (s Status) minedNow(ctx context.Context, node Node) (tx Signed, r chain.Receipt, mined bool, err error) {
 	for _, first := range []bool{true, false} {
 		for _, tx := range s.Signed {

@@ -35,7 +35,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// step is one thing that happens on a day.
+// step is one event of a day.
 func (h *history) step(t *testing.T) {
 	t.Helper()
 	p := h.providers[h.rng.IntN(len(h.providers))]

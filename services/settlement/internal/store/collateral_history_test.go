@@ -128,7 +128,7 @@ func (m *market) passed(err error) {
 	}
 }
 
-// step does one thing at random.
+// step makes one change at random.
 func (m *market) step(r *rand.Rand) {
 	ctx := m.t.Context()
 	id, who := m.providers[r.IntN(len(m.providers))], m.people[r.IntN(len(m.people))]

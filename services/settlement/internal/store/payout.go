@@ -20,7 +20,7 @@ import (
 // Payouts keeps payouts and conversions; it implements payout.Store. Only the database's clock counts.
 type Payouts struct{ *Store }
 
-// The transaction of a payout is the one that was mined, or the newest.
+// The transaction of a payout is the mined one. Before a block has one it is the newest.
 const payoutColumns = `p.payout_id, p.provider_id, p.chain_id, p.gross_nano_usd, p.fee_nano_usd, p.address, p.state,
 	p.revision, p.requested_at, p.reserved_entry, p.final_entry, coalesce(p.ends_as, ''), coalesce(p.ends_reason, ''),
 	coalesce(p.amount, 0), coalesce(p.rate_nano_usd, 0), coalesce(p.rate_source, ''), p.rate_at, p.waiting,
