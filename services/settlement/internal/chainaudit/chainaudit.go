@@ -2,8 +2,8 @@
 // transactions that ended, payouts that arrived, positions, events, deposits, and reserves. It changes nothing.
 //
 // All RPCs of a chain are asked, and must agree. Where two disagree, or an RPC is silent, the result of a check is not
-// known, which is neither sound nor drift. RPCs that lie together are believed. A run with other RPCs (settlement verify
-// -rpc) finds their lie. It implements settlement.md, section 13.
+// known, which is neither sound nor drift. RPCs that lie together are believed. A run with other RPCs
+// (settlement verify -rpc) finds their lie. It implements settlement.md, section 13.
 package chainaudit
 
 import (

@@ -54,7 +54,8 @@ type CardStore interface {
 	CardCursor(ctx context.Context) (int64, error)
 	// Heard records changes: the balances of their providers are stale.
 	Heard(ctx context.Context, changes []CardChange) error
-	// Stale lists providers whose balance is to be read, the longest waiting first. It lets the other providers wait meanwhile.
+	// Stale lists providers whose balance is to be read, the longest waiting first. It lets the other providers wait
+	// meanwhile.
 	// A provider of which something is about to be posted is left out.
 	Stale(ctx context.Context, limit int) ([]StaleCard, error)
 	// Known records a balance that was read, unless something has changed since the version.

@@ -122,7 +122,9 @@ func (a *adoption) halt(ctx context.Context) error {
 }
 
 // clipped returns the first bytes of a text, without the part of a character at its end.
-func clipped(text string, limit int) string { return strings.ToValidUTF8(text[:min(len(text), limit)], "") }
+func clipped(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
+}
 
 // call stores a nonce, its transaction and its end.
 func (a *adoption) call(ctx context.Context, l adopt.CallLine) error {

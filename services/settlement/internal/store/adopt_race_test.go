@@ -10,7 +10,7 @@ import (
 	"svc.internal/services/settlement/internal/store"
 )
 
-// A later call may have ended while the transaction of an earlier one was lost: its block is no bound for the earlier one.
+// A later call may have ended while the transaction of an earlier call was lost. Its block is no bound for the earlier.
 func TestTheBlockOfANonceIsLookedForBehindEndsOfLowerNoncesAlone(t *testing.T) {
 	t.Parallel()
 	s := newSent(t)
