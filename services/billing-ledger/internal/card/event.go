@@ -15,9 +15,6 @@ import (
 // MaxEvent bounds the body of an event, in bytes.
 const MaxEvent = 256 << 10
 
-// maxObjectID bounds the ids of a processor, in bytes.
-const maxObjectID = 255
-
 // eventTypes are the types of events that are looked at.
 var eventTypes = map[string]ObjectKind{
 	"checkout.session.completed":               SessionObject,
@@ -59,22 +56,6 @@ func ParseEvent(body []byte) (Event, error) {
 	}
 	parsed.Object = Object{Kind: kind, ID: e.Data.Object.ID}
 	return parsed, nil
-}
-
-// isObjectID reports whether a text may be an id of a processor: 1 to 255 letters, digits,
-// hyphens, dots and underscores.
-func isObjectID(s string) bool {
-	if s == "" || len(s) > maxObjectID {
-		return false
-	}
-	for _, c := range []byte(s) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // Receiver takes the events of a processor.

@@ -196,3 +196,22 @@ func mismatch(c Checkout, s Session) string {
 	}
 	return ""
 }
+
+// maxObjectID bounds the ids of a processor, in bytes.
+const maxObjectID = 255
+
+// isObjectID reports whether a text may be an id of a processor: 1 to 255 letters, digits,
+// hyphens, dots and underscores.
+func isObjectID(s string) bool {
+	if s == "" || len(s) > maxObjectID {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -55,23 +54,6 @@ func failRefund(
 	}
 	crash.At("billing.card.refund_failed_before_commit")
 	return alarm, posted, nil
-}
-
-// hasFailed reports whether an attempt is kept as failed by that refund of the processor. It
-// returns card.ErrReused for a refund that is kept for another attempt.
-func hasFailed(ctx context.Context, tx pgx.Tx, of card.Refund, objectID string) (bool, error) {
-	var same bool
-	err := tx.QueryRow(ctx, `SELECT (refund_id, attempt) = ($2, $3) FROM card_refund_failure WHERE object_id = $1`,
-		objectID, of.ID, of.Attempt).Scan(&same)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read a failed attempt: %w", err)
-	case !same:
-		return false, card.ErrReused
-	}
-	return true, nil
 }
 
 // owedAgain returns the entry by which what the books paid for an attempt is owed again; none

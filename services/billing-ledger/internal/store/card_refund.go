@@ -155,6 +155,23 @@ func lockRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (r card.Refund
 	return r, p, err
 }
 
+// hasFailed reports whether an attempt is kept as failed by that refund of the processor. It
+// returns card.ErrReused for a refund that is kept for another attempt.
+func hasFailed(ctx context.Context, tx pgx.Tx, of card.Refund, objectID string) (bool, error) {
+	var same bool
+	err := tx.QueryRow(ctx, `SELECT (refund_id, attempt) = ($2, $3) FROM card_refund_failure WHERE object_id = $1`,
+		objectID, of.ID, of.Attempt).Scan(&same)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read a failed attempt: %w", err)
+	case !same:
+		return false, card.ErrReused
+	}
+	return true, nil
+}
+
 // FromBank implements card.Store.
 func (s Cards) FromBank(ctx context.Context, paymentID string) (card.Cents, error) {
 	var paid card.Cents

@@ -131,7 +131,8 @@ func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form [
 	fields, err := url.ParseQuery(string(form))
 	action, known := actions[fields.Get("action")]
 	if err != nil || !known {
-		return fault.New(fault.Invalid, fault.InvalidValue, "action must be pay, decline, chargeback, win or failrefund.").On("action")
+		return fault.New(fault.Invalid, fault.InvalidValue,
+			"action must be pay, decline, chargeback, win or failrefund.").On("action")
 	}
 	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
 		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,

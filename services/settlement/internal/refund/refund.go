@@ -12,9 +12,9 @@
 // it as before.
 //
 // What was paid by card stays collateral until the refund is paid: penalties take it until then, and a cancelled refund
-// leaves no trace in the books. A card may not take what is refunded, also long after that was paid: then it is owed, and
-// paid again. A payment that its card's owner takes back meanwhile is not paid a second time: what
-// the books had on its way back becomes collateral again, or ends what the provider owes for it.
+// leaves no trace in the books. A card may not take what is refunded, also long after that was paid: then it is owed,
+// and paid again. A payment that its card's owner takes back meanwhile is not paid a second time: what the books had on
+// its way back becomes collateral again, or ends what the provider owes for it.
 package refund
 
 import (

@@ -69,9 +69,9 @@ type Store interface {
 	Move(ctx context.Context, p Part, to PartState, entry ids.EntryID) error
 	// Refund reads a refund with its parts. It fails with refund_not_found.
 	Refund(ctx context.Context, id ID) (Refund, error)
-	// ConfirmBank records that an operator pays what a card could not take back. It fails with refund_not_found and
-	// transition_not_allowed.
-	ConfirmBank(ctx context.Context, id ID, operator, reference string) (Refund, error)
+	// ConfirmBank records that an operator pays those parts that a card could not take back. It fails with
+	// refund_not_found and transition_not_allowed.
+	ConfirmBank(ctx context.Context, id ID, parts []PartID, operator, reference string) (Refund, error)
 }
 
 // Ledger has the books. A fact that the books refuse for good is a fault.Precondition.
@@ -233,10 +233,12 @@ func (r *Runner) ConfirmBank(ctx context.Context, id ID, operator, reference str
 	if err != nil {
 		return Refund{}, err
 	}
+	var parts []PartID
 	for _, p := range one.Parts {
 		if p.State != PartByBank {
 			continue
 		}
+		parts = append(parts, p.ID)
 		_, err := r.Ledger.Refunded(ctx, p, true)
 		if f, ok := fault.As(err); ok && f.Kind == fault.Precondition {
 			return Refund{}, NotAllowed("the card's owner has taken a payment back: transfer nothing, and ask again in a minute")
@@ -246,5 +248,5 @@ func (r *Runner) ConfirmBank(ctx context.Context, id ID, operator, reference str
 		}
 		crash.At("settlement.refund.bank_posted")
 	}
-	return r.Store.ConfirmBank(ctx, id, operator, reference)
+	return r.Store.ConfirmBank(ctx, id, parts, operator, reference)
 }

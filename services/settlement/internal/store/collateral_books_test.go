@@ -34,6 +34,8 @@ type cardBooks struct {
 	refunds  map[string]*givenBack
 	// stuck: the card processor does not say how a refund ends.
 	stuck bool
+	// bank: cards take no refund.
+	bank bool
 }
 
 // givenBack is what became of a part by card, and of which attempt.
@@ -132,7 +134,8 @@ func (b *cardBooks) Refunded(_ context.Context, p refund.Part, _ bool) (ids.Entr
 	a := b.of(p.Provider)
 	return b.post(refundedKey(p.ID, p.CardAttempt), func() bool {
 		is := b.refunds[p.ID.String()]
-		return is.state != refund.PartPosted && is.attempt == p.CardAttempt && shift(&a.pending, &a.out, money.NanoUSD(p.Cents)*slash.Cent)
+		return is.state != refund.PartPosted && is.attempt == p.CardAttempt &&
+			shift(&a.pending, &a.out, money.NanoUSD(p.Cents)*slash.Cent)
 	})
 }
 
@@ -199,6 +202,9 @@ func (b *cardBooks) PayBack(_ context.Context, p refund.Part) (refund.PartState,
 	switch {
 	case is.attempt == 1 && of.cents-of.reversed-of.given < p.Cents:
 		is.state = refund.PartTakenBack
+	case b.bank:
+		of.given += p.Cents
+		is.state = refund.PartByBank
 	case b.stuck || b.random.IntN(3) == 0:
 	case is.attempt > 1:
 		is.state = refund.PartByCard

@@ -181,10 +181,13 @@ func (s Refunds) Move(ctx context.Context, p refund.Part, to refund.PartState, e
 	return nil
 }
 
-// ConfirmBank implements refund.Store.
-func (s Refunds) ConfirmBank(ctx context.Context, id refund.ID, operator, reference string) (refund.Refund, error) {
+// ConfirmBank implements refund.Store. A part that waits for the bank since the books were told is none of them.
+func (s Refunds) ConfirmBank(
+	ctx context.Context, id refund.ID, parts []refund.PartID, operator, reference string,
+) (refund.Refund, error) {
 	tag, err := s.pool.Exec(ctx, `UPDATE collateral_refund_part SET state = 'from_bank', bank_actor = $2, bank_ref = $3,
-		due_at = clock_timestamp() WHERE refund_id = $1 AND state = 'bank'`, id, operator, reference)
+		due_at = clock_timestamp() WHERE refund_id = $1 AND part_id = ANY($4::uuid[]) AND state = 'bank'`, id, operator,
+		reference, parts)
 	if err != nil {
 		return refund.Refund{}, fmt.Errorf("confirm a refund from the bank: %w", err)
 	}
