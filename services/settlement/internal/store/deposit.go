@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
@@ -20,10 +21,15 @@ import (
 // Deposits keeps deposit addresses and what becomes of transfers; it implements deposit.Store and deposit.GrowthStore.
 type Deposits struct{ *Store }
 
-// lockAddresses serializes the giving of addresses, so that their indices have no gap.
+// lostIndices is how many indices are left out after an adoption, because a database that was set back does not know
+// the addresses that it gave in the lost hours: nobody else gets them. It is below the gap limit of a recovery, 1,000.
+const lostIndices = "500"
+
+// lockAddresses serializes the giving of addresses, so that their indices have no gap but after an adoption.
 const lockAddresses = `SELECT pg_advisory_xact_lock(hashtext('deposit address'))`
 
 // Address returns the deposit address of an account. The first time it takes the next index, whose address derive has.
+// Nothing is given while lost nonces are not adopted: it fails with service_unavailable then.
 func (s Deposits) Address(
 	ctx context.Context, account ids.AccountID, derive func(uint32) (chain.Address, error),
 ) (a deposit.Address, err error) {
@@ -38,8 +44,7 @@ func (s Deposits) Address(
 		if a, ok, err = s.addressOf(ctx, tx, account); ok || err != nil {
 			return err
 		}
-		var next int64
-		err := tx.QueryRow(ctx, `SELECT coalesce(max(deposit_index) + 1, 0) FROM deposit_address`).Scan(&next)
+		next, err := nextAddress(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -55,6 +60,19 @@ func (s Deposits) Address(
 		return deposit.Address{}, fmt.Errorf("give a deposit address: %w", err)
 	}
 	return a, nil
+}
+
+func nextAddress(ctx context.Context, tx pgx.Tx) (next int64, err error) {
+	var lost bool
+	err = tx.QueryRow(ctx, `SELECT coalesce(max(deposit_index) + 1, 0) + CASE WHEN EXISTS (
+			SELECT FROM adoption WHERE at > coalesce((SELECT max(created_at) FROM deposit_address), '-infinity')
+		) THEN `+lostIndices+` ELSE 0 END,
+		EXISTS (SELECT FROM sending_halt WHERE cause = ANY($1) AND lifted_at IS NULL) FROM deposit_address`,
+		lostCauses).Scan(&next, &lost)
+	if err == nil && lost {
+		err = fault.New(fault.Unavailable, fault.ServiceUnavailable, "addresses are given once the lost ones are adopted")
+	}
+	return next, err
 }
 
 // rowQuerier is a pool or a transaction.
