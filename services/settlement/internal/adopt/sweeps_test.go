@@ -63,8 +63,8 @@ func TestALostSweepIsTheOpenOneOfItsAddressAtMostOnce(t *testing.T) {
 		f.Sweeps = map[chain.Address]adopt.OpenSweep{from: {ID: "open", Index: 3}}
 		var got []string
 		for _, l := range adopt.Decide(f, adopt.Words{}).Calls {
-			if l.What != adopt.Sweep || l.Action != adopt.Record {
-				t.Errorf("%s: got %s %s, want that a sweep is recorded", name, l.What, l.Action)
+			if got, want := string(l.What)+" "+string(l.Action), "sweep record"; got != want {
+				t.Errorf("%s: got %s, want %s", name, got, want)
 			}
 			ref := l.Call.Ref
 			if l.Call.Purpose != "sweep" {

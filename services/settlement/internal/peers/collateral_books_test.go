@@ -50,8 +50,12 @@ func TestAFailedAttemptIsReadAsTheLedgerNamesIt(t *testing.T) {
 	for reference, want := range map[string]position.CardFailure{
 		part: {Part: part, Attempt: 1}, part + "/2": {Part: part, Attempt: 2}, part + "/3": {Part: part, Attempt: 3},
 	} {
-		if got, err := failureOf(reference); err != nil || got != want {
-			t.Errorf("%q: got %+v and the error %v, want %+v", reference, got, err, want)
+		got, err := failureOf(reference)
+		if err != nil {
+			t.Fatalf("%q: %v", reference, err)
+		}
+		if got != want {
+			t.Errorf("%q: got %+v, want %+v", reference, got, want)
 		}
 	}
 	for _, reference := range []string{"", "/", part + "/", part + "/0", part + "/1", part + "/-1", part + "/x", "x",
