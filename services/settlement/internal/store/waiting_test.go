@@ -27,7 +27,8 @@ CREATE TEMP TABLE n ON COMMIT DROP AS SELECT i, sha256(i::text::bytea) AS h, md5
 INSERT INTO provider (provider_id) SELECT DISTINCT provider FROM n;
 INSERT INTO sender VALUES (8453, decode(repeat('01', 20), 'hex'), 'payout', 8001);
 INSERT INTO chain_call SELECT 8453, decode(repeat('01', 20), 'hex'), i,
-	CASE WHEN i % 4 = 0 THEN 'sweep' ELSE 'payout' END, id, decode(repeat('02', 20), 'hex'), 0, '', 21000, h, at, i < 8000 FROM n;
+	CASE WHEN i % 4 = 0 THEN 'sweep' ELSE 'payout' END, id, decode(repeat('02', 20), 'hex'), 0, '',
+	21000, h, at, i < 8000 FROM n;
 INSERT INTO signed_tx SELECT h, 8453, decode(repeat('01', 20), 'hex'), i, 0, h, '\x02', 9, 1, at FROM n;
 INSERT INTO call_end SELECT 8453, decode(repeat('01', 20), 'hex'), i, 'succeeded', h, i, h, 5000000000, at, i < 7999
 	FROM n WHERE i < 8000;
