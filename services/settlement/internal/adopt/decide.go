@@ -98,8 +98,8 @@ func hashOf(n Nonce) chain.Hash {
 }
 
 // doubtful asks of which payout an unexplained transaction is, where it may be one that is not paid otherwise: that it
-// is accepted as unknown does not say. A nonce that no block has is cancelled all the same: it has no transaction that a
-// word could name, and a final block then has it or its cancel.
+// is accepted as unknown does not say. A nonce that no block has is cancelled all the same: it has no transaction that
+// a word could name, and a final block then has it or its cancel.
 func (f Facts) doubtful(line CallLine, taken map[int]bool) CallLine {
 	if line.Nonce.Key != sending.Payout || line.What != Unknown || line.Nonce.Known != nil || line.Nonce.Sent == nil {
 		return line

@@ -62,8 +62,8 @@ func (s Adoptions) Adopt(ctx context.Context, p adopt.Plan, by adopt.By) error {
 }
 
 // holds fails where a sender has meanwhile a nonce that the plan takes for lost: on a chain that was not halted the
-// pipeline goes on between the reads of a plan, and would have its own nonce cancelled. The lock of the sender's row keeps
-// new nonces back until the chain is halted.
+// pipeline goes on between the reads of a plan, and would have its own nonce cancelled. The lock of the sender's row
+// keeps new nonces back until the chain is halted.
 func (a *adoption) holds(ctx context.Context) error {
 	checked := map[chain.Address]bool{}
 	for _, l := range a.plan.Calls {
