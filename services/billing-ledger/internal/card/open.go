@@ -95,7 +95,7 @@ func invalid(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
 }
 
-// noCheckout is the fault for a checkout that there is not.
+// noCheckout is the fault for a checkout that does not exist.
 func noCheckout() error {
 	return fault.New(fault.NotFound, fault.CheckoutNotFound, "there is no such checkout").On("checkout_id")
 }

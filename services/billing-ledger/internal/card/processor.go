@@ -131,8 +131,8 @@ type Processor interface {
 	// FetchBalance reads a payment, or returns ErrNoObject.
 	FetchBalance(ctx context.Context, paymentID string) (Balance, error)
 	// Refund gives a part of a payment back, once for each key and for ever: it looks for
-	// the key before it makes one, and returns a refund that failed as that. ErrRefused says that there is none under the key, and
-	// that there will be none.
+	// the key before it makes one, and returns a refund that failed with that state. ErrRefused says
+	// that there is none under the key, and that there will be none.
 	Refund(ctx context.Context, key, paymentID string, amount Cents) (Return, error)
 	// List lists what was made since a time: paid sessions, refunds, disputes, disputes that were
 	// won, and refunds that failed, at most a page. cursor is empty for the first page, and next after the last.

@@ -100,7 +100,7 @@ func (s *Refunds) withoutCard(ctx context.Context, r Refund) (RefundState, error
 	}
 	if b.Total != r.Total || b.Returned < 0 {
 		return Asked, differsError{Alarm{AlarmDiffers, r.PaymentID,
-			fmt.Sprintf("%d cents were paid, and the processor says that of %d cents %d went back", r.Total, b.Total, b.Returned)}}
+			fmt.Sprintf("%d cents were paid; the processor says that %d of %d went back", r.Total, b.Returned, b.Total)}}
 	}
 	paid, err := s.Store.FromBank(ctx, r.PaymentID)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 
 // The errors of a Store.
 var (
-	// ErrNoCheckout is the error for a checkout that there is not.
+	// ErrNoCheckout is the error for a checkout that does not exist.
 	ErrNoCheckout = errors.New("no such checkout")
-	// ErrNoRefund is the error for a refund that there is not.
+	// ErrNoRefund is the error for a refund that does not exist.
 	ErrNoRefund = errors.New("no such refund")
-	// ErrNoAccount is the error for an account that there is not.
+	// ErrNoAccount is the error for an account that does not exist.
 	ErrNoAccount = errors.New("no such account")
 	// ErrReused is the error for an id that stands for something else.
 	ErrReused = errors.New("the id stands for something else")

@@ -58,7 +58,7 @@ func (w *Worker) lookedAt(ctx context.Context, id string, s Session, err error) 
 	return w.session(ctx, s)
 }
 
-// notFetched says why an object could not be fetched. One that there is not needs a person.
+// notFetched says why an object could not be fetched. An object that does not exist needs a person.
 func (w *Worker) notFetched(ctx context.Context, o Object, err error) error {
 	if errors.Is(err, ErrNoObject) {
 		return w.raise(ctx, Alarm{AlarmMissing, o.ID, "the card processor knows no such " + string(o.Kind)})

@@ -179,7 +179,8 @@ func rootOf(changes string) string {
 func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
-	for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(attacks+strings.TrimSpace(cardAttacks), "\n\t", " ")), "\n") {
+	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks)
+	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
 		attack, want, ok := strings.Cut(attack, " => ")

@@ -29,7 +29,8 @@ card_refund card_refund_tries_again | ! UPDATE card_refund SET attempt = 3 => ma
 card_refund_failure card_refund_failed | object_id = 'odd', attempt = 3, entry_id = NULL
 card_refund_failure card_refund_failure_entry_id_fkey | object_id = 'odd', attempt = 3, entry_id = gen_random_uuid()
 card_refund_failure card_refund_failure_entry_id_key | ! INSERT INTO card_refund_failure (object_id, refund_id, attempt,
-	entry_id) SELECT 'odd' || n, r.id, n, e.id FROM card_refund r, generate_series(2, 3) AS n, (SELECT id FROM entry LIMIT 1) e
+	entry_id) SELECT 'odd' || n, r.id, n, e.id FROM card_refund r, generate_series(2, 3) AS n,
+	(SELECT id FROM entry LIMIT 1) e
 card_refund_failure card_refund_failure_object_id_check | object_id = '', attempt = 3, entry_id = NULL
 card_refund_failure card_refund_failure_once | object_id = 'odd', entry_id = NULL
 card_refund_failure card_refund_failure_pkey | attempt = 3, entry_id = NULL

@@ -114,7 +114,8 @@ func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
 				if n := scan[int64](t, d.env, `SELECT count(*) FROM entry WHERE kind LIKE '%card%'`); n != 3 {
 					t.Errorf("entries: got %d, want 3", n)
 				}
-				if got, want := fmt.Sprint(d.changes(t)), "[paid refund_ended refund_failed refund_ended reversed dispute_won]"; got != want {
+				want := "[paid refund_ended refund_failed refund_ended reversed dispute_won]"
+				if got := fmt.Sprint(d.changes(t)); got != want {
 					t.Errorf("changes: got %s, want %s", got, want)
 				}
 				d.wantAlarms(t)

@@ -21,7 +21,8 @@ type refunding struct {
 func (d *desk) refunding(t *testing.T) *refunding {
 	t.Helper()
 	c := d.paid(t)
-	f := &refunding{desk: d, checkout: c, refund: card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 1500, Attempt: 1}}
+	f := &refunding{desk: d, checkout: c,
+		refund: card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 1500, Attempt: 1}}
 	post(t, d.env, must(t)(ledger.CollateralRefund(f.fact(t), d.provider, 15*usd)))
 	d.back(t, f.refund, card.ByCard)
 	return f

@@ -121,9 +121,12 @@ func TestIDsThatAreNoneAreAlarmsAndNoPayment(t *testing.T) {
 			}
 			d.wantCollateral(t, 0)
 			d.wantAlarms(t, card.AlarmDiffers, card.AlarmDiffers)
-			if fresh, err := d.cards.Raise(t.Context(), card.Alarm{Reason: card.AlarmForeign, Object: id, Detail: id}); err != nil ||
-				!fresh {
-				t.Errorf("an alarm about it: got fresh %t and the error %v, want true and none", fresh, err)
+			fresh, err := d.cards.Raise(t.Context(), card.Alarm{Reason: card.AlarmForeign, Object: id, Detail: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !fresh {
+				t.Error("an alarm about it is new: got false, want true")
 			}
 		})
 	}
@@ -132,7 +135,8 @@ func TestIDsThatAreNoneAreAlarmsAndNoPayment(t *testing.T) {
 // A processor that says otherwise of a payment than it did decides no refund.
 func TestABalanceThatIsNotThePaymentsDecidesNothing(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]card.Balance{"nothing": {}, "more": {Total: 3000}, "below zero": {Total: 2000, Returned: -1}} {
+	for name, b := range map[string]card.Balance{"nothing": {}, "more": {Total: 3000},
+		"below zero": {Total: 2000, Returned: -1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)

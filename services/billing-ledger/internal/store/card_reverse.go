@@ -83,7 +83,8 @@ func beyondRefunds(ctx context.Context, tx pgx.Tx, p lockedPayment, r card.Retur
 		return nil, nil
 	}
 	rows, err := tx.Query(ctx, `SELECT id, cents FROM card_refund f WHERE payment_id = $1 AND state = 'from_bank'
-			AND NOT EXISTS (SELECT FROM entry WHERE kind = 'collateral_refund_paid' AND business_id = refund_key(f.id, f.attempt))
+			AND NOT EXISTS (SELECT FROM entry WHERE kind = 'collateral_refund_paid'
+				AND business_id = refund_key(f.id, f.attempt))
 		ORDER BY ended_at DESC, id DESC`, p.id)
 	if err != nil {
 		return nil, fmt.Errorf("read what the bank is to refund: %w", err)

@@ -33,17 +33,20 @@ func standing(t *testing.T) *market {
 	return m
 }
 
+// collateralAttack is what a faulty program would do, and what the database says to it.
+type collateralAttack struct {
+	asOwner bool
+	sql     string
+	args    []any
+	says    string
+}
+
 // Each attack is what a faulty program would do, as the application's role or, where the role's grants would hide the
 // rule, as the owner.
 func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 	t.Parallel()
 	m := standing(t)
-	for name, a := range map[string]struct {
-		asOwner bool
-		sql     string
-		args    []any
-		says    string
-	}{
+	for name, a := range map[string]collateralAttack{
 		"a position without an event": {false, `UPDATE position SET free = free + 1, number = number + 1000`, nil,
 			"what its events told them|position_follows"},
 		"another amount under its event": {true, `UPDATE position SET free = free - 1`, nil, "its next event"},
@@ -76,14 +79,6 @@ func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 		"a refund that is due earlier": {true, `UPDATE collateral_refund SET due_at = due_at - interval '1 day'`, nil,
 			"stays"},
 		"a position that is not empty": {false, `UPDATE collateral_refund_part SET state = 'done'`, nil, "when it is empty"},
-		"a payment back by the same attempt": {true, `ALTER TABLE collateral_refund_part DISABLE TRIGGER USER;
-			UPDATE collateral_refund_part SET chain_id = NULL, depositor = NULL, checkout_id = gen_random_uuid(), cents = 1,
-				state = 'done', asked_entry = gen_random_uuid(), paid_entry = gen_random_uuid();
-			ALTER TABLE collateral_refund_part ENABLE TRIGGER USER;
-			UPDATE collateral_refund_part SET state = 'posted', paid_entry = NULL`, nil, "by the same attempt"},
-		"an earlier attempt":      {false, `UPDATE collateral_refund_part SET card_attempt = 0`, nil, "stays"},
-		"an attempt on a chain":   {false, `UPDATE collateral_refund_part SET card_attempt = 2`, nil, "card_attempts"},
-		"a refund that goes back": {false, `UPDATE collateral_refund SET state = 'repaying'`, nil, "does not go from"},
 		"a payment before the refund is paid": {false, `INSERT INTO collateral_refund_part (part_id, refund_id, checkout_id,
 			cents, state) SELECT gen_random_uuid(), refund_id, gen_random_uuid(), 1, 'opened' FROM collateral_refund`, nil,
 			"begins with it"},
@@ -93,18 +88,41 @@ func TestTheDatabaseRefusesWhatCollateralWouldNotDo(t *testing.T) {
 			[]any{m.providers[1]}, "payout_beside_refund|beside a refund"},
 		"a suspension told anew": {false, `UPDATE provider_suspension SET holds = false`, nil, "with its revision"},
 	} {
-		pool := m.pool
-		if a.asOwner {
-			pool = m.owner
-		}
-		_, err := pool.Exec(t.Context(), a.sql, a.args...)
-		refused := false
-		for _, want := range strings.Split(a.says, "|") {
-			refused = refused || err != nil && strings.Contains(err.Error(), want)
-		}
-		if !refused {
-			t.Errorf("%s: got the error %v, want one with %q", name, err, a.says)
-		}
+		m.refuse(t, name, a)
+	}
+}
+
+func TestTheDatabaseRefusesToPayACardTwice(t *testing.T) {
+	t.Parallel()
+	m := standing(t)
+	for name, a := range map[string]collateralAttack{
+		"a payment back by the same attempt": {true, `ALTER TABLE collateral_refund_part DISABLE TRIGGER USER;
+			UPDATE collateral_refund_part SET chain_id = NULL, depositor = NULL, checkout_id = gen_random_uuid(), cents = 1,
+				state = 'done', asked_entry = gen_random_uuid(), paid_entry = gen_random_uuid();
+			ALTER TABLE collateral_refund_part ENABLE TRIGGER USER;
+			UPDATE collateral_refund_part SET state = 'posted', paid_entry = NULL`, nil, "by the same attempt"},
+		"an earlier attempt":      {false, `UPDATE collateral_refund_part SET card_attempt = 0`, nil, "stays"},
+		"an attempt on a chain":   {false, `UPDATE collateral_refund_part SET card_attempt = 2`, nil, "card_attempts"},
+		"a refund that goes back": {false, `UPDATE collateral_refund SET state = 'repaying'`, nil, "does not go from"},
+	} {
+		m.refuse(t, name, a)
+	}
+}
+
+// refuse wants the database to refuse an attack, with one of the texts that it may say.
+func (m *market) refuse(t *testing.T, name string, a collateralAttack) {
+	t.Helper()
+	pool := m.pool
+	if a.asOwner {
+		pool = m.owner
+	}
+	_, err := pool.Exec(t.Context(), a.sql, a.args...)
+	refused := false
+	for _, want := range strings.Split(a.says, "|") {
+		refused = refused || err != nil && strings.Contains(err.Error(), want)
+	}
+	if !refused {
+		t.Errorf("%s: got the error %v, want one with %q", name, err, a.says)
 	}
 }
 

@@ -124,7 +124,8 @@ func TestAnOperatorConfirmsWhatTheBankPays(t *testing.T) {
 	store := store.Refunds{Positions: m.positions[0]}
 	if _, err := store.ConfirmBank(t.Context(), r.ID, nil, "operator:anna", "SEPA 1"); !fault.Is(err,
 		fault.TransitionNotAllowed) {
-		t.Errorf("a part of which the books know nothing: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+		t.Errorf("a part that the books do not know: got the error %v, want the reason %s", err,
+			fault.TransitionNotAllowed)
 	}
 	for range 2 {
 		if _, err := confirm("SEPA 1"); err != nil {
