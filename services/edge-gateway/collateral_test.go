@@ -50,7 +50,7 @@ func (k *keptCollateral) GetCollateral(
 		Refunds: []*settlementv1.CollateralRefund{{RefundId: "p", State: settlementv1.RefundState_REFUND_STATE_PAID,
 			EndedAt: timestamppb.New(time.Unix(1_800_000_000, 0)), Parts: []*settlementv1.RefundPart{
 				{ChainId: 8453, Depositor: "0xd", State: "done", PaidBy: "chain", TransactionHash: "0xt", Amount: "1500000"},
-				{CheckoutId: "c", AmountCents: 2000, State: "done", PaidBy: "card"}}}},
+				{CheckoutId: "c", AmountCents: 2000, State: "done", PaidBy: "card", Attempt: 2}}}},
 		Causes: []string{"refund"}}}, nil
 }
 
@@ -120,8 +120,8 @@ func TestAProviderReadsWhatStandsBehindIt(t *testing.T) {
 		`"refund":{"refund_id":"r","state":"asked","asked_at":null,"due_at":null,"ended_at":null,"parts":[]},` +
 		`"refunds":[{"refund_id":"p","state":"paid","asked_at":null,"due_at":null,"ended_at":"2027-01-15T08:00:00Z",` +
 		`"parts":[{"chain_id":8453,"depositor":"0xd","checkout_id":"","amount_cents":0,"state":"done","paid_by":"chain",` +
-		`"tx_hash":"0xt","amount":"1.5"},{"chain_id":0,"depositor":"","checkout_id":"c","amount_cents":2000,` +
-		`"state":"done","paid_by":"card","tx_hash":"","amount":""}]}],` +
+		`"tx_hash":"0xt","amount":"1.5","attempt":0},{"chain_id":0,"depositor":"","checkout_id":"c","amount_cents":2000,` +
+		`"state":"done","paid_by":"card","tx_hash":"","amount":"","attempt":2}]}],` +
 		`"suspensions":["refund"]}`
 	resp := f.do(http.MethodGet, "/api/v1/provider/collateral", "", f.asProvider()...)
 	if got := wantJSON(t, resp, 200, nil); got != want {
