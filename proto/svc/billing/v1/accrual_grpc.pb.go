@@ -40,7 +40,7 @@ type AccrualServiceClient interface {
 	ListAccruals(ctx context.Context, in *ListAccrualsRequest, opts ...grpc.CallOption) (*ListAccrualsResponse, error)
 	// ListSettled lists single settled requests in the order of settling, so that
 	// settlement finds the requests whose usage it never heard. Read only. At most
-	// 1,000 rows a page. Of a request settled more than eight days after it was
+	// 1,000 rows a page. Of a request settled more than 35 days after it was
 	// made, it says nothing.
 	ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error)
 	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by
@@ -156,7 +156,7 @@ type AccrualServiceServer interface {
 	ListAccruals(context.Context, *ListAccrualsRequest) (*ListAccrualsResponse, error)
 	// ListSettled lists single settled requests in the order of settling, so that
 	// settlement finds the requests whose usage it never heard. Read only. At most
-	// 1,000 rows a page. Of a request settled more than eight days after it was
+	// 1,000 rows a page. Of a request settled more than 35 days after it was
 	// made, it says nothing.
 	ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error)
 	// ListSealedEarnings lists what changed the earnings of providers on a sealed day: by

@@ -265,3 +265,19 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 		t.Errorf("settled for 25 minutes: got %d and %v, want 3", len(page), err)
 	}
 }
+
+func TestARequestThatIsSettledWeeksAfterItWasMadeIsListed(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 10*money.USD)
+	reservation := e.reservation(t, c, 2)
+	reservation.Request = requestAt(t, time.Now().AddDate(0, 0, -34))
+	e.admitOne(t, reservation, hold.Admitted)
+	e.settle(t, usage.Settled, e.served(t, reservation, 2))
+	page, err := e.store.SettledAfter(t.Context(), earning.SettledCursor{At: time.Now().Add(-time.Hour)}, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page) != 1 {
+		t.Errorf("a request of 34 days ago: got %d requests, want 1", len(page))
+	}
+}

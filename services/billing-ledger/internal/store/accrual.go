@@ -45,8 +45,10 @@ func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit
 }
 
 // settledDays is the number of days after its making within which SettledAfter lists a
-// request. It lets the planner leave out all other partitions.
-const settledDays = 8
+// request: the default of how long a request is kept once it has ended, because a review
+// may settle a request weeks after it was made. It lets the planner leave out all other
+// partitions.
+const settledDays = 35
 
 // SettledAfter lists settled requests in the order of settling, by the
 // database's clock; see earning.SettledStore.
