@@ -18,7 +18,9 @@ const apart = "/var/lib/svc-marketplace"
 
 // PostgresHome is the folder of a private PostgreSQL: in the data directory or, where
 // root's PostgreSQL, which runs as another user, cannot enter it (a home of mode 0700),
-// below /var/lib, in a folder of this data directory with a link in its place.
+// below /var/lib, in a folder of this data directory with a link in its place. Without
+// the link, what stands there is of an earlier data directory of this path, whose secrets
+// are gone with it. It is set aside, in place of what was set aside before.
 func (d *Dir) PostgresHome() (string, error) {
 	inside := d.Path("postgres")
 	if err := pgserver.CheckReach(d.path); err == nil {
@@ -26,6 +28,11 @@ func (d *Dir) PostgresHome() (string, error) {
 	}
 	sum := sha256.Sum256([]byte(d.path))
 	outside := filepath.Join(apart, hex.EncodeToString(sum[:6]))
+	if _, err := os.Lstat(inside); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the data directory is ours
+		if err := setAside(outside); err != nil {
+			return "", err
+		}
+	}
 	if err := pgserver.MakeReachable(outside); err != nil {
 		return "", err
 	}
@@ -39,6 +46,19 @@ func (d *Dir) PostgresHome() (string, error) {
 		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)
 	}
 	return outside, nil
+}
+
+// setAside renames a folder, if there is one, in place of the folder that was renamed
+// before.
+func setAside(folder string) error {
+	aside := folder + ".before"
+	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // its name is a digest
+		return nil
+	}
+	if err := errors.Join(os.RemoveAll(aside), os.Rename(folder, aside)); err != nil { //nolint:gosec // as above
+		return fmt.Errorf("set an earlier PostgreSQL aside: %w", err)
+	}
+	return nil
 }
 
 // RemovePostgres removes the private PostgreSQL of a data directory that is not in use,

@@ -1,6 +1,8 @@
 package localdata
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,4 +53,47 @@ func TestUnderUmask077PostgresReachesItsFolder(t *testing.T) {
 	if info, err := os.Lstat(filepath.Join(path, "postgres")); err == nil {
 		t.Errorf("got %v, want no link to a folder elsewhere", info.Mode())
 	}
+}
+
+func TestADataDirectoryThatWasDeletedLeavesNoDatabaseToTheNext(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only the PostgreSQL of root stands elsewhere")
+	}
+	path := filepath.Join(t.TempDir(), "run") // which has the mode 0700
+	first := openHome(t, path)
+	t.Cleanup(func() { _ = errors.Join(os.RemoveAll(first), os.RemoveAll(first+".before")) })
+	written := filepath.Join(first, "written")
+	if err := os.WriteFile(written, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if second := openHome(t, path); second != first {
+		t.Errorf("the folder at the second start: got %s, want %s", second, first)
+	}
+	if _, err := os.Lstat(written); err != nil {
+		t.Errorf("what was written before the second start: got %v, want it", err)
+	}
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if third := openHome(t, path); third != first {
+		t.Errorf("the folder of the next data directory: got %s, want %s", third, first)
+	}
+	if _, err := os.Lstat(written); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what the deleted data directory had written: got %v, want it set aside", err)
+	}
+}
+
+// openHome opens a data directory as a process does, and returns where its PostgreSQL is.
+func openHome(t *testing.T, path string) string {
+	t.Helper()
+	dir, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	home, err := dir.PostgresHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return home
 }
