@@ -20,7 +20,7 @@ const apart = "/var/lib/svc-marketplace"
 // root's PostgreSQL, which runs as another user, cannot enter it (a home of mode 0700),
 // below /var/lib, in a folder of this data directory with a link in its place. Without
 // the link, what stands there is of an earlier data directory of this path, whose secrets
-// are gone with it. It is set aside, in place of what was set aside before.
+// are gone with it. It is moved to a folder beside it, over what was moved there before.
 func (d *Dir) PostgresHome() (string, error) {
 	inside := d.Path("postgres")
 	if err := pgserver.CheckReach(d.path); err == nil {
@@ -29,7 +29,7 @@ func (d *Dir) PostgresHome() (string, error) {
 	sum := sha256.Sum256([]byte(d.path))
 	outside := filepath.Join(apart, hex.EncodeToString(sum[:6]))
 	if _, err := os.Lstat(inside); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the data directory is ours
-		if err := setAside(outside); err != nil {
+		if err := moveAway(outside); err != nil {
 			return "", err
 		}
 	}
@@ -48,15 +48,15 @@ func (d *Dir) PostgresHome() (string, error) {
 	return outside, nil
 }
 
-// setAside renames a folder, if there is one, in place of the folder that was renamed
+// moveAway renames a folder, if there is one, over the folder that was renamed
 // before.
-func setAside(folder string) error {
-	aside := folder + ".before"
-	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // its name is a digest
+func moveAway(dir string) error {
+	before := dir + ".before"
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { //nolint:gosec // its name is a digest
 		return nil
 	}
-	if err := errors.Join(os.RemoveAll(aside), os.Rename(folder, aside)); err != nil { //nolint:gosec // as above
-		return fmt.Errorf("set an earlier PostgreSQL aside: %w", err)
+	if err := errors.Join(os.RemoveAll(before), os.Rename(dir, before)); err != nil { //nolint:gosec // as above
+		return fmt.Errorf("move an earlier PostgreSQL away: %w", err)
 	}
 	return nil
 }

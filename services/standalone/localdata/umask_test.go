@@ -79,7 +79,7 @@ func TestADataDirectoryThatWasDeletedLeavesNoDatabaseToTheNext(t *testing.T) {
 		t.Errorf("the folder of the next data directory: got %s, want %s", third, first)
 	}
 	if _, err := os.Lstat(written); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what the deleted data directory had written: got %v, want it set aside", err)
+		t.Errorf("what the deleted data directory had written: got %v, want it moved away", err)
 	}
 }
 
