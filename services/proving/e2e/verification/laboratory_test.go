@@ -176,6 +176,29 @@ const patience = 5 * time.Minute
 func (l *laboratory) until(t testing.TB, what string, reached func() bool) {
 	t.Helper()
 	const look, step = 30 * time.Millisecond, 30 * time.Minute
+	l.run(t, what, look, reached, func() { l.pass(t, step) })
+}
+
+// hours is until by whole hours, each of which the verifier plans before the clock leaves it.
+// Probes of an hour that passes between two plans are never asked, and until lets many pass on
+// a busy machine: the observations that count then lie over more days. The clock goes on to the
+// hour that next returns, and to the next one where next is nil.
+func (l *laboratory) hours(t testing.TB, what string, next func(now time.Time) time.Time, reached func() bool) {
+	t.Helper()
+	const look = 250 * time.Millisecond // a plan is made every 100 ms
+	l.run(t, what, look, reached, func() {
+		now := l.now(t)
+		to := now.Truncate(time.Hour).Add(time.Hour)
+		if next != nil {
+			to = next(now)
+		}
+		l.pass(t, to.Sub(now))
+	})
+}
+
+// run calls pass at each look at which no probe is due, until a state is reached.
+func (l *laboratory) run(t testing.TB, what string, look time.Duration, reached func() bool, pass func()) {
+	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	looks := time.NewTicker(look)
@@ -187,37 +210,8 @@ func (l *laboratory) until(t testing.TB, what string, reached func() bool) {
 			t.Fatalf("still not: %s", what)
 		}
 		if l.due(t) == 0 {
-			l.pass(t, step)
+			pass()
 		}
-	}
-}
-
-// hours is until by whole hours, each of which the verifier plans before the clock leaves it.
-// Probes of an hour that passes between two plans are never asked, and until lets many pass on
-// a busy machine: the observations that count then lie over more days. The clock goes on to the
-// hour that next returns, and to the next one where next is nil.
-func (l *laboratory) hours(t testing.TB, what string, next func(now time.Time) time.Time, reached func() bool) {
-	t.Helper()
-	const look = 250 * time.Millisecond // a plan is made every 100 ms
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	looks := time.NewTicker(look)
-	defer looks.Stop()
-	for !reached() {
-		select {
-		case <-looks.C:
-		case <-deadline.C:
-			t.Fatalf("still not: %s", what)
-		}
-		if l.due(t) > 0 {
-			continue
-		}
-		now := l.now(t)
-		to := now.Truncate(time.Hour).Add(time.Hour)
-		if next != nil {
-			to = next(now)
-		}
-		l.pass(t, to.Sub(now))
 	}
 }
 
