@@ -42,7 +42,7 @@ func (s ChainRows) Waiting(ctx context.Context, id chain.ID, limit int) ([]sendi
 	return Sending{s.Store}.Waiting(ctx, id, limit)
 }
 
-// othersOf selects the transactions of a nonce beside the one that ended its call.
+// othersOf selects the transactions of a nonce but the transaction that ended its call.
 const othersOf = `SELECT hash FROM signed_tx WHERE (chain_id, sender, nonce) = (e.chain_id, e.sender, e.nonce)
 	AND hash <> e.hash`
 

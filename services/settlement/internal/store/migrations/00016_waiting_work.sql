@@ -88,8 +88,8 @@ CREATE INDEX penalty_part_lapsed ON penalty_part (penalty_id) WHERE state = 'lap
 CREATE INDEX batch_day_open ON batch_day (day) WHERE committed_at IS NULL;
 CREATE INDEX batch_account_held ON batch_account (month) WHERE account = 'l:provider:plan_held';
 
--- At most 60 conversions of a provider begin within an hour: each but the first 60 stands an hour behind the one that is
--- 60 before it. The trigger conversion_begins finds the places.
+-- At most 60 conversions of a provider begin within an hour. Conversion n begins an hour after conversion n - 60 at the
+-- earliest. The trigger conversion_begins gives each conversion its number.
 ALTER TABLE conversion ADD COLUMN number bigint;
 ALTER TABLE conversion ADD COLUMN bound_number bigint GENERATED ALWAYS AS
     (CASE WHEN number > 60 THEN number - 60 END) STORED;
