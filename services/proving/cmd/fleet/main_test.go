@@ -55,7 +55,7 @@ func newFleet(t *testing.T) *fleetOf {
 
 func (f *fleetOf) run(name string, args ...string) (string, error) {
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	err := command(ctx, append(append([]string{name}, f.flags...), args...), os.Environ(), &out, &out)
 	return out.String(), err

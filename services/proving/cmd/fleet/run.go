@@ -20,7 +20,7 @@ import (
 const (
 	// startTimeout bounds the start of everything, including a new database, and
 	// stopTimeout the end.
-	startTimeout = 5 * time.Minute
+	startTimeout = 9 * time.Minute
 	stopTimeout  = 5 * time.Minute
 	// providers is how many agents serve consumers.
 	providers = 2

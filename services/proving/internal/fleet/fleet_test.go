@@ -40,7 +40,7 @@ func begin(t *testing.T, change func(*Config)) *Fleet {
 	if change != nil {
 		change(&cfg)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	f, err := Start(ctx, cfg)
 	if err != nil {
@@ -70,7 +70,7 @@ func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 // time to answer as not ready.
 func steady(t *testing.T, f *Fleet) []Status {
 	t.Helper()
-	deadline := time.NewTimer(2 * time.Minute)
+	deadline := time.NewTimer(5 * time.Minute)
 	defer deadline.Stop()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

@@ -11,7 +11,7 @@ import (
 )
 
 // returnTimeout is how long agents may take to come back to a hub.
-const returnTimeout = 45 * time.Second
+const returnTimeout = 2 * time.Minute
 
 // Roll restarts a process as part of a rolling restart. It returns when the next process
 // may follow. For a hub that means that as many agents are connected as before, or that

@@ -164,12 +164,12 @@ func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.
 // onlineTimeout bounds the wait for the agents' models. steadyAnswers is how often in a
 // row a gateway must list them, because it asks one replica at a time.
 const (
-	onlineTimeout = 90 * time.Second
+	onlineTimeout = 4 * time.Minute
 	steadyAnswers = 4
 )
 
-// WaitOnline returns when every gateway lists each model as callable. It waits at most 90
-// s. Its error says how far each provider has come.
+// WaitOnline returns when every gateway lists each model as callable. It waits at most 4
+// minutes. Its error says how far each provider has come.
 func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, onlineTimeout)

@@ -102,9 +102,9 @@ func (f *Fleet) Ready(ctx context.Context, name string) error {
 }
 
 // readyTimeout bounds the wait for one set of processes.
-const readyTimeout = 90 * time.Second
+const readyTimeout = 4 * time.Minute
 
-// WaitReady waits until all named processes are ready, at most 90 s. It gives up as soon
+// WaitReady waits until all named processes are ready, at most 4 minutes. It gives up as soon
 // as one of them has ended.
 func (f *Fleet) WaitReady(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -16,7 +16,7 @@ const (
 	// buildTimeout bounds the building of a fleet's programs.
 	buildTimeout = 10 * time.Minute
 	// fleetPatience bounds the start and the stop of a fleet.
-	fleetPatience = 6 * time.Minute
+	fleetPatience = 10 * time.Minute
 )
 
 // EnvBin names the variable with a folder of programs to use instead of building them;

@@ -27,7 +27,7 @@ import (
 )
 
 // Patience bounds every wait of the harness. Nothing should come near it.
-const Patience = 2 * time.Minute
+const Patience = 4 * time.Minute
 
 // Market is a running marketplace. Its methods may be called by several goroutines at
 // once. A method that takes a testing.TB and fails it may be called only by the goroutine
