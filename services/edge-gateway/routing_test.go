@@ -49,9 +49,9 @@ func TestTheBodysRoutingReachesTheRouter(t *testing.T) {
 		"only": {`"provider":{"only":` + list(b, c) + `}`, nil, &routerv1.SelectRequest{AllowFallbacks: true,
 			Preferences: &routerv1.Preferences{OnlyProviderIds: []string{b, c}}}, true, "auto"},
 		"ignore": {`"provider":{"ignore":` + list(b) + `,"allow_fallbacks":false}`, nil,
-			&routerv1.SelectRequest{Preferences: &routerv1.Preferences{IgnoreProviderIds: []string{b}}}, true, "auto"},
+			&routerv1.SelectRequest{Preferences: &routerv1.Preferences{IgnoreProviderIds: []string{b}}}, false, "auto"},
 		"quantizations": {`"provider":{"quantizations":["fp8","bf16"]}`, nil, &routerv1.SelectRequest{AllowFallbacks: true,
-			Preferences: &routerv1.Preferences{Quantizations: []string{"fp8", "bf16"}}}, true, "auto"},
+			Preferences: &routerv1.Preferences{Quantizations: []string{"fp8", "bf16"}}}, false, "auto"},
 		"throughput": {`"provider":{"sort":"throughput"}`, nil, &routerv1.SelectRequest{AllowFallbacks: true,
 			Preferences: &routerv1.Preferences{Sort: routerv1.Sort_SORT_THROUGHPUT}}, false, "auto"},
 		"latency": {`"provider":{"sort":"latency"}`, nil, &routerv1.SelectRequest{AllowFallbacks: true,
@@ -281,16 +281,22 @@ func TestPreferencesHoldForFurtherCandidates(t *testing.T) {
 	}
 }
 
-// A plan's money cannot be steered: a client that names who may not serve, or a
-// quantization, pays as it goes. A preference that names no provider does not.
-func TestWhoNarrowsTheProvidersPaysAsTheyGo(t *testing.T) {
+// A plan's money cannot be steered: a client that chooses who serves, by name or by the names of
+// more than three rivals, pays as it goes. What chooses no provider leaves the plan to pay.
+func TestWhoChoosesTheProviderPaysAsTheyGo(t *testing.T) {
 	f := start(t)
 	for provider, pinned := range map[string]bool{
-		fmt.Sprintf(`{"ignore":%s}`, list(providerA, providerC)): true,
-		`{"quantizations":["fp8-of-acme"]}`:                      true,
-		`{"ignore":[]}`:                                          false,
-		`{"sort":"latency"}`:                                     false,
-		`{"allow_fallbacks":false,"max_price":{"prompt":99}}`:    false,
+		fmt.Sprintf(`{"order":%s}`, list(providerA)):                                       true,
+		fmt.Sprintf(`{"order":%s}`, list(providerA, providerC)):                            true,
+		fmt.Sprintf(`{"order":%s,"allow_fallbacks":false}`, list(providerA, providerC)):    true,
+		fmt.Sprintf(`{"only":%s}`, list(providerA)):                                        true,
+		fmt.Sprintf(`{"only":%s}`, list(providerA, providerC)):                             true,
+		fmt.Sprintf(`{"ignore":%s}`, list(providerA, providerC, stranger(1), stranger(2))): true,
+		fmt.Sprintf(`{"ignore":%s}`, list(providerA, providerC, stranger(1))):              false,
+		`{"quantizations":["fp8-of-acme"]}`:                                                false,
+		`{"ignore":[]}`:                                                                    false,
+		`{"sort":"latency"}`:                                                               false,
+		`{"allow_fallbacks":false,"max_price":{"prompt":99}}`:                              false,
 	} {
 		read(t, f.post(routed(`"provider":`+provider)))
 		if admit := <-f.billing.admits; admit.GetPinned() != pinned {
@@ -298,3 +304,6 @@ func TestWhoNarrowsTheProvidersPaysAsTheyGo(t *testing.T) {
 		}
 	}
 }
+
+// stranger is the id of a provider that nobody knows.
+func stranger(n int) string { return fmt.Sprintf("01890000-0000-7000-8000-0000000001%02d", n) }

@@ -1358,7 +1358,14 @@ type PublicModel struct {
 	// 0 for not known.
 	MinVramGb int32 `protobuf:"varint,29,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
 	// The id of the model that takes its place when it goes away; empty for none.
-	Successor     string `protobuf:"bytes,30,opt,name=successor,proto3" json:"successor,omitempty"`
+	Successor string `protobuf:"bytes,30,opt,name=successor,proto3" json:"successor,omitempty"`
+	// How the Token Plan pays for the model: tokens, of its allowance; images, of its images a
+	// day; money, only while its allowance is in money, as for audio; undrawn, without drawing on
+	// the allowance, as for the free tier; none, because no plan covers the premium tier; unneeded,
+	// because the model costs nothing. A request that chooses its provider is paid as it goes all
+	// the same: by a pin, by provider.order or provider.only, or by more than three providers in
+	// provider.ignore.
+	PlanCoverage  string `protobuf:"bytes,31,opt,name=plan_coverage,json=planCoverage,proto3" json:"plan_coverage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1599,6 +1606,13 @@ func (x *PublicModel) GetMinVramGb() int32 {
 func (x *PublicModel) GetSuccessor() string {
 	if x != nil {
 		return x.Successor
+	}
+	return ""
+}
+
+func (x *PublicModel) GetPlanCoverage() string {
+	if x != nil {
+		return x.PlanCoverage
 	}
 	return ""
 }
@@ -2423,7 +2437,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.PublicModelR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xf2\t\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x97\n" +
+	"\n" +
 	"\vPublicModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2457,7 +2472,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"created_at\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\rdeprecated_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
 	"\vmin_vram_gb\x18\x1d \x01(\x05R\tminVramGb\x12\x1c\n" +
-	"\tsuccessor\x18\x1e \x01(\tR\tsuccessorB\x1c\n" +
+	"\tsuccessor\x18\x1e \x01(\tR\tsuccessor\x12#\n" +
+	"\rplan_coverage\x18\x1f \x01(\tR\fplanCoverageB\x1c\n" +
 	"\x1a_guaranteed_context_lengthB\x1e\n" +
 	"\x1c_max_reported_context_length\"g\n" +
 	"\x19ListModelProvidersRequest\x12\x19\n" +

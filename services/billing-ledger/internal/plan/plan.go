@@ -6,7 +6,9 @@
 // because every limit is counted whether it is on or not. Days, ISO weeks and months
 // begin at midnight UTC by the database's clock.
 //
-// An allowance (tokens or list price) that is enabled says which tiers the plan covers. A
+// An allowance (tokens or list price) that is enabled says which tiers the plan covers. Not
+// every tier that it covers draws on it: the free tier takes nothing of an allowance, and is
+// covered when the allowance is used up. A
 // request is covered whole or not at all. That is decided once, when the request is
 // admitted, and never changes. It is covered when its tier is, when it is neither pinned
 // nor zero-priced, when every limit has room for the most that it can use, and when the

@@ -299,6 +299,7 @@ plan_limit plan_limit_check1 | plan_id = 'new', kind = 'concurrent', unit = 'req
 plan_limit plan_limit_check2 | plan_id = 'new', kind = 'tokens', unit = 'token', period = 'minute'
 plan_limit plan_limit_check3 | plan_id = 'new', kind = 'requests', unit = 'request', period = 'minute',
 	tiers = '{1}'::smallint[]
+plan_limit plan_limit_draws | plan_id = 'new', draws = '{4}'::smallint[]
 plan_limit plan_limit_period_check | plan_id = 'new', kind = 'requests', unit = 'request', period = 'year'
 plan_limit plan_limit_pkey | ! INSERT INTO plan_limit SELECT 'new', 'tokens', 'week', 'token', 5, true, '{2}'
 	FROM generate_series(1, 2)
@@ -307,6 +308,7 @@ plan_limit plan_limit_tiers_check | plan_id = 'new', kind = 'tokens', unit = 'to
 	tiers = '{4}'::smallint[]
 plan_limit plan_limits_are_whole | period = 'month' => takes no further limit
 plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET tiers = '{3}' => may not change any more
+plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET draws = '{2, 1}' => may not change any more
 plan_limit plan_limits_stay | ! DELETE FROM plan_limit => may not change any more
 posting held_earnings_stay | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
 	VALUES (gen_random_uuid(), 'earnings_batch', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,

@@ -18,7 +18,7 @@ var planChecks = []check{
 			SELECT v.account_id, l.kind, l.period, date_trunc(l.period, v.plan_day::timestamp)::date AS window_start,
 				sum(CASE l.kind WHEN 'requests' THEN v.requests WHEN 'images' THEN v.images WHEN 'tokens' THEN v.tokens
 					ELSE v.list_price END) AS used
-			FROM covered v JOIN plan_limit l ON l.plan_id = v.plan_id AND v.plan_tier = ANY (l.tiers)
+			FROM covered v JOIN plan_limit l ON l.plan_id = v.plan_id AND v.plan_tier = ANY (coalesce(l.draws, l.tiers))
 				AND l.period IN ('day', 'week', 'month')
 			GROUP BY 1, 2, 3, 4)
 		SELECT format('account %s: %s a %s from %s: counted %s, covered %s', account_id, kind, period, window_start, c.used,

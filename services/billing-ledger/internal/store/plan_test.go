@@ -35,12 +35,12 @@ func (e *env) makePlan(t testing.TB, name string, l limits) {
 		{"requests", "minute", "request", l.rate, true}, {"concurrent", "none", "request", l.concurrent, true},
 		{"list_price", "month", "nano_usd", l.cents * int64(cent), l.cents > 0},
 	} {
-		tiers := []int16{1, 2, 3}
+		tiers, draws := []int16{1, 2, 3}, []int16(nil)
 		if row.kind == "tokens" || row.kind == "list_price" {
-			tiers = tiers[:2]
+			tiers, draws = tiers[:2], tiers[1:2]
 		}
-		if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan_limit VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			name, row.kind, row.period, row.unit, row.limit, row.enabled, tiers); err != nil {
+		if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan_limit VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			name, row.kind, row.period, row.unit, row.limit, row.enabled, tiers, draws); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,6 +206,35 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 			e.sound(t)
 		})
 	}
+}
+
+// A model of the free tier takes no token of the allowance, which may be used up. The limits of
+// requests hold for it all the same.
+func TestTheFreeTierIsCoveredAndDrawsOnNoAllowance(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, limits{requests: 4, images: 1, tokens: 10, rate: 100, concurrent: 100, cents: 1000})
+	admitted := func(tier plan.Tier, tokens int64, want hold.Outcome) hold.Reservation {
+		t.Helper()
+		r := e.standard(t, c, tokens)
+		r.Tier = tier
+		if got := e.admitOne(t, r, want); want == hold.Admitted && got.Billing != hold.Plan {
+			t.Errorf("tier %d: paid by: got %s, want %s", tier, got.Billing, hold.Plan)
+		}
+		return r
+	}
+	admitted(plan.Standard, 10, hold.Admitted)
+	free := admitted(plan.Free, 1000, hold.Admitted)
+	e.wantUsed(t, c, 2, 0, 10)
+	admitted(plan.Standard, 1, hold.PlanShort)
+	e.settle(t, usage.Settled, e.served(t, free, 900))
+	e.wantUsed(t, c, 2, 0, 10)
+	if got := e.used(t, c, plan.ListPrice, "month"); got != int64(10*cent) {
+		t.Errorf("list price counted: got %d, want %d", got, int64(10*cent))
+	}
+	admitted(plan.Free, 1, hold.Admitted)
+	admitted(plan.Free, 1, hold.Admitted)
+	admitted(plan.Free, 1, hold.PlanShort)
+	e.sound(t)
 }
 
 func zeroPriced(c *hold.Reservation) {

@@ -59,7 +59,8 @@ const correctCounters = `WITH moved AS (
 	FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[],
 		$8::bigint[])
 		AS u (account_id, plan_id, tier, day, requests, images, tokens, list_price)
-	JOIN plan_limit l ON l.plan_id = u.plan_id AND u.tier = ANY (l.tiers) AND l.period IN ('day', 'week', 'month')
+	JOIN plan_limit l ON l.plan_id = u.plan_id AND u.tier = ANY (coalesce(l.draws, l.tiers))
+		AND l.period IN ('day', 'week', 'month')
 	GROUP BY 1, 2, 3, 4)
 UPDATE plan_counter c SET used = c.used + m.units, excess = greatest(c.excess, c.used + m.units - c.cap)
 FROM moved m

@@ -53,7 +53,7 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 		OnlineProviders: m.Supply.Online, GuaranteedContextBasis: m.Supply.Basis.String(),
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters, Quantizations: m.Supply.Quantizations,
 		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt), Successor: m.Successor,
-		MinVramGb: m.MinVRAMGB,
+		MinVramGb: m.MinVRAMGB, PlanCoverage: string(entry.CoverageOf(m.Tier, rates)),
 	}
 	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
 	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)

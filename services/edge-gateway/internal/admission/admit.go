@@ -131,7 +131,7 @@ func (a *Admitter) hold(ctx context.Context, r *Request) (*billingv1.AdmitRespon
 		ModelId:             r.ModelID,
 		PromptTokens:        r.Bounds.HoldPromptTokens,
 		MaxCompletionTokens: r.Bounds.HoldCompletionTokens,
-		Pinned:              r.Pin.ProviderID != "" || r.Prefer.names(),
+		Pinned:              choosesProvider(r.Pin, &r.Prefer),
 	})
 }
 

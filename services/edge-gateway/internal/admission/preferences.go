@@ -65,12 +65,20 @@ func onlyWith(pin Pin, only []string) []string {
 	return append(slices.Clone(only[:min(len(only), openaiapi.MaxProviders-1)]), pin.ProviderID)
 }
 
-// names reports whether the client names who may serve, or who may not. Such a request is
-// paid for like a pinned request, because otherwise a plan's money could be steered to a
-// provider: by the names of all its rivals, or by a quantization. A quantization is a
-// provider's own word, and perhaps no other provider uses that word.
+// names reports whether the client narrows who may serve.
 func (p *Preferences) names() bool {
 	return len(p.Order)+len(p.Only)+len(p.Ignore)+len(p.Quantizations) > 0
+}
+
+// planIgnores bounds the providers that a plan's request may pass over.
+const planIgnores = 3
+
+// choosesProvider reports whether a request is paid for as it goes, although a plan would cover
+// it, because the client chooses who serves: by a pin, by order or only, or by the names of so
+// many rivals that a plan's money could be steered to one provider. A quantization, a price and a
+// sort choose no provider.
+func choosesProvider(pin Pin, p *Preferences) bool {
+	return pin.ProviderID != "" || len(p.Order)+len(p.Only) > 0 || len(p.Ignore) > planIgnores
 }
 
 // afford refuses terms that cost more than the client pays, with no_provider_online. It

@@ -217,8 +217,10 @@ func newFixture() *fixture {
 	f.grant(1, accountID(payer), credit)
 	f.grant(2, accountID(poor), poorCredit)
 	f.addReversal()
-	f.add("plan_limit", row{"plan_id": "pro", "kind": "requests", "period": "day", "tiers": []int{1, 2, 3}})
-	f.add("plan_limit", row{"plan_id": "pro", "kind": "tokens", "period": "week", "tiers": []int{1, 2}})
+	f.add("plan_limit", row{"plan_id": "pro", "kind": "requests", "period": "day", "tiers": []int{1, 2, 3},
+		"draws": nil})
+	f.add("plan_limit", row{"plan_id": "pro", "kind": "tokens", "period": "week", "tiers": []int{1, 2, 3},
+		"draws": []int{1, 2}})
 	f.add("plan_limit", row{"plan_id": "pro", "kind": "list_price", "period": "month", "tiers": []int{3}})
 	f.add("plan_limit", row{"plan_id": "pro", "kind": "images", "period": "day", "tiers": []int{1, 2}})
 	f.add("plan_limit", row{"plan_id": "pro", "kind": "concurrent", "period": "none", "tiers": []int{1, 2}})

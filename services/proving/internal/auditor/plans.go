@@ -9,7 +9,7 @@ import (
 
 // plans are the rows of the tables of token plans.
 type plans struct {
-	limits   map[planLimit][]int64 // the tiers that the limit counts
+	limits   map[planLimit][]int64 // the tiers that draw on the limit
 	counters map[planWindow]planCount
 	gates    map[id]int64 // requests under way
 }
@@ -51,7 +51,11 @@ func (w *world) pinOf(r *record) *planPin {
 
 func (w *world) takePlanLimit(r *record) {
 	key := planLimit{w.once(r.text("plan_id")), w.once(r.text("kind")), w.once(r.text("period"))}
-	put(w, r, w.limits, key, r.integers("tiers"))
+	draws := r.integers("tiers")
+	if _, ok := r.given("draws"); ok {
+		draws = r.integers("draws")
+	}
+	put(w, r, w.limits, key, draws)
 }
 
 func (w *world) takePlanCounter(r *record) {

@@ -88,7 +88,7 @@ DECLARE
     l_period    text[];
     l_start     date[];
     l_cap       bigint[];
-    l_tiers     integer[];
+    l_draws     integer[];
     l_used      bigint[];
     l_added     bigint[];
     -- What is to be written: requests admitted (their places in the batch, and
@@ -169,16 +169,16 @@ BEGIN
                 SELECT coalesce(array_agg(l.kind), '{}'), coalesce(array_agg(l.period), '{}'),
                        coalesce(array_agg(date_trunc(l.period, v_utc)::date), '{}'),
                        coalesce(array_agg(CASE WHEN l.enabled THEN l.cap END), '{}'),
-                       coalesce(array_agg((SELECT bit_or(1 << t) FROM unnest(l.tiers) t)), '{}'),
+                       coalesce(array_agg(coalesce((SELECT bit_or(1 << t) FROM unnest(coalesce(l.draws, l.tiers)) t), 0)), '{}'),
                        coalesce(array_agg(coalesce(pc.used, 0)), '{}')
-                INTO l_kind, l_period, l_start, l_cap, l_tiers, l_used
+                INTO l_kind, l_period, l_start, l_cap, l_draws, l_used
                 FROM plan_limit l
                 LEFT JOIN plan_counter pc ON pc.account_id = v_account AND pc.kind = l.kind AND pc.period = l.period
                     AND pc.window_start = date_trunc(l.period, v_utc)::date
                 WHERE l.plan_id = v_plan AND l.period IN ('day', 'week', 'month');
-                -- An allowance that is on is what covers, and only what the
-                -- plan counts: images when they have a limit or a list price,
-                -- audio when it has a list price.
+                -- An allowance that is on is what covers, also tiers that do not
+                -- draw on it, and only what the plan counts: images when they have
+                -- a limit or a list price, audio when it has a list price.
                 SELECT ARRAY[a.tokens | a.list_price, (a.tokens | a.list_price) & (a.images | a.list_price), a.list_price]
                 INTO v_covers
                 FROM (SELECT coalesce(bit_or(1 << t) FILTER (WHERE l.kind = 'tokens'), 0) AS tokens,
@@ -287,7 +287,7 @@ BEGIN
             v_covered := v_eligible;
             IF v_eligible THEN
                 FOR j IN 1 .. cardinality(l_kind) LOOP
-                    CONTINUE WHEN l_tiers[j] & (1 << p_tier[i]) = 0;
+                    CONTINUE WHEN l_draws[j] & (1 << p_tier[i]) = 0;
                     v_units := CASE l_kind[j] WHEN 'requests' THEN 1 WHEN 'images' THEN p_images[i]
                         WHEN 'tokens' THEN CASE p_unit[i] WHEN 0 THEN p_prompt[i] + p_completion[i] ELSE 0 END ELSE p_amount[i] END;
                     v_covered := v_covered AND coalesce(v_units = 0 OR l_used[j] + v_units <= l_cap[j], true);
@@ -338,7 +338,7 @@ BEGIN
                     v_rate_ahead := v_rate_ahead + v_rate_every;
                 END IF;
                 FOR j IN 1 .. cardinality(l_kind) LOOP
-                    CONTINUE WHEN l_tiers[j] & (1 << p_tier[i]) = 0;
+                    CONTINUE WHEN l_draws[j] & (1 << p_tier[i]) = 0;
                     v_units := CASE l_kind[j] WHEN 'requests' THEN 1 WHEN 'images' THEN p_images[i]
                         WHEN 'tokens' THEN CASE p_unit[i] WHEN 0 THEN p_prompt[i] + p_completion[i] ELSE 0 END ELSE p_amount[i] END;
                     l_used[j] := l_used[j] + v_units;
