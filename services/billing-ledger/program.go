@@ -31,6 +31,7 @@ func Spec() node.Spec {
 			billingv1.IdempotencyService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			billingv1.VisitorService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.UserService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			billingv1.UserSelfService_ServiceDesc.ServiceName:     {node.EdgeGateway},
 			billingv1.DemandService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 			billingv1.UsageKeyService_ServiceDesc.ServiceName:     {node.ProviderHub},
 			billingv1.HouseAccountService_ServiceDesc.ServiceName: {node.Verifier},

@@ -245,6 +245,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
+	billingv1.RegisterUserSelfServiceServer(r, &rpc.UserSelf{Users: s.users})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})

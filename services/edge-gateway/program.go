@@ -93,6 +93,7 @@ func peers(n *node.Node) (Deps, error) {
 		ProviderAdmin:   hubv1.NewProviderAdminServiceClient(hub),
 		ProviderSelf:    hubv1.NewProviderSelfServiceClient(hub),
 		Users:           billingv1.NewUserServiceClient(billing),
+		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
 		Demand:          billingv1.NewDemandServiceClient(billing),
 		Reconciliation:  settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:       settlementv1.NewPenaltyServiceClient(settlement),

@@ -155,6 +155,7 @@ func (s *selves) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest) (*hubv1
 // people is a ledger's account of users: it knows Ann.
 type people struct {
 	billingv1.UnimplementedUserServiceServer
+	billingv1.UnimplementedUserSelfServiceServer
 	mu       sync.Mutex
 	provider string
 	linkErr  error

@@ -354,8 +354,7 @@ func TestErrorsOfUsersAreFlatAndRevealNothing(t *testing.T) {
 	if len(errorsSeen) != 1 {
 		t.Errorf("different errors, with and without an account: got %d, want 1, in %v", len(errorsSeen), errorsSeen)
 	}
-	for path, status := range map[string]int{"/api/v1/user/nothing": 404, "/api/v1/consumer/nothing": 404,
-		"/api/v1/user/signup": 400} {
+	for path, status := range map[string]int{"/api/v1/user/login": 400, "/api/v1/user/signup": 400} {
 		var flat struct{ Error, Message string }
 		wantJSON(t, f.do(http.MethodPost, path, `[]`), status, &flat)
 		if flat.Error == "" {
@@ -364,7 +363,9 @@ func TestErrorsOfUsersAreFlatAndRevealNothing(t *testing.T) {
 			t.Errorf("%s: flat.Error: got %q, want %q", path, flat.Error, flat.Message)
 		}
 	}
-	wantError(t, f.do(http.MethodPost, "/api/v1/provider/nothing", `{}`), 404, "unknown_route")
+	for _, path := range []string{"/api/v1/provider/nothing", "/api/v1/user/nothing", "/api/v1/consumer/nothing"} {
+		wantError(t, f.do(http.MethodPost, path, `{}`), 404, "unknown_route")
+	}
 }
 
 // The wizard's lists, in their envelope, with ids raw and percent-encoded.

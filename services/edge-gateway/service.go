@@ -87,6 +87,8 @@ type Deps struct {
 	PublicCatalog catalogv1.PublicCatalogServiceClient
 	CatalogAdmin  catalogv1.CatalogAdminServiceClient
 	Accounts      billingv1.AccountAdminServiceClient
+	// UserSelf answers users who are signed in.
+	UserSelf      billingv1.UserSelfServiceClient
 	ProviderAdmin hubv1.ProviderAdminServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
 	ProviderSelf   hubv1.ProviderSelfServiceClient
@@ -155,6 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		PublicCatalog:  deps.PublicCatalog,
 		CatalogAdmin:   deps.CatalogAdmin,
 		Accounts:       deps.Accounts,
+		UserSelf:       deps.UserSelf,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,

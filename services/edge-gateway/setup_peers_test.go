@@ -35,6 +35,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderAdminServiceServer(r, f.selves)
 	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
 	billingv1.RegisterUserServiceServer(r, f.people)
+	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterDemandServiceServer(r, asked{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
@@ -84,6 +85,7 @@ func (f *fleet) deps() Deps {
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),
+		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),

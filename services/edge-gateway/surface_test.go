@@ -33,6 +33,7 @@ type operation struct {
 	keyless      bool
 	operators    bool
 	priced       bool
+	flat         bool   // whether its errors are those that agents of users read
 	opener       string // the scheme of the credential it needs; empty for none
 }
 
@@ -69,6 +70,8 @@ func operations(t testing.TB) []operation {
 				o.opener = strings.Join(slices.Collect(maps.Keys(described.Security[0])), " ")
 			}
 			_, o.priced = described.Responses["402"]
+			failed, _ := described.Responses["default"].(map[string]any)
+			o.flat = failed["$ref"] == "#/components/responses/FlatError"
 			for _, p := range described.Parameters {
 				if p.In == "path" {
 					value := p.Example
@@ -198,7 +201,7 @@ func (f *fleet) credential(o operation) []string {
 // wantError checks an error in the form of the operation, and gives its message.
 func (o operation) wantError(t *testing.T, resp *http.Response, status int, code string) string {
 	t.Helper()
-	flat := strings.HasPrefix(o.path, "/api/v1/user/") || strings.HasPrefix(o.path, "/api/v1/consumer/")
+	flat := o.flat
 	if !flat && (o.path != "/api/v1/provider/status" || status != http.StatusUnauthorized) {
 		return wantError(t, resp, status, code).Error.Message
 	}
@@ -393,7 +396,7 @@ func TestEveryRouteKnowsItsMethods(t *testing.T) {
 			if slices.Contains(served[o.path], method) {
 				continue
 			}
-			other := operation{method: method, path: o.path}
+			other := operation{method: method, path: o.path, flat: o.flat}
 			resp := f.ask(other, f.credential(o)...)
 			if method == "HEAD" && slices.Contains(served[o.path], "GET") {
 				if body := read(t, resp); resp.StatusCode >= 500 {

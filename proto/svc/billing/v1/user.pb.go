@@ -9,6 +9,7 @@
 package billingv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -32,10 +33,13 @@ type User struct {
 	// Of the consumer account.
 	AccountId string `protobuf:"bytes,4,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	// Empty for a user who is only a consumer.
-	ProviderId    string                 `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ProviderId string                 `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Whether the user has shown that it reads the e-mail. Without that an account
+	// may have one key.
+	EmailConfirmed bool `protobuf:"varint,7,opt,name=email_confirmed,json=emailConfirmed,proto3" json:"email_confirmed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
@@ -108,6 +112,13 @@ func (x *User) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *User) GetEmailConfirmed() bool {
+	if x != nil {
+		return x.EmailConfirmed
+	}
+	return false
 }
 
 type SignUpUserRequest struct {
@@ -419,8 +430,10 @@ func (x *GetUserRequest) GetTokenDigest() []byte {
 }
 
 type GetUserResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// Of the user session that the token is of; empty in one of an earlier release.
+	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +473,13 @@ func (x *GetUserResponse) GetUser() *User {
 		return x.User
 	}
 	return nil
+}
+
+func (x *GetUserResponse) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
 }
 
 type LinkProviderRequest struct {
@@ -558,6 +578,86 @@ func (x *LinkProviderResponse) GetUser() *User {
 	return nil
 }
 
+type GetMeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMeRequest) Reset() {
+	*x = GetMeRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMeRequest) ProtoMessage() {}
+
+func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
+func (*GetMeRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+type GetMeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMeResponse) Reset() {
+	*x = GetMeResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMeResponse) ProtoMessage() {}
+
+func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
+func (*GetMeResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetMeResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
 type ListModelDemandRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -566,7 +666,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +678,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +691,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
 }
 
 type ListModelDemandResponse struct {
@@ -603,7 +703,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +715,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +728,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -657,7 +757,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +769,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +782,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -738,7 +838,7 @@ var File_svc_billing_v1_user_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\n" +
-	"\x19svc/billing/v1/user.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
+	"\x19svc/billing/v1/user.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\x01\n" +
 	"\x04User\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12!\n" +
@@ -748,7 +848,8 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\vprovider_id\x18\x05 \x01(\tR\n" +
 	"providerId\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x82\x01\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12'\n" +
+	"\x0femail_confirmed\x18\a \x01(\bR\x0eemailConfirmed\"\x82\x01\n" +
 	"\x11SignUpUserRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\x12!\n" +
@@ -770,14 +871,19 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"3\n" +
 	"\x0eGetUserRequest\x12!\n" +
-	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\";\n" +
+	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\"Z\n" +
 	"\x0fGetUserResponse\x12(\n" +
-	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"O\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"O\n" +
 	"\x13LinkProviderRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
 	"providerId\"@\n" +
 	"\x14LinkProviderResponse\x12(\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"\x0e\n" +
+	"\fGetMeRequest\"9\n" +
+	"\rGetMeResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"\x18\n" +
 	"\x16ListModelDemandRequest\"N\n" +
 	"\x17ListModelDemandResponse\x123\n" +
@@ -796,7 +902,9 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"SignUpUser\x12!.svc.billing.v1.SignUpUserRequest\x1a\".svc.billing.v1.SignUpUserResponse\x12P\n" +
 	"\tLogInUser\x12 .svc.billing.v1.LogInUserRequest\x1a!.svc.billing.v1.LogInUserResponse\x12O\n" +
 	"\aGetUser\x12\x1e.svc.billing.v1.GetUserRequest\x1a\x1f.svc.billing.v1.GetUserResponse\"\x03\x90\x02\x01\x12^\n" +
-	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022x\n" +
+	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022s\n" +
+	"\x0fUserSelfService\x12`\n" +
+	"\x05GetMe\x12\x1c.svc.billing.v1.GetMeRequest\x1a\x1d.svc.billing.v1.GetMeResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/user/me\x90\x02\x012x\n" +
 	"\rDemandService\x12g\n" +
 	"\x0fListModelDemand\x12&.svc.billing.v1.ListModelDemandRequest\x1a'.svc.billing.v1.ListModelDemandResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
@@ -812,7 +920,7 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*User)(nil),                    // 0: svc.billing.v1.User
 	(*SignUpUserRequest)(nil),       // 1: svc.billing.v1.SignUpUserRequest
@@ -823,35 +931,40 @@ var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*GetUserResponse)(nil),         // 6: svc.billing.v1.GetUserResponse
 	(*LinkProviderRequest)(nil),     // 7: svc.billing.v1.LinkProviderRequest
 	(*LinkProviderResponse)(nil),    // 8: svc.billing.v1.LinkProviderResponse
-	(*ListModelDemandRequest)(nil),  // 9: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil), // 10: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),             // 11: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),   // 12: google.protobuf.Timestamp
+	(*GetMeRequest)(nil),            // 9: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),           // 10: svc.billing.v1.GetMeResponse
+	(*ListModelDemandRequest)(nil),  // 11: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil), // 12: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),             // 13: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	12, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	14, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	12, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 3: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	12, // 4: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 4: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
 	0,  // 6: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	11, // 7: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 8: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 9: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	5,  // 10: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	7,  // 11: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	9,  // 12: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 13: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 14: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	6,  // 15: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	8,  // 16: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	10, // 17: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	0,  // 7: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	13, // 8: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 9: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 10: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	5,  // 11: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	7,  // 12: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	9,  // 13: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	11, // 14: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 15: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 16: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	6,  // 17: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	8,  // 18: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	10, // 19: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	12, // 20: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -865,9 +978,9 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_svc_billing_v1_user_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_user_proto_depIdxs,

@@ -267,6 +267,118 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	UserSelfService_GetMe_FullMethodName = "/svc.billing.v1.UserSelfService/GetMe"
+)
+
+// UserSelfServiceClient is the client API for UserSelfService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// UserSelfService answers users who are signed in. The gateway names the user of the
+// session's token in the metadata of each call.
+type UserSelfServiceClient interface {
+	// GetMe shows the user who is signed in. Read only. Fails with UNAUTHENTICATED
+	// (invalid_session, session_expired).
+	GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*GetMeResponse, error)
+}
+
+type userSelfServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewUserSelfServiceClient(cc grpc.ClientConnInterface) UserSelfServiceClient {
+	return &userSelfServiceClient{cc}
+}
+
+func (c *userSelfServiceClient) GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*GetMeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetMeResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_GetMe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// UserSelfServiceServer is the server API for UserSelfService service.
+// All implementations must embed UnimplementedUserSelfServiceServer
+// for forward compatibility.
+//
+// UserSelfService answers users who are signed in. The gateway names the user of the
+// session's token in the metadata of each call.
+type UserSelfServiceServer interface {
+	// GetMe shows the user who is signed in. Read only. Fails with UNAUTHENTICATED
+	// (invalid_session, session_expired).
+	GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error)
+	mustEmbedUnimplementedUserSelfServiceServer()
+}
+
+// UnimplementedUserSelfServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedUserSelfServiceServer struct{}
+
+func (UnimplementedUserSelfServiceServer) GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetMe not implemented")
+}
+func (UnimplementedUserSelfServiceServer) mustEmbedUnimplementedUserSelfServiceServer() {}
+func (UnimplementedUserSelfServiceServer) testEmbeddedByValue()                         {}
+
+// UnsafeUserSelfServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to UserSelfServiceServer will
+// result in compilation errors.
+type UnsafeUserSelfServiceServer interface {
+	mustEmbedUnimplementedUserSelfServiceServer()
+}
+
+func RegisterUserSelfServiceServer(s grpc.ServiceRegistrar, srv UserSelfServiceServer) {
+	// If the following call panics, it indicates UnimplementedUserSelfServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&UserSelfService_ServiceDesc, srv)
+}
+
+func _UserSelfService_GetMe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetMeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).GetMe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_GetMe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).GetMe(ctx, req.(*GetMeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// UserSelfService_ServiceDesc is the grpc.ServiceDesc for UserSelfService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var UserSelfService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "svc.billing.v1.UserSelfService",
+	HandlerType: (*UserSelfServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetMe",
+			Handler:    _UserSelfService_GetMe_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "svc/billing/v1/user.proto",
+}
+
+const (
 	DemandService_ListModelDemand_FullMethodName = "/svc.billing.v1.DemandService/ListModelDemand"
 )
 

@@ -75,7 +75,7 @@ func (s *Users) LinkProvider(
 func userToProto(u user.User) *billingv1.User {
 	m := &billingv1.User{
 		UserId: u.ID.String(), Email: string(u.Email), DisplayName: u.DisplayName,
-		AccountId: u.Account.String(), CreatedAt: timestamppb.New(u.CreatedAt),
+		AccountId: u.Account.String(), CreatedAt: timestamppb.New(u.CreatedAt), EmailConfirmed: u.Confirmed,
 	}
 	if !u.Provider.IsZero() {
 		m.ProviderId = u.Provider.String()

@@ -13,7 +13,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
-const userColumns = `u.id, u.email, u.display_name, u.account_id, u.provider_id, u.created_at`
+const userColumns = `u.id, coalesce(u.email, ''), u.email_confirmed_at IS NOT NULL, u.display_name, u.account_id,
+	u.provider_id, u.created_at`
 
 // OpenUser stores everything that signing up writes; see user.Store.
 func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User, until time.Time, err error) {
@@ -113,6 +114,15 @@ func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.Us
 	return found, nil
 }
 
+// UserByID finds a user; see user.Store.
+func (s *Store) UserByID(ctx context.Context, id user.ID) (user.User, error) {
+	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+` FROM app_user u WHERE u.id = $1`, [16]byte(id)))
+	if err != nil {
+		return user.User{}, orNotFound(err, "select user")
+	}
+	return found, nil
+}
+
 // LinkProvider stores that a user owns a provider account; see user.Store.
 func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.ProviderID) (linked user.User, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
@@ -160,7 +170,7 @@ func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any)
 func scanUser(row pgx.Row, more ...any) (u user.User, err error) {
 	var id, account [16]byte
 	var provider *[16]byte
-	if err := row.Scan(append([]any{&id, &u.Email, &u.DisplayName, &account, &provider, &u.CreatedAt},
+	if err := row.Scan(append([]any{&id, &u.Email, &u.Confirmed, &u.DisplayName, &account, &provider, &u.CreatedAt},
 		more...)...); err != nil {
 		return user.User{}, err
 	}

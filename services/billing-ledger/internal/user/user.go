@@ -58,6 +58,8 @@ func ParseID(text string) (ID, error) {
 type User struct {
 	ID          ID
 	Email       Email
+	// Confirmed reports whether the user has shown that it reads the e-mail.
+	Confirmed   bool
 	DisplayName string
 	Account     ids.AccountID
 	// Provider is zero for a user who is only a consumer.
@@ -105,6 +107,8 @@ type Store interface {
 	// UserBySession finds the user of a session: ErrOver when the session is over and not
 	// forgotten yet, ErrNotFound.
 	UserBySession(ctx context.Context, session Digest) (User, error)
+	// UserByID finds a user: ErrNotFound.
+	UserByID(ctx context.Context, id ID) (User, error)
 	// LinkProvider stores that the user owns a provider account: ErrNotFound,
 	// ErrOwnsAnother, ErrProviderTaken.
 	LinkProvider(ctx context.Context, id ID, provider ids.ProviderID) (User, error)
@@ -297,6 +301,21 @@ func (u *Users) Whose(ctx context.Context, session Digest) (found User, err erro
 		return User{}, fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session; sign in again")
 	case err != nil:
 		return User{}, fmt.Errorf("look up session: %w", err)
+	}
+	return found, nil
+}
+
+// Get finds a user.
+func (u *Users) Get(ctx context.Context, id ID) (found User, err error) {
+	err = u.Lookups.Do(ctx, func() (err error) {
+		found, err = u.Store.UserByID(ctx, id)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		return User{}, NotFound()
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("look up a user: %w", err)
 	}
 	return found, nil
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -12,6 +13,22 @@ import (
 // server that ends its requests.
 func clientLeft(ctx context.Context) bool {
 	return ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled)
+}
+
+// flat are the paths of users that existing agents call, and flatBelow where such paths
+// begin. Agents read the text of an error in its member error.
+var (
+	flat = []string{
+		"/api/v1/user/signup", "/api/v1/user/login", "/api/v1/user/me/provider-keys",
+		"/api/v1/user/me/provider-proposals", "/api/v1/user/upgrade-to-provider",
+		"/api/v1/consumer/upgrade-to-provider",
+	}
+	flatBelow = []string{"/api/v1/user/me/provider-keys/", "/api/v1/user/me/provider-proposals/"}
+)
+
+func isFlat(path string) bool {
+	return slices.Contains(flat, path) ||
+		slices.ContainsFunc(flatBelow, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // formOf is the form of a path's errors: agents read another than OpenAI's on some,
@@ -26,7 +43,7 @@ func formOf(path string) apierror.Form {
 		return apierror.Answer.WriteText
 	case path == "/v1/messages", strings.HasPrefix(path, "/v1/messages/"):
 		return apierror.Answer.WriteWrapped
-	case strings.HasPrefix(path, "/api/v1/user/"), strings.HasPrefix(path, "/api/v1/consumer/"):
+	case isFlat(path):
 		return apierror.Answer.WriteFlat
 	}
 	return apierror.Answer.Write

@@ -104,6 +104,9 @@ func find(path string) (route, string) {
 	if r, ok := ofProviders[path]; ok {
 		return r, ""
 	}
+	if r, ok := findUsers(path); ok {
+		return r, ""
+	}
 	for _, p := range prefixed {
 		if rest, ok := strings.CutPrefix(path, p.prefix); ok && p.takes(rest) {
 			return p.of(rest), rest

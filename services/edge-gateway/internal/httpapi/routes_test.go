@@ -50,6 +50,9 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	for _, r := range prefixed {
 		all[r.pattern] = r.route
 	}
+	for _, r := range ofUsers {
+		all[r.pattern] = r
+	}
 	for pattern, r := range all {
 		if r.methods == nil && doc[pattern] != nil { // the route answers 404 whatever is asked
 			t.Errorf("%s is described and not served", pattern)

@@ -1,11 +1,14 @@
 // Package marketapi answers the routes under /api/v1 that the services' own .proto files
-// describe: the public catalog, and the operators' routes under /api/v1/admin.
+// describe: the public catalog, the routes of users who are signed in, and the operators'
+// routes under /api/v1/admin.
 //
 // It translates between JSON and gRPC and adds nothing. Fields have their proto names,
 // zero values are written, unknown members are refused, and an error has the same body as
 // everywhere else. Only ServeOperator serves operators' routes. Its caller has found out
 // who the operator is, and the operator's name goes on to the services, for their audit.
-// Of the headers only Idempotency-Key is handed on.
+// Only ServeUser serves the routes of users, under /api/v1/user and /api/v1/consumer, for a
+// user whom its caller has found; the user's ids go on. Of the headers only
+// Idempotency-Key is handed on.
 package marketapi
 
 import (
@@ -46,6 +49,7 @@ type Peers struct {
 	PublicCatalog  catalogv1.PublicCatalogServiceClient
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
 	Accounts       billingv1.AccountAdminServiceClient
+	UserSelf       billingv1.UserSelfServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
@@ -77,7 +81,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		runtime.WithErrorHandler(keepError),
 		runtime.WithRoutingErrorHandler(keepRoutingError),
 		runtime.WithIncomingHeaderMatcher(handedOn),
-		runtime.WithMetadata(operatorOf),
+		runtime.WithMetadata(callerOf),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
@@ -87,6 +91,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
 		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
+		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
@@ -104,13 +109,19 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// operatorKey is the context key of the operator's name.
-type operatorKey struct{}
+// The context keys of the operator's name and of the user.
+type (
+	operatorKey struct{}
+	userKey     struct{}
+)
 
-// operatorOf returns the metadata that names the operator to the services.
-func operatorOf(ctx context.Context, _ *http.Request) metadata.MD {
+// callerOf returns the metadata that names the operator or the user to the services.
+func callerOf(ctx context.Context, _ *http.Request) metadata.MD {
 	if name, ok := ctx.Value(operatorKey{}).(string); ok {
 		return serve.OperatorMetadata(name)
+	}
+	if who, ok := ctx.Value(userKey{}).(serve.Caller); ok {
+		return serve.UserMetadata(who)
 	}
 	return nil
 }
@@ -119,8 +130,10 @@ type errorSlot struct{ err error }
 
 type slotKey struct{}
 
-// adminRoutes is where operators' routes begin.
+// Where the routes of operators and of users begin.
 const adminRoutes = "/api/v1/admin/"
+
+var userRoutes = []string{"/api/v1/user/", "/api/v1/consumer/"}
 
 // ServeOperator answers a route for the operator of that name. It alone serves operators'
 // routes.
@@ -128,12 +141,29 @@ func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, name string)
 	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, name)))
 }
 
-// Serve answers a route that is not an operator's.
+// ServeUser answers a route for a user who is signed in. It alone serves users' routes,
+// and no others.
+func (a *API) ServeUser(w http.ResponseWriter, r *http.Request, who serve.Caller) error {
+	if !ofUsers(r.URL.Path) {
+		return noRoute()
+	}
+	return a.serve(w, r.WithContext(context.WithValue(r.Context(), userKey{}, who)))
+}
+
+// Serve answers a route that is neither an operator's nor a user's.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request) error {
-	if strings.HasPrefix(r.URL.Path, adminRoutes) {
-		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
+	if strings.HasPrefix(r.URL.Path, adminRoutes) || ofUsers(r.URL.Path) {
+		return noRoute()
 	}
 	return a.serve(w, r)
+}
+
+func ofUsers(path string) bool {
+	return slices.ContainsFunc(userRoutes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+func noRoute() error {
+	return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
 }
 
 // serve answers a route. HEAD is answered as GET, because net/http leaves the body out.
@@ -265,7 +295,7 @@ func keepRoutingError(
 	case http.StatusMethodNotAllowed:
 		keep(ctx, fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route does not answer that method."))
 	case http.StatusNotFound:
-		keep(ctx, fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route."))
+		keep(ctx, noRoute())
 	default:
 		keep(ctx, fault.New(fault.Invalid, fault.InvalidRequest, "The path is malformed."))
 	}

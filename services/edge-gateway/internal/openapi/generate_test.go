@@ -242,6 +242,9 @@ func (g *generator) operation(method protoreflect.MethodDescriptor, template, bo
 		op["servers"] = []object{{"url": "http://127.0.0.1:8082",
 			"description": "The operators' listener; operator_addr (SVC_OPERATOR_ADDR) says where it is."}}
 	}
+	if strings.HasPrefix(template, "/api/v1/user/") || strings.HasPrefix(template, "/api/v1/consumer/") {
+		op["tags"], op["security"] = []string{"users"}, []object{{"session": []string{}}}
+	}
 	var parameters []object
 	inPath := map[string]bool{}
 	for _, m := range variable.FindAllStringSubmatch(template, -1) {

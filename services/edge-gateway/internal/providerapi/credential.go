@@ -2,6 +2,8 @@ package providerapi
 
 import (
 	"context"
+	"net/http"
+	"net/netip"
 	"slices"
 
 	"svc.internal/pkg/apikey"
@@ -83,11 +85,18 @@ func (a *API) checkKey(ctx context.Context, digest apikey.Digest) error {
 	return err
 }
 
-// user returns the user whose session token a call carries. The token of a session that
-// is over is session_expired and no guess. A token that nobody ever had, or whose session
-// ended more than a day ago, is invalid_session.
+// user returns the user whose session token a call carries.
 func (a *API) user(ctx context.Context, c Call) (*billingv1.User, error) {
-	token, err := auth.Bearer(c.Header)
+	in, err := a.SignedIn(ctx, c.Header, c.From)
+	return in.GetUser(), err
+}
+
+// SignedIn returns the user whose session token the headers of a request carry, with the
+// user session. The token of a session that is over is session_expired and no guess. A
+// token that nobody ever had, or whose session ended more than a day ago, is
+// invalid_session.
+func (a *API) SignedIn(ctx context.Context, header http.Header, from netip.Addr) (*billingv1.GetUserResponse, error) {
+	token, err := auth.Bearer(header)
 	if fault.Is(err, apierror.MissingAPIKey) {
 		return nil, fault.New(fault.Unauthenticated, apierror.MissingAPIKey,
 			"You didn't send a session's token. Sign in and send it in the header Authorization: Bearer YOUR_TOKEN.")
@@ -103,7 +112,7 @@ func (a *API) user(ctx context.Context, c Call) (*billingv1.User, error) {
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	var resp *billingv1.GetUserResponse
-	err = a.peers.Auth.LookUp(c.From, a.sessions.knows(digest), func() (err error) {
+	err = a.peers.Auth.LookUp(from, a.sessions.knows(digest), func() (err error) {
 		resp, err = a.peers.Users.GetUser(called, &billingv1.GetUserRequest{TokenDigest: digest[:]})
 		return err
 	})
@@ -118,7 +127,7 @@ func (a *API) user(ctx context.Context, c Call) (*billingv1.User, error) {
 		return nil, ofPeer(ctx, err)
 	}
 	a.sessions.know(digest)
-	return resp.GetUser(), nil
+	return resp, nil
 }
 
 func noSession() error {

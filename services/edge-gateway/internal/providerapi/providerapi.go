@@ -7,8 +7,8 @@
 // before it connects, and takes any JSON without api_key_valid:true for a verdict that
 // lasts until a human restarts the agent. So only a key that is really wrong is answered
 // in JSON. Every other failure is plain text, and for ten minutes the last good answer
-// stands in for a hub that does not answer. Under /api/v1/user/ and /api/v1/consumer/ an
-// error has its text in the member error, also on routes that do not exist.
+// stands in for a hub that does not answer. On the routes of users that agents call, an
+// error has its text in the member error.
 //
 // Whoever moves a provider's money is its owner: by the session of its user, or by a
 // signature of its wallet over this very request (see API.owner, the one place that decides

@@ -48,7 +48,7 @@ type session struct {
 // UserSignUp answers POST /api/v1/user/signup: it makes a user, a consumer account and
 // its first key, and signs the user in.
 func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
-	req := &billingv1.SignUpUserRequest{Network: networkOf(c.From)}
+	req := &billingv1.SignUpUserRequest{Network: NetworkOf(c.From)}
 	err := c.read(
 		member{name: "email", text: &req.Email, limit: maxText, required: true},
 		member{name: "password", text: &req.Password, limit: maxPassword, required: true},
@@ -74,7 +74,7 @@ func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 
 // LogIn answers POST /api/v1/user/login: it signs a user in.
 func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
-	req := &billingv1.LogInUserRequest{Network: networkOf(c.From)}
+	req := &billingv1.LogInUserRequest{Network: NetworkOf(c.From)}
 	err := c.read(
 		member{name: "email", text: &req.Email, limit: maxText, required: true},
 		member{name: "password", text: &req.Password, limit: maxPassword, required: true})
@@ -98,10 +98,10 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 		User: userOf(resp.GetUser())})
 }
 
-// networkOf returns a digest of a caller's network (of IPv6, a /64). billing-ledger
+// NetworkOf returns a digest of a caller's network (of IPv6, a /64). billing-ledger
 // counts failed sign-ins of an e-mail address by it and knows the networks that a user
 // has signed in from, without knowing an address.
-func networkOf(from netip.Addr) string {
+func NetworkOf(from netip.Addr) string {
 	digest := sha256.Sum256([]byte(address.Network(from).String()))
 	return hex.EncodeToString(digest[:])
 }

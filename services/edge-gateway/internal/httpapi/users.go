@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"strings"
+
+	"svc.internal/pkg/serve"
+
+	"svc.internal/services/edge-gateway/internal/providerapi"
+)
+
+// The routes of users who are signed in that the services' own .proto files describe. A
+// segment in braces stands for any one segment.
+var ofUsers = []route{
+	{"/api/v1/user/me", get, (*Handler).asUser},
+}
+
+// findUsers returns the route of a user's path.
+func findUsers(path string) (route, bool) {
+	for _, r := range ofUsers {
+		if matches(r.pattern, path) {
+			return r, true
+		}
+	}
+	return route{}, false
+}
+
+// matches reports whether a path has the segments of a pattern.
+func matches(pattern, path string) bool {
+	for {
+		want, morePattern, deeper := strings.Cut(pattern, "/")
+		got, morePath, longer := strings.Cut(path, "/")
+		variable := strings.HasPrefix(want, "{")
+		if deeper != longer || variable && got == "" || !variable && got != want {
+			return false
+		}
+		if !deeper {
+			return true
+		}
+		pattern, path = morePattern, morePath
+	}
+}
+
+// asUser serves a route for the user whose session token the request carries. Nothing but
+// that token says who calls. Calls to services have bounded times, so one write deadline
+// suffices.
+func (h *Handler) asUser(x *exchange) error {
+	from := h.Addresses.Of(x.request)
+	in, err := h.Provider.SignedIn(x.request.Context(), x.request.Header, from)
+	if err != nil {
+		return err
+	}
+	if err := checkForm(x.request.Header); err != nil {
+		return err
+	}
+	x.Header().Set("Cache-Control", "no-store")
+	h.setWriteDeadline(x)
+	return h.Market.ServeUser(x, x.request, serve.Caller{
+		User: in.GetUser().GetUserId(), Account: in.GetUser().GetAccountId(), Session: in.GetSessionId(),
+		Network: providerapi.NetworkOf(from),
+	})
+}
