@@ -59,7 +59,7 @@ func newChainWork(cfg Config, st *store.Store, deps Deps) (*chainWork, error) {
 		w.watch.chains = append(w.watch.chains, watch.Reader(reader))
 		w.deposits.chains = append(w.deposits.chains, one.ID)
 	}
-	w.kept = store.Deposits{Store: st}
+	w.kept = store.Deposits{Store: st, MaxAddresses: cfg.MaxDepositAddresses}
 	w.deposits.decider = &deposit.Decider{Store: w.kept, Screener: w.screener, Quotes: w.quotes, Chains: balances,
 		Config: cfg.Chains, Halted: w.watch.store.Halted}
 	w.deposits.poster = &deposit.Poster{Store: w.kept, Ledger: peers.DepositBooks{Client: deps.Posting}}
@@ -75,7 +75,7 @@ func (w *chainWork) register(r grpc.ServiceRegistrar) {
 		readers[id] = c
 	}
 	settlementv1.RegisterDepositServiceServer(r, &rpc.Deposits{Keeper: keeper, Chains: w.watch.cfgs,
-		Gateway: node.EdgeGateway, Address: w.address})
+		Gateway: node.EdgeGateway, Address: w.address, States: w.watch.store, Quotes: w.quotes})
 	settlementv1.RegisterChainAdminServiceServer(r, &rpc.ChainAdmin{Keeper: keeper, Chains: w.watch.cfgs, Readers: readers,
 		States: w.watch.store, Lifter: &watch.Lifter{Store: w.watch.store, Chains: readers}})
 }

@@ -44,6 +44,8 @@ type Config struct {
 	// DepositXpub is the extended public key of m/44'/60'/0', of which 0/index are the deposit addresses. Without it
 	// the chain-signer is asked. Whoever has it can tell which addresses belong together, so it is a secret.
 	DepositXpub config.Secret `yaml:"deposit_xpub" env:"SVC_SETTLEMENT_DEPOSIT_XPUB"`
+	// MaxDepositAddresses bounds the deposit addresses that are given: each is in the memory of whoever watches a chain.
+	MaxDepositAddresses int64 `yaml:"max_deposit_addresses" env:"SVC_SETTLEMENT_MAX_DEPOSIT_ADDRESSES"`
 	// Quotes are the sources of coins' prices; in the environment as JSON.
 	Quotes quote.Config `yaml:"quotes" env:"SVC_SETTLEMENT_QUOTES"`
 	// Screen says with which addresses the platform does not deal.

@@ -139,6 +139,9 @@ func (d *derivation) make(ctx context.Context) (*deposit.Deriver, error) {
 	return deposit.NewDeriver(resp.GetXpub())
 }
 
+// maxDepositAddresses bounds MaxDepositAddresses.
+const maxDepositAddresses = 10_000_000
+
 // checkDeposits returns every fault of what deposits need.
 func (c Config) checkDeposits() error {
 	var faults []error
@@ -147,6 +150,9 @@ func (c Config) checkDeposits() error {
 	}
 	if err := c.Screen.Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("settlement: screen: %w", err))
+	}
+	if c.MaxDepositAddresses < 1 || c.MaxDepositAddresses > maxDepositAddresses {
+		faults = append(faults, fmt.Errorf("settlement: max_deposit_addresses must be 1 to %d", maxDepositAddresses))
 	}
 	if c.DepositXpub.IsSet() {
 		if _, err := deposit.NewDeriver(c.DepositXpub.Reveal()); err != nil {

@@ -38,7 +38,7 @@ const (
 
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
-	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute,
+	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute, MaxDepositAddresses: 1_000_000,
 		Batch: BatchConfig{Interval: 30 * time.Second, Patience: time.Hour}, Payouts: defaultPayoutConfig(),
 		Collateral: CollateralConfig{CardMinimumCents: 2_000}, Reserves: ReserveConfig{Interval: time.Hour}}
 }

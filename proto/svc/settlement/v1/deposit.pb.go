@@ -293,8 +293,28 @@ type Deposit struct {
 	Block   int64                  `protobuf:"varint,10,opt,name=block,proto3" json:"block,omitempty"`
 	EntryId string                 `protobuf:"bytes,11,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
 	// For operators.
-	AccountId     string `protobuf:"bytes,12,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
-	Sender        string `protobuf:"bytes,13,opt,name=sender,proto3" json:"sender,omitempty"`
+	AccountId string `protobuf:"bytes,12,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Sender    string `protobuf:"bytes,13,opt,name=sender,proto3" json:"sender,omitempty"`
+	// How people name the token, and its decimals.
+	Symbol   string `protobuf:"bytes,14,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	Decimals int32  `protobuf:"varint,15,opt,name=decimals,proto3" json:"decimals,omitempty"`
+	// amount in whole tokens, for example 1.5.
+	Tokens string `protobuf:"bytes,16,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// What the ledger added, once it is credited.
+	BonusNanoUsd int64 `protobuf:"varint,17,opt,name=bonus_nano_usd,json=bonusNanoUsd,proto3" json:"bonus_nano_usd,omitempty"`
+	// What a coin was valued at: its price in nano-USD, who said so, and when.
+	RateNanoUsd int64                  `protobuf:"varint,18,opt,name=rate_nano_usd,json=rateNanoUsd,proto3" json:"rate_nano_usd,omitempty"`
+	RateSource  string                 `protobuf:"bytes,19,opt,name=rate_source,json=rateSource,proto3" json:"rate_source,omitempty"`
+	RateAt      *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=rate_at,json=rateAt,proto3" json:"rate_at,omitempty"`
+	// The blocks that stand on it by the last look at the chain: 0 where it is in the head.
+	Confirmations int64 `protobuf:"varint,21,opt,name=confirmations,proto3" json:"confirmations,omitempty"`
+	// The blocks that must stand on it. Where the chain says what is final, as many as stand on its final block now; 0
+	// while that is not known.
+	ConfirmationsNeeded int64 `protobuf:"varint,22,opt,name=confirmations_needed,json=confirmationsNeeded,proto3" json:"confirmations_needed,omitempty"`
+	// The transaction by which it was sent back.
+	ReturnTransactionHash string `protobuf:"bytes,23,opt,name=return_transaction_hash,json=returnTransactionHash,proto3" json:"return_transaction_hash,omitempty"`
+	// EIP-55: the contract of a token that is credited to nobody; empty for all others.
+	OtherContract string `protobuf:"bytes,24,opt,name=other_contract,json=otherContract,proto3" json:"other_contract,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -420,6 +440,195 @@ func (x *Deposit) GetSender() string {
 	return ""
 }
 
+func (x *Deposit) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *Deposit) GetDecimals() int32 {
+	if x != nil {
+		return x.Decimals
+	}
+	return 0
+}
+
+func (x *Deposit) GetTokens() string {
+	if x != nil {
+		return x.Tokens
+	}
+	return ""
+}
+
+func (x *Deposit) GetBonusNanoUsd() int64 {
+	if x != nil {
+		return x.BonusNanoUsd
+	}
+	return 0
+}
+
+func (x *Deposit) GetRateNanoUsd() int64 {
+	if x != nil {
+		return x.RateNanoUsd
+	}
+	return 0
+}
+
+func (x *Deposit) GetRateSource() string {
+	if x != nil {
+		return x.RateSource
+	}
+	return ""
+}
+
+func (x *Deposit) GetRateAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RateAt
+	}
+	return nil
+}
+
+func (x *Deposit) GetConfirmations() int64 {
+	if x != nil {
+		return x.Confirmations
+	}
+	return 0
+}
+
+func (x *Deposit) GetConfirmationsNeeded() int64 {
+	if x != nil {
+		return x.ConfirmationsNeeded
+	}
+	return 0
+}
+
+func (x *Deposit) GetReturnTransactionHash() string {
+	if x != nil {
+		return x.ReturnTransactionHash
+	}
+	return ""
+}
+
+func (x *Deposit) GetOtherContract() string {
+	if x != nil {
+		return x.OtherContract
+	}
+	return ""
+}
+
+// OpenSum is what is final at an address of a token and waits to be credited.
+type OpenSum struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ChainId int64                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// Its name in the books, and how people name it.
+	Token  string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Symbol string `protobuf:"bytes,3,opt,name=symbol,proto3" json:"symbol,omitempty"`
+	// In whole tokens.
+	Tokens    string `protobuf:"bytes,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Transfers int32  `protobuf:"varint,5,opt,name=transfers,proto3" json:"transfers,omitempty"`
+	// What it is worth now; of a coin by its price of now, and 0 while there is none.
+	ValueNanoUsd  int64                  `protobuf:"varint,6,opt,name=value_nano_usd,json=valueNanoUsd,proto3" json:"value_nano_usd,omitempty"`
+	RateNanoUsd   int64                  `protobuf:"varint,7,opt,name=rate_nano_usd,json=rateNanoUsd,proto3" json:"rate_nano_usd,omitempty"`
+	RateSource    string                 `protobuf:"bytes,8,opt,name=rate_source,json=rateSource,proto3" json:"rate_source,omitempty"`
+	RateAt        *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=rate_at,json=rateAt,proto3" json:"rate_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenSum) Reset() {
+	*x = OpenSum{}
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenSum) ProtoMessage() {}
+
+func (x *OpenSum) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenSum.ProtoReflect.Descriptor instead.
+func (*OpenSum) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OpenSum) GetChainId() int64 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *OpenSum) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *OpenSum) GetSymbol() string {
+	if x != nil {
+		return x.Symbol
+	}
+	return ""
+}
+
+func (x *OpenSum) GetTokens() string {
+	if x != nil {
+		return x.Tokens
+	}
+	return ""
+}
+
+func (x *OpenSum) GetTransfers() int32 {
+	if x != nil {
+		return x.Transfers
+	}
+	return 0
+}
+
+func (x *OpenSum) GetValueNanoUsd() int64 {
+	if x != nil {
+		return x.ValueNanoUsd
+	}
+	return 0
+}
+
+func (x *OpenSum) GetRateNanoUsd() int64 {
+	if x != nil {
+		return x.RateNanoUsd
+	}
+	return 0
+}
+
+func (x *OpenSum) GetRateSource() string {
+	if x != nil {
+		return x.RateSource
+	}
+	return ""
+}
+
+func (x *OpenSum) GetRateAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RateAt
+	}
+	return nil
+}
+
 type ListDepositsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
@@ -433,7 +642,7 @@ type ListDepositsRequest struct {
 
 func (x *ListDepositsRequest) Reset() {
 	*x = ListDepositsRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +654,7 @@ func (x *ListDepositsRequest) String() string {
 func (*ListDepositsRequest) ProtoMessage() {}
 
 func (x *ListDepositsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +667,7 @@ func (x *ListDepositsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDepositsRequest.ProtoReflect.Descriptor instead.
 func (*ListDepositsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{5}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListDepositsRequest) GetAccountId() string {
@@ -488,15 +697,18 @@ type ListDepositsResponse struct {
 	Total    int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	Page     int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	PageSize int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// What waits for the minimum, in nano-USD of USDC; coins are counted when they are valued.
-	OpenNanoUsd   int64 `protobuf:"varint,5,opt,name=open_nano_usd,json=openNanoUsd,proto3" json:"open_nano_usd,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What all of open is worth now.
+	OpenNanoUsd int64      `protobuf:"varint,5,opt,name=open_nano_usd,json=openNanoUsd,proto3" json:"open_nano_usd,omitempty"`
+	Open        []*OpenSum `protobuf:"bytes,6,rep,name=open,proto3" json:"open,omitempty"`
+	// The sum from which on the address is credited.
+	MinimumNanoUsd int64 `protobuf:"varint,7,opt,name=minimum_nano_usd,json=minimumNanoUsd,proto3" json:"minimum_nano_usd,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListDepositsResponse) Reset() {
 	*x = ListDepositsResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +720,7 @@ func (x *ListDepositsResponse) String() string {
 func (*ListDepositsResponse) ProtoMessage() {}
 
 func (x *ListDepositsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +733,7 @@ func (x *ListDepositsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDepositsResponse.ProtoReflect.Descriptor instead.
 func (*ListDepositsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{6}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListDepositsResponse) GetList() []*Deposit {
@@ -559,6 +771,20 @@ func (x *ListDepositsResponse) GetOpenNanoUsd() int64 {
 	return 0
 }
 
+func (x *ListDepositsResponse) GetOpen() []*OpenSum {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *ListDepositsResponse) GetMinimumNanoUsd() int64 {
+	if x != nil {
+		return x.MinimumNanoUsd
+	}
+	return 0
+}
+
 type ListChainsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -567,7 +793,7 @@ type ListChainsRequest struct {
 
 func (x *ListChainsRequest) Reset() {
 	*x = ListChainsRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +805,7 @@ func (x *ListChainsRequest) String() string {
 func (*ListChainsRequest) ProtoMessage() {}
 
 func (x *ListChainsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +818,7 @@ func (x *ListChainsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChainsRequest.ProtoReflect.Descriptor instead.
 func (*ListChainsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{7}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{8}
 }
 
 // ChainHalt is a final block that changed.
@@ -608,7 +834,7 @@ type ChainHalt struct {
 
 func (x *ChainHalt) Reset() {
 	*x = ChainHalt{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +846,7 @@ func (x *ChainHalt) String() string {
 func (*ChainHalt) ProtoMessage() {}
 
 func (x *ChainHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +859,7 @@ func (x *ChainHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainHalt.ProtoReflect.Descriptor instead.
 func (*ChainHalt) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{8}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChainHalt) GetBlock() int64 {
@@ -689,7 +915,7 @@ type ChainState struct {
 
 func (x *ChainState) Reset() {
 	*x = ChainState{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +927,7 @@ func (x *ChainState) String() string {
 func (*ChainState) ProtoMessage() {}
 
 func (x *ChainState) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +940,7 @@ func (x *ChainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainState.ProtoReflect.Descriptor instead.
 func (*ChainState) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{9}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChainState) GetChainId() int64 {
@@ -796,7 +1022,7 @@ type ListChainsResponse struct {
 
 func (x *ListChainsResponse) Reset() {
 	*x = ListChainsResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +1034,7 @@ func (x *ListChainsResponse) String() string {
 func (*ListChainsResponse) ProtoMessage() {}
 
 func (x *ListChainsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +1047,7 @@ func (x *ListChainsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChainsResponse.ProtoReflect.Descriptor instead.
 func (*ListChainsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{10}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListChainsResponse) GetChains() []*ChainState {
@@ -844,7 +1070,7 @@ type LiftHaltRequest struct {
 
 func (x *LiftHaltRequest) Reset() {
 	*x = LiftHaltRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1082,7 @@ func (x *LiftHaltRequest) String() string {
 func (*LiftHaltRequest) ProtoMessage() {}
 
 func (x *LiftHaltRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1095,7 @@ func (x *LiftHaltRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiftHaltRequest.ProtoReflect.Descriptor instead.
 func (*LiftHaltRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{11}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LiftHaltRequest) GetChainId() int64 {
@@ -905,7 +1131,7 @@ type LiftHaltResponse struct {
 
 func (x *LiftHaltResponse) Reset() {
 	*x = LiftHaltResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1143,7 @@ func (x *LiftHaltResponse) String() string {
 func (*LiftHaltResponse) ProtoMessage() {}
 
 func (x *LiftHaltResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1156,7 @@ func (x *LiftHaltResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiftHaltResponse.ProtoReflect.Descriptor instead.
 func (*LiftHaltResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{12}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LiftHaltResponse) GetBlock() int64 {
@@ -958,7 +1184,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1196,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1209,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{13}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTransfersRequest) GetState() string {
@@ -1019,7 +1245,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1257,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1270,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{14}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTransfersResponse) GetList() []*Deposit {
@@ -1089,7 +1315,7 @@ type MatchDepositRequest struct {
 
 func (x *MatchDepositRequest) Reset() {
 	*x = MatchDepositRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1327,7 @@ func (x *MatchDepositRequest) String() string {
 func (*MatchDepositRequest) ProtoMessage() {}
 
 func (x *MatchDepositRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1340,7 @@ func (x *MatchDepositRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchDepositRequest.ProtoReflect.Descriptor instead.
 func (*MatchDepositRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{15}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MatchDepositRequest) GetChainId() int64 {
@@ -1161,7 +1387,7 @@ type MatchDepositResponse struct {
 
 func (x *MatchDepositResponse) Reset() {
 	*x = MatchDepositResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1399,7 @@ func (x *MatchDepositResponse) String() string {
 func (*MatchDepositResponse) ProtoMessage() {}
 
 func (x *MatchDepositResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1412,7 @@ func (x *MatchDepositResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchDepositResponse.ProtoReflect.Descriptor instead.
 func (*MatchDepositResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{16}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MatchDepositResponse) GetDeposit() *Deposit {
@@ -1201,7 +1427,7 @@ type ReturnDepositRequest struct {
 	ChainId         int64                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
 	TransactionHash string                 `protobuf:"bytes,2,opt,name=transaction_hash,json=transactionHash,proto3" json:"transaction_hash,omitempty"`
 	Place           int64                  `protobuf:"varint,3,opt,name=place,proto3" json:"place,omitempty"`
-	// The treasury's transaction, 0x and 64 digits.
+	// The transaction that sent it back, 0x and 64 digits.
 	ReturnTransactionHash string `protobuf:"bytes,4,opt,name=return_transaction_hash,json=returnTransactionHash,proto3" json:"return_transaction_hash,omitempty"`
 	// 1 to 2,000 bytes.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1211,7 +1437,7 @@ type ReturnDepositRequest struct {
 
 func (x *ReturnDepositRequest) Reset() {
 	*x = ReturnDepositRequest{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1449,7 @@ func (x *ReturnDepositRequest) String() string {
 func (*ReturnDepositRequest) ProtoMessage() {}
 
 func (x *ReturnDepositRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1462,7 @@ func (x *ReturnDepositRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReturnDepositRequest.ProtoReflect.Descriptor instead.
 func (*ReturnDepositRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{17}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReturnDepositRequest) GetChainId() int64 {
@@ -1283,7 +1509,7 @@ type ReturnDepositResponse struct {
 
 func (x *ReturnDepositResponse) Reset() {
 	*x = ReturnDepositResponse{}
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1521,7 @@ func (x *ReturnDepositResponse) String() string {
 func (*ReturnDepositResponse) ProtoMessage() {}
 
 func (x *ReturnDepositResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_deposit_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1534,7 @@ func (x *ReturnDepositResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReturnDepositResponse.ProtoReflect.Descriptor instead.
 func (*ReturnDepositResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{18}
+	return file_svc_settlement_v1_deposit_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReturnDepositResponse) GetDeposit() *Deposit {
@@ -1339,7 +1565,7 @@ const file_svc_settlement_v1_deposit_proto_rawDesc = "" +
 	"\x19GetDepositAddressResponse\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x127\n" +
 	"\x06chains\x18\x02 \x03(\v2\x1f.svc.settlement.v1.DepositChainR\x06chains\x12(\n" +
-	"\x10minimum_nano_usd\x18\x03 \x01(\x03R\x0eminimumNanoUsd\"\xf9\x02\n" +
+	"\x10minimum_nano_usd\x18\x03 \x01(\x03R\x0eminimumNanoUsd\"\x9d\x06\n" +
 	"\aDeposit\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12)\n" +
 	"\x10transaction_hash\x18\x02 \x01(\tR\x0ftransactionHash\x12\x14\n" +
@@ -1355,18 +1581,43 @@ const file_svc_settlement_v1_deposit_proto_rawDesc = "" +
 	"\bentry_id\x18\v \x01(\tR\aentryId\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\f \x01(\tR\taccountId\x12\x16\n" +
-	"\x06sender\x18\r \x01(\tR\x06sender\"e\n" +
+	"\x06sender\x18\r \x01(\tR\x06sender\x12\x16\n" +
+	"\x06symbol\x18\x0e \x01(\tR\x06symbol\x12\x1a\n" +
+	"\bdecimals\x18\x0f \x01(\x05R\bdecimals\x12\x16\n" +
+	"\x06tokens\x18\x10 \x01(\tR\x06tokens\x12$\n" +
+	"\x0ebonus_nano_usd\x18\x11 \x01(\x03R\fbonusNanoUsd\x12\"\n" +
+	"\rrate_nano_usd\x18\x12 \x01(\x03R\vrateNanoUsd\x12\x1f\n" +
+	"\vrate_source\x18\x13 \x01(\tR\n" +
+	"rateSource\x123\n" +
+	"\arate_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x06rateAt\x12$\n" +
+	"\rconfirmations\x18\x15 \x01(\x03R\rconfirmations\x121\n" +
+	"\x14confirmations_needed\x18\x16 \x01(\x03R\x13confirmationsNeeded\x126\n" +
+	"\x17return_transaction_hash\x18\x17 \x01(\tR\x15returnTransactionHash\x12%\n" +
+	"\x0eother_contract\x18\x18 \x01(\tR\rotherContract\"\xa8\x02\n" +
+	"\aOpenSum\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\x03R\achainId\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x16\n" +
+	"\x06symbol\x18\x03 \x01(\tR\x06symbol\x12\x16\n" +
+	"\x06tokens\x18\x04 \x01(\tR\x06tokens\x12\x1c\n" +
+	"\ttransfers\x18\x05 \x01(\x05R\ttransfers\x12$\n" +
+	"\x0evalue_nano_usd\x18\x06 \x01(\x03R\fvalueNanoUsd\x12\"\n" +
+	"\rrate_nano_usd\x18\a \x01(\x03R\vrateNanoUsd\x12\x1f\n" +
+	"\vrate_source\x18\b \x01(\tR\n" +
+	"rateSource\x123\n" +
+	"\arate_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06rateAt\"e\n" +
 	"\x13ListDepositsRequest\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x12\n" +
 	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\xb1\x01\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x8b\x02\n" +
 	"\x14ListDepositsResponse\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.svc.settlement.v1.DepositR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\"\n" +
-	"\ropen_nano_usd\x18\x05 \x01(\x03R\vopenNanoUsd\"\x13\n" +
+	"\ropen_nano_usd\x18\x05 \x01(\x03R\vopenNanoUsd\x12.\n" +
+	"\x04open\x18\x06 \x03(\v2\x1a.svc.settlement.v1.OpenSumR\x04open\x12(\n" +
+	"\x10minimum_nano_usd\x18\a \x01(\x03R\x0eminimumNanoUsd\"\x13\n" +
 	"\x11ListChainsRequest\"\x87\x01\n" +
 	"\tChainHalt\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x03R\x05block\x12\x19\n" +
@@ -1446,60 +1697,64 @@ func file_svc_settlement_v1_deposit_proto_rawDescGZIP() []byte {
 	return file_svc_settlement_v1_deposit_proto_rawDescData
 }
 
-var file_svc_settlement_v1_deposit_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_svc_settlement_v1_deposit_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_svc_settlement_v1_deposit_proto_goTypes = []any{
 	(*DepositAsset)(nil),              // 0: svc.settlement.v1.DepositAsset
 	(*DepositChain)(nil),              // 1: svc.settlement.v1.DepositChain
 	(*GetDepositAddressRequest)(nil),  // 2: svc.settlement.v1.GetDepositAddressRequest
 	(*GetDepositAddressResponse)(nil), // 3: svc.settlement.v1.GetDepositAddressResponse
 	(*Deposit)(nil),                   // 4: svc.settlement.v1.Deposit
-	(*ListDepositsRequest)(nil),       // 5: svc.settlement.v1.ListDepositsRequest
-	(*ListDepositsResponse)(nil),      // 6: svc.settlement.v1.ListDepositsResponse
-	(*ListChainsRequest)(nil),         // 7: svc.settlement.v1.ListChainsRequest
-	(*ChainHalt)(nil),                 // 8: svc.settlement.v1.ChainHalt
-	(*ChainState)(nil),                // 9: svc.settlement.v1.ChainState
-	(*ListChainsResponse)(nil),        // 10: svc.settlement.v1.ListChainsResponse
-	(*LiftHaltRequest)(nil),           // 11: svc.settlement.v1.LiftHaltRequest
-	(*LiftHaltResponse)(nil),          // 12: svc.settlement.v1.LiftHaltResponse
-	(*ListTransfersRequest)(nil),      // 13: svc.settlement.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),     // 14: svc.settlement.v1.ListTransfersResponse
-	(*MatchDepositRequest)(nil),       // 15: svc.settlement.v1.MatchDepositRequest
-	(*MatchDepositResponse)(nil),      // 16: svc.settlement.v1.MatchDepositResponse
-	(*ReturnDepositRequest)(nil),      // 17: svc.settlement.v1.ReturnDepositRequest
-	(*ReturnDepositResponse)(nil),     // 18: svc.settlement.v1.ReturnDepositResponse
-	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
+	(*OpenSum)(nil),                   // 5: svc.settlement.v1.OpenSum
+	(*ListDepositsRequest)(nil),       // 6: svc.settlement.v1.ListDepositsRequest
+	(*ListDepositsResponse)(nil),      // 7: svc.settlement.v1.ListDepositsResponse
+	(*ListChainsRequest)(nil),         // 8: svc.settlement.v1.ListChainsRequest
+	(*ChainHalt)(nil),                 // 9: svc.settlement.v1.ChainHalt
+	(*ChainState)(nil),                // 10: svc.settlement.v1.ChainState
+	(*ListChainsResponse)(nil),        // 11: svc.settlement.v1.ListChainsResponse
+	(*LiftHaltRequest)(nil),           // 12: svc.settlement.v1.LiftHaltRequest
+	(*LiftHaltResponse)(nil),          // 13: svc.settlement.v1.LiftHaltResponse
+	(*ListTransfersRequest)(nil),      // 14: svc.settlement.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),     // 15: svc.settlement.v1.ListTransfersResponse
+	(*MatchDepositRequest)(nil),       // 16: svc.settlement.v1.MatchDepositRequest
+	(*MatchDepositResponse)(nil),      // 17: svc.settlement.v1.MatchDepositResponse
+	(*ReturnDepositRequest)(nil),      // 18: svc.settlement.v1.ReturnDepositRequest
+	(*ReturnDepositResponse)(nil),     // 19: svc.settlement.v1.ReturnDepositResponse
+	(*timestamppb.Timestamp)(nil),     // 20: google.protobuf.Timestamp
 }
 var file_svc_settlement_v1_deposit_proto_depIdxs = []int32{
 	0,  // 0: svc.settlement.v1.DepositChain.assets:type_name -> svc.settlement.v1.DepositAsset
 	1,  // 1: svc.settlement.v1.GetDepositAddressResponse.chains:type_name -> svc.settlement.v1.DepositChain
-	19, // 2: svc.settlement.v1.Deposit.at:type_name -> google.protobuf.Timestamp
-	4,  // 3: svc.settlement.v1.ListDepositsResponse.list:type_name -> svc.settlement.v1.Deposit
-	19, // 4: svc.settlement.v1.ChainHalt.since:type_name -> google.protobuf.Timestamp
-	19, // 5: svc.settlement.v1.ChainState.progressed_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: svc.settlement.v1.ChainState.halt:type_name -> svc.settlement.v1.ChainHalt
-	9,  // 7: svc.settlement.v1.ListChainsResponse.chains:type_name -> svc.settlement.v1.ChainState
-	4,  // 8: svc.settlement.v1.ListTransfersResponse.list:type_name -> svc.settlement.v1.Deposit
-	4,  // 9: svc.settlement.v1.MatchDepositResponse.deposit:type_name -> svc.settlement.v1.Deposit
-	4,  // 10: svc.settlement.v1.ReturnDepositResponse.deposit:type_name -> svc.settlement.v1.Deposit
-	2,  // 11: svc.settlement.v1.DepositService.GetDepositAddress:input_type -> svc.settlement.v1.GetDepositAddressRequest
-	5,  // 12: svc.settlement.v1.DepositService.ListDeposits:input_type -> svc.settlement.v1.ListDepositsRequest
-	7,  // 13: svc.settlement.v1.ChainAdminService.ListChains:input_type -> svc.settlement.v1.ListChainsRequest
-	11, // 14: svc.settlement.v1.ChainAdminService.LiftHalt:input_type -> svc.settlement.v1.LiftHaltRequest
-	13, // 15: svc.settlement.v1.ChainAdminService.ListTransfers:input_type -> svc.settlement.v1.ListTransfersRequest
-	15, // 16: svc.settlement.v1.ChainAdminService.MatchDeposit:input_type -> svc.settlement.v1.MatchDepositRequest
-	17, // 17: svc.settlement.v1.ChainAdminService.ReturnDeposit:input_type -> svc.settlement.v1.ReturnDepositRequest
-	3,  // 18: svc.settlement.v1.DepositService.GetDepositAddress:output_type -> svc.settlement.v1.GetDepositAddressResponse
-	6,  // 19: svc.settlement.v1.DepositService.ListDeposits:output_type -> svc.settlement.v1.ListDepositsResponse
-	10, // 20: svc.settlement.v1.ChainAdminService.ListChains:output_type -> svc.settlement.v1.ListChainsResponse
-	12, // 21: svc.settlement.v1.ChainAdminService.LiftHalt:output_type -> svc.settlement.v1.LiftHaltResponse
-	14, // 22: svc.settlement.v1.ChainAdminService.ListTransfers:output_type -> svc.settlement.v1.ListTransfersResponse
-	16, // 23: svc.settlement.v1.ChainAdminService.MatchDeposit:output_type -> svc.settlement.v1.MatchDepositResponse
-	18, // 24: svc.settlement.v1.ChainAdminService.ReturnDeposit:output_type -> svc.settlement.v1.ReturnDepositResponse
-	18, // [18:25] is the sub-list for method output_type
-	11, // [11:18] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 2: svc.settlement.v1.Deposit.at:type_name -> google.protobuf.Timestamp
+	20, // 3: svc.settlement.v1.Deposit.rate_at:type_name -> google.protobuf.Timestamp
+	20, // 4: svc.settlement.v1.OpenSum.rate_at:type_name -> google.protobuf.Timestamp
+	4,  // 5: svc.settlement.v1.ListDepositsResponse.list:type_name -> svc.settlement.v1.Deposit
+	5,  // 6: svc.settlement.v1.ListDepositsResponse.open:type_name -> svc.settlement.v1.OpenSum
+	20, // 7: svc.settlement.v1.ChainHalt.since:type_name -> google.protobuf.Timestamp
+	20, // 8: svc.settlement.v1.ChainState.progressed_at:type_name -> google.protobuf.Timestamp
+	9,  // 9: svc.settlement.v1.ChainState.halt:type_name -> svc.settlement.v1.ChainHalt
+	10, // 10: svc.settlement.v1.ListChainsResponse.chains:type_name -> svc.settlement.v1.ChainState
+	4,  // 11: svc.settlement.v1.ListTransfersResponse.list:type_name -> svc.settlement.v1.Deposit
+	4,  // 12: svc.settlement.v1.MatchDepositResponse.deposit:type_name -> svc.settlement.v1.Deposit
+	4,  // 13: svc.settlement.v1.ReturnDepositResponse.deposit:type_name -> svc.settlement.v1.Deposit
+	2,  // 14: svc.settlement.v1.DepositService.GetDepositAddress:input_type -> svc.settlement.v1.GetDepositAddressRequest
+	6,  // 15: svc.settlement.v1.DepositService.ListDeposits:input_type -> svc.settlement.v1.ListDepositsRequest
+	8,  // 16: svc.settlement.v1.ChainAdminService.ListChains:input_type -> svc.settlement.v1.ListChainsRequest
+	12, // 17: svc.settlement.v1.ChainAdminService.LiftHalt:input_type -> svc.settlement.v1.LiftHaltRequest
+	14, // 18: svc.settlement.v1.ChainAdminService.ListTransfers:input_type -> svc.settlement.v1.ListTransfersRequest
+	16, // 19: svc.settlement.v1.ChainAdminService.MatchDeposit:input_type -> svc.settlement.v1.MatchDepositRequest
+	18, // 20: svc.settlement.v1.ChainAdminService.ReturnDeposit:input_type -> svc.settlement.v1.ReturnDepositRequest
+	3,  // 21: svc.settlement.v1.DepositService.GetDepositAddress:output_type -> svc.settlement.v1.GetDepositAddressResponse
+	7,  // 22: svc.settlement.v1.DepositService.ListDeposits:output_type -> svc.settlement.v1.ListDepositsResponse
+	11, // 23: svc.settlement.v1.ChainAdminService.ListChains:output_type -> svc.settlement.v1.ListChainsResponse
+	13, // 24: svc.settlement.v1.ChainAdminService.LiftHalt:output_type -> svc.settlement.v1.LiftHaltResponse
+	15, // 25: svc.settlement.v1.ChainAdminService.ListTransfers:output_type -> svc.settlement.v1.ListTransfersResponse
+	17, // 26: svc.settlement.v1.ChainAdminService.MatchDeposit:output_type -> svc.settlement.v1.MatchDepositResponse
+	19, // 27: svc.settlement.v1.ChainAdminService.ReturnDeposit:output_type -> svc.settlement.v1.ReturnDepositResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_deposit_proto_init() }
@@ -1513,7 +1768,7 @@ func file_svc_settlement_v1_deposit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_settlement_v1_deposit_proto_rawDesc), len(file_svc_settlement_v1_deposit_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -33,11 +33,11 @@ const (
 type DepositServiceClient interface {
 	// GetDepositAddress returns the address of an account, and what may be sent there on each
 	// chain. The first call takes the next address. Idempotent. Fails with UNAVAILABLE
-	// (service_unavailable) where no addresses are configured or the signer does not answer,
-	// and with INVALID_ARGUMENT (invalid_value).
+	// (service_unavailable) where no addresses are configured, all that may be given are
+	// given, or the signer does not answer, and with INVALID_ARGUMENT (invalid_value).
 	GetDepositAddress(ctx context.Context, in *GetDepositAddressRequest, opts ...grpc.CallOption) (*GetDepositAddressResponse, error)
-	// ListDeposits is one page of what arrived for an account, newest first. Read only. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// ListDeposits is one page of what arrived for an account, newest first, with what waits
+	// of all pages. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListDeposits(ctx context.Context, in *ListDepositsRequest, opts ...grpc.CallOption) (*ListDepositsResponse, error)
 }
 
@@ -77,11 +77,11 @@ func (c *depositServiceClient) ListDeposits(ctx context.Context, in *ListDeposit
 type DepositServiceServer interface {
 	// GetDepositAddress returns the address of an account, and what may be sent there on each
 	// chain. The first call takes the next address. Idempotent. Fails with UNAVAILABLE
-	// (service_unavailable) where no addresses are configured or the signer does not answer,
-	// and with INVALID_ARGUMENT (invalid_value).
+	// (service_unavailable) where no addresses are configured, all that may be given are
+	// given, or the signer does not answer, and with INVALID_ARGUMENT (invalid_value).
 	GetDepositAddress(context.Context, *GetDepositAddressRequest) (*GetDepositAddressResponse, error)
-	// ListDeposits is one page of what arrived for an account, newest first. Read only. Fails
-	// with INVALID_ARGUMENT (invalid_value).
+	// ListDeposits is one page of what arrived for an account, newest first, with what waits
+	// of all pages. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListDeposits(context.Context, *ListDepositsRequest) (*ListDepositsResponse, error)
 	mustEmbedUnimplementedDepositServiceServer()
 }
@@ -203,11 +203,13 @@ type ChainAdminServiceClient interface {
 	// newest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListTransfers(ctx context.Context, in *ListTransfersRequest, opts ...grpc.CallOption) (*ListTransfersResponse, error)
 	// MatchDeposit gives an unmatched or denied transfer to an account, at the value at which
-	// it came in. Idempotent. Fails with FAILED_PRECONDITION (transition_not_allowed) where
-	// there is no such transfer or it stands elsewhere, and INVALID_ARGUMENT (invalid_value).
+	// it came in. A token that is credited to nobody cannot be matched. Idempotent. Fails with
+	// FAILED_PRECONDITION (transition_not_allowed) where there is no such transfer or it stands
+	// elsewhere, and INVALID_ARGUMENT (invalid_value).
 	MatchDeposit(ctx context.Context, in *MatchDepositRequest, opts ...grpc.CallOption) (*MatchDepositResponse, error)
 	// ReturnDeposit notes that an unmatched or denied transfer was sent back, by a
-	// transaction of the treasury. Idempotent. Fails as MatchDeposit does.
+	// transaction of the treasury, or of whoever holds the seed of deposit addresses.
+	// Idempotent. Fails as MatchDeposit does.
 	ReturnDeposit(ctx context.Context, in *ReturnDepositRequest, opts ...grpc.CallOption) (*ReturnDepositResponse, error)
 }
 
@@ -288,11 +290,13 @@ type ChainAdminServiceServer interface {
 	// newest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
 	ListTransfers(context.Context, *ListTransfersRequest) (*ListTransfersResponse, error)
 	// MatchDeposit gives an unmatched or denied transfer to an account, at the value at which
-	// it came in. Idempotent. Fails with FAILED_PRECONDITION (transition_not_allowed) where
-	// there is no such transfer or it stands elsewhere, and INVALID_ARGUMENT (invalid_value).
+	// it came in. A token that is credited to nobody cannot be matched. Idempotent. Fails with
+	// FAILED_PRECONDITION (transition_not_allowed) where there is no such transfer or it stands
+	// elsewhere, and INVALID_ARGUMENT (invalid_value).
 	MatchDeposit(context.Context, *MatchDepositRequest) (*MatchDepositResponse, error)
 	// ReturnDeposit notes that an unmatched or denied transfer was sent back, by a
-	// transaction of the treasury. Idempotent. Fails as MatchDeposit does.
+	// transaction of the treasury, or of whoever holds the seed of deposit addresses.
+	// Idempotent. Fails as MatchDeposit does.
 	ReturnDeposit(context.Context, *ReturnDepositRequest) (*ReturnDepositResponse, error)
 	mustEmbedUnimplementedChainAdminServiceServer()
 }

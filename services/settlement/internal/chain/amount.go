@@ -3,6 +3,7 @@ package chain
 import (
 	"database/sql/driver"
 	"fmt"
+	"strings"
 
 	"github.com/holiman/uint256"
 )
@@ -35,6 +36,20 @@ func ParseAmount(text string) (Amount, error) {
 
 // String returns the amount in decimal.
 func (a Amount) String() string { return a.units.Dec() }
+
+// Decimal returns the amount in whole tokens of so many decimals: 1500000 of a token with six is 1.5.
+func (a Amount) Decimal(decimals int) string {
+	digits := a.units.Dec()
+	if decimals <= 0 {
+		return digits
+	}
+	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
+	whole, fraction := digits[:len(digits)-decimals], strings.TrimRight(digits[len(digits)-decimals:], "0")
+	if fraction == "" {
+		return whole
+	}
+	return whole + "." + fraction
+}
 
 // Bytes returns the amount as a word of 32 bytes, big-endian.
 func (a Amount) Bytes() [32]byte { return a.units.Bytes32() }

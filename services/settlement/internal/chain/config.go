@@ -37,6 +37,8 @@ type Config struct {
 	BlockTime time.Duration `yaml:"block_time" json:"block_time"`
 	// Tokens are the contracts of tokens that count on this chain. The coin needs none.
 	Tokens []Token `yaml:"tokens" json:"tokens"`
+	// OtherTokens are further tokens that are credited to nobody: see OtherToken. The best known ones need no setting.
+	OtherTokens []OtherToken `yaml:"other_tokens" json:"other_tokens"`
 	// Treasury is the cold multisig that sweeps go to. Zero: nothing is swept.
 	Treasury string `yaml:"treasury" json:"treasury"`
 	// Collateral is the contract that holds collateral; nil where the chain takes none.
@@ -145,6 +147,10 @@ func (c Config) Validate() error {
 	for _, token := range c.Tokens {
 		faults = append(faults, c.validateToken(token))
 	}
+	for _, token := range c.OtherTokens {
+		faults = append(faults, c.validateOther(token))
+	}
+	check(len(c.Others()) <= MaxOtherTokens, "at most %d other tokens are possible", MaxOtherTokens)
 	_, usdc := c.token(USDC)
 	check(!c.Payouts || c.ID.PaysOut() == Coin || usdc, "payouts need the token usdc")
 	if c.Collateral != nil {
@@ -164,8 +170,8 @@ func (c Config) validateToken(t Token) error {
 		return fmt.Errorf("chain %s: a token's kind is usdc, not %q", c.ID, t.Kind)
 	case err != nil:
 		return fmt.Errorf("chain %s: token usdc: %w", c.ID, err)
-	case t.Decimals != usdcDecimals:
-		return fmt.Errorf("chain %s: usdc has %d decimals", c.ID, usdcDecimals)
+	case t.Decimals != USDCDecimals:
+		return fmt.Errorf("chain %s: usdc has %d decimals", c.ID, USDCDecimals)
 	case t.Symbol == "" || len(t.Symbol) > 16:
 		return fmt.Errorf("chain %s: a token's symbol has 1 to 16 bytes", c.ID)
 	}
@@ -177,8 +183,8 @@ func (c Config) validateToken(t Token) error {
 	return nil
 }
 
-// usdcDecimals are those of USDC on every chain.
-const usdcDecimals = 6
+// USDCDecimals are those of USDC on every chain.
+const USDCDecimals = 6
 
 // token returns the token of a kind.
 func (c Config) token(kind Kind) (Token, bool) {
@@ -228,4 +234,35 @@ func (c Config) CollateralAddress() (Address, error) {
 		return Address{}, nil
 	}
 	return ParseAddress(c.Collateral.Address)
+}
+
+// Others returns the other tokens of a chain: those that everybody knows, and those of the configuration. A token that
+// is credited is no other one.
+func (c Config) Others() []Other {
+	var out []Other
+	usdc, _ := c.Asset(USDC)
+	for _, t := range slices.Concat(knownOthers[c.ID], c.OtherTokens) {
+		address, err := ParseAddress(t.Address)
+		known := slices.ContainsFunc(out, func(o Other) bool { return o.Contract == address })
+		if err == nil && !known && address != usdc.Contract {
+			out = append(out, Other{Contract: address, Symbol: t.Symbol, Decimals: t.Decimals})
+		}
+	}
+	return out
+}
+
+// maxOtherDecimals bounds the decimals of another token.
+const maxOtherDecimals = 36
+
+func (c Config) validateOther(t OtherToken) error {
+	_, err := ParseAddress(t.Address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("chain %s: another token: %w", c.ID, err)
+	case t.Symbol == "" || len(t.Symbol) > 16:
+		return fmt.Errorf("chain %s: another token's symbol has 1 to 16 bytes", c.ID)
+	case t.Decimals < 0 || t.Decimals > maxOtherDecimals:
+		return fmt.Errorf("chain %s: another token has 0 to %d decimals", c.ID, maxOtherDecimals)
+	}
+	return nil
 }

@@ -36,6 +36,11 @@ const Minimum = money.NanoUSD(1_000_000_000)
 // BonusPercent is the bonus on coins, which the ledger adds.
 const BonusPercent = 20
 
+// Bonus is what the ledger adds to coins that are worth value, rounded down.
+func Bonus(value money.NanoUSD) money.NanoUSD {
+	return value/100*BonusPercent + value%100*BonusPercent/100
+}
+
 // State is where a transfer stands.
 type State string
 
@@ -118,7 +123,12 @@ type Transfer struct {
 	// Entry and EndEntry are those of the ledger; empty: not posted.
 	Entry, EndEntry string
 	ReturnTx        chain.Hash
+	// Other is the token where it is one that is credited to nobody. The contract is zero of all that may be credited.
+	Other chain.Other
 }
+
+// IsOther reports whether the token is credited to nobody and is not in the books.
+func (t Transfer) IsOther() bool { return !t.Other.Contract.IsZero() }
 
 // kind returns what the token of a transfer is.
 func (t Transfer) kind() chain.Kind {

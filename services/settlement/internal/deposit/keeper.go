@@ -34,11 +34,22 @@ type Ending struct {
 type Lists interface {
 	// OfAccount returns transfers of an account, newest first, and how many there are.
 	OfAccount(ctx context.Context, account ids.AccountID, offset, limit int) ([]Transfer, int, error)
+	// OpenSums returns what is final at the address of an account and waits to be credited, by token.
+	OpenSums(ctx context.Context, account ids.AccountID) ([]OpenSum, error)
 	// InState returns transfers in a state, or in any, newest first, and how many there are.
 	InState(ctx context.Context, state State, offset, limit int) ([]Transfer, int, error)
 	// End stores an end of a transfer that is unmatched or denied. done is false where it stands elsewhere. The same end
 	// again is done.
 	End(ctx context.Context, e Ending) (t Transfer, done bool, err error)
+}
+
+// OpenSum is what is final at an address of a token and waits to be credited.
+type OpenSum struct {
+	Chain     chain.ID
+	Token     string
+	Amount    chain.Amount
+	Units     int64
+	Transfers int
 }
 
 // Keeper shows transfers, and lets operators end them.
@@ -49,6 +60,11 @@ func (k *Keeper) OfAccount(ctx context.Context, account ids.AccountID, number, l
 	return paging.Read(number, length, func(offset, limit int) ([]Transfer, int, error) {
 		return k.Lists.OfAccount(ctx, account, offset, limit)
 	})
+}
+
+// OpenSums returns what is final at the address of an account and waits to be credited, by token.
+func (k *Keeper) OpenSums(ctx context.Context, account ids.AccountID) ([]OpenSum, error) {
+	return k.Lists.OpenSums(ctx, account)
 }
 
 // InState is one page of the transfers in a state; an empty state stands for all.

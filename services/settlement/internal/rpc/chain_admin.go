@@ -17,11 +17,6 @@ import (
 	"svc.internal/services/settlement/internal/watch"
 )
 
-// ChainStates says how far chains are read: store.Watch.
-type ChainStates interface {
-	States(ctx context.Context) ([]store.ChainState, error)
-}
-
 // ChainAdmin implements ChainAdminService.
 type ChainAdmin struct {
 	settlementv1.UnimplementedChainAdminServiceServer
@@ -122,10 +117,14 @@ func (s *ChainAdmin) ListTransfers(
 	if err != nil {
 		return nil, err
 	}
+	heights, err := heightsOf(ctx, s.States)
+	if err != nil {
+		return nil, err
+	}
 	out := &settlementv1.ListTransfersResponse{Total: int32(page.Total), Page: int32(page.Number),
 		PageSize: int32(page.Length)}
 	for _, t := range page.List {
-		out.List = append(out.List, depositToProto(t))
+		out.List = append(out.List, depositToProto(s.Chains, heights, t))
 	}
 	return out, nil
 }
@@ -146,7 +145,7 @@ func (s *ChainAdmin) MatchDeposit(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.MatchDepositResponse{Deposit: depositToProto(t)}, nil
+	return &settlementv1.MatchDepositResponse{Deposit: depositToProto(s.Chains, nil, t)}, nil
 }
 
 // ReturnDeposit notes that a transfer was sent back.
@@ -165,7 +164,7 @@ func (s *ChainAdmin) ReturnDeposit(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.ReturnDepositResponse{Deposit: depositToProto(t)}, nil
+	return &settlementv1.ReturnDepositResponse{Deposit: depositToProto(s.Chains, nil, t)}, nil
 }
 
 // ends is a request that ends a transfer.

@@ -8,10 +8,11 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/money"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/deposit"
+	"svc.internal/services/settlement/internal/sending"
+	"svc.internal/services/settlement/internal/store"
 )
 
 // Deposits implements DepositService.
@@ -22,6 +23,10 @@ type Deposits struct {
 	Gateway string
 	// Address returns the address of an account.
 	Address func(ctx context.Context, account ids.AccountID) (deposit.Address, error)
+	// States says how far chains are.
+	States ChainStates
+	// Quotes has the prices of coins.
+	Quotes sending.Quotes
 }
 
 // GetDepositAddress returns the address of an account.
@@ -77,17 +82,60 @@ func (s *Deposits) ListDeposits(
 	if err != nil {
 		return nil, err
 	}
+	heights, err := heightsOf(ctx, s.States)
+	if err != nil {
+		return nil, err
+	}
 	out := &settlementv1.ListDepositsResponse{Total: int32(page.Total), Page: int32(page.Number),
-		PageSize: int32(page.Length)}
+		PageSize: int32(page.Length), MinimumNanoUsd: int64(deposit.Minimum)}
 	for _, t := range page.List {
-		one := depositToProto(t)
+		one := depositToProto(s.Chains, heights, t)
 		one.Sender, one.AccountId = "", ""
 		out.List = append(out.List, one)
-		if down, _, err := deposit.Value(t.Units, nil); err == nil && t.Waits == deposit.ForMinimum && usdc(t) {
-			out.OpenNanoUsd += int64(down)
-		}
 	}
-	return out, nil
+	return out, s.open(ctx, account, out)
+}
+
+// open adds what waits to be credited.
+func (s *Deposits) open(ctx context.Context, account ids.AccountID, out *settlementv1.ListDepositsResponse) error {
+	sums, err := s.Keeper.OpenSums(ctx, account)
+	if err != nil {
+		return err
+	}
+	for _, o := range sums {
+		one := &settlementv1.OpenSum{ChainId: int64(o.Chain), Token: o.Token, Transfers: int32(o.Transfers)}
+		asset := assetOf(s.Chains, o.Chain, o.Token)
+		one.Symbol, one.Tokens = asset.Symbol, o.Amount.Decimal(asset.Decimals)
+		var price *sending.Quote
+		if asset.Kind == chain.Coin {
+			q, err := s.Quotes.Quote(ctx, o.Chain)
+			if err != nil {
+				out.Open = append(out.Open, one)
+				continue // it has no value as long as there is no price
+			}
+			price = &q
+			one.RateNanoUsd, one.RateSource, one.RateAt = int64(q.Rate), q.Source, timestamppb.New(q.At)
+		}
+		if down, _, err := deposit.Value(o.Units, price); err == nil {
+			one.ValueNanoUsd = int64(down)
+		}
+		out.OpenNanoUsd += one.GetValueNanoUsd()
+		out.Open = append(out.Open, one)
+	}
+	return nil
+}
+
+// assetOf returns the asset that has a name in the books. One that is configured no more has no symbol.
+func assetOf(chains chain.Configs, id chain.ID, token string) chain.Asset {
+	kind, decimals := chain.Coin, chain.CoinDecimals
+	if token == id.Token(chain.USDC) {
+		kind, decimals = chain.USDC, chain.USDCDecimals
+	}
+	cfg, _ := chains.Of(id)
+	if asset, ok := cfg.Asset(kind); ok && cfg.ID == id {
+		return asset
+	}
+	return chain.Asset{Chain: id, Kind: kind, Decimals: decimals}
 }
 
 // usdc reports whether a transfer is of dollars.
@@ -101,21 +149,59 @@ func accountFromProto(text string) (ids.AccountID, error) {
 	return id, nil
 }
 
-func depositToProto(t deposit.Transfer) *settlementv1.Deposit {
+func depositToProto(
+	chains chain.Configs, heights map[chain.ID]store.ChainState, t deposit.Transfer,
+) *settlementv1.Deposit {
+	asset := assetOf(chains, t.Chain, t.Token)
 	out := &settlementv1.Deposit{ChainId: int64(t.Chain), TransactionHash: t.Transaction.String(), Place: int64(t.Place),
 		Token: t.Token, Amount: t.Amount.String(), State: string(t.State), Waits: string(t.Waits),
-		At: timestamppb.New(t.At), Block: int64(t.Block), EntryId: t.Entry, AccountId: t.Account.String()}
+		At: timestamppb.New(t.At), Block: int64(t.Block), EntryId: t.Entry, AccountId: t.Account.String(),
+		Symbol: asset.Symbol, Decimals: int32(asset.Decimals)}
+	if t.IsOther() {
+		out.Symbol, out.Decimals, out.OtherContract = t.Other.Symbol, int32(t.Other.Decimals), t.Other.Contract.String()
+	}
+	out.Tokens = t.Amount.Decimal(int(out.GetDecimals()))
 	if !t.Sender.IsZero() {
 		out.Sender = t.Sender.String()
 	}
-	if usdc(t) || t.Quote != nil {
-		var worth money.NanoUSD
-		if down, _, err := deposit.Value(t.Units, t.Quote); err == nil {
-			worth = down
-		}
-		out.ValueNanoUsd = int64(worth)
+	if !t.ReturnTx.IsZero() {
+		out.ReturnTransactionHash = t.ReturnTx.String()
 	}
+	value(out, t)
+	confirm(out, chains, heights[t.Chain], t)
 	return out
+}
+
+// value sets what a transfer is worth, and at which rate.
+func value(out *settlementv1.Deposit, t deposit.Transfer) {
+	if t.Quote != nil {
+		out.RateNanoUsd, out.RateSource = int64(t.Quote.Rate), t.Quote.Source
+		out.RateAt = timestamppb.New(t.Quote.At)
+	} else if !usdc(t) {
+		return
+	}
+	down, even, err := deposit.Value(t.Units, t.Quote)
+	switch {
+	case err != nil: // nobody can be credited so much
+	case t.End == deposit.Matched:
+		out.ValueNanoUsd = int64(even)
+	default:
+		out.ValueNanoUsd = int64(down)
+		if t.State == deposit.Credited && !usdc(t) {
+			out.BonusNanoUsd = int64(deposit.Bonus(down))
+		}
+	}
+}
+
+// confirm sets how many blocks stand on a transfer, and how many must.
+func confirm(out *settlementv1.Deposit, chains chain.Configs, at store.ChainState, t deposit.Transfer) {
+	cfg, _ := chains.Of(t.Chain)
+	if out.ConfirmationsNeeded = int64(cfg.Depth); cfg.Depth == 0 && at.Head > at.Final {
+		out.ConfirmationsNeeded = int64(at.Head - at.Final)
+	}
+	if t.State != deposit.Dropped && at.Head > t.Block {
+		out.Confirmations = int64(at.Head - t.Block)
+	}
 }
 
 // chainFromProto reads the number of a configured chain.

@@ -19,7 +19,11 @@ import (
 )
 
 // Deposits keeps deposit addresses and what becomes of transfers; it implements deposit.Store and deposit.GrowthStore.
-type Deposits struct{ *Store }
+type Deposits struct {
+	*Store
+	// MaxAddresses bounds the addresses that are given; 0: the keys bound them.
+	MaxAddresses int64
+}
 
 // lostIndices is how many indices are left out after an adoption, because a database that was set back does not know
 // the addresses that it gave in the lost hours: nobody else gets them. It is below the gap limit of a recovery, 1,000.
@@ -47,6 +51,9 @@ func (s Deposits) Address(
 		next, err := nextAddress(ctx, tx)
 		if err != nil {
 			return err
+		}
+		if s.MaxAddresses > 0 && next >= s.MaxAddresses {
+			return fault.New(fault.Unavailable, fault.ServiceUnavailable, "no more deposit addresses are given at present")
 		}
 		address, err := derive(uint32(next))
 		if err != nil {
@@ -98,12 +105,17 @@ func (Deposits) addressOf(ctx context.Context, q rowQuerier, account ids.Account
 const transferColumns = `t.chain_id, t.tx_hash, t.place, t.block, t.block_hash, t.at, t.token, t.sender,
 	t.deposit_index, t.amount::text, t.units, t.dust::text, t.state, coalesce(t.decision, ''),
 	coalesce(t.account_id, a.account_id), t.rate, t.quote_source, t.quote_at, coalesce(t.waits, ''),
-	coalesce(t.ended, ''), coalesce(t.entry_id, ''), coalesce(t.end_entry_id, ''), t.return_tx`
+	coalesce(t.ended, ''), coalesce(t.entry_id, ''), coalesce(t.end_entry_id, ''), t.return_tx,
+	t.contract, coalesce(t.symbol, ''), coalesce(t.decimals, 0)`
 
-const fromTransfers = ` FROM transfer t JOIN deposit_address a USING (deposit_index)`
+// Transfers of tokens that are credited have no columns of other tokens.
+const fromTransfers = ` FROM (SELECT *, NULL::bytea AS contract, NULL::text AS symbol, NULL::integer AS decimals
+	FROM transfer) t JOIN deposit_address a USING (deposit_index)`
+
+const fromArrivals = ` FROM arrival t JOIN deposit_address a USING (deposit_index)`
 
 func scanTransfer(row pgx.CollectableRow) (t deposit.Transfer, err error) {
-	var tx, block, sender, back []byte
+	var tx, block, sender, back, contract []byte
 	var amount, dust string
 	var place int64
 	var rate *int64
@@ -111,9 +123,10 @@ func scanTransfer(row pgx.CollectableRow) (t deposit.Transfer, err error) {
 	var at *time.Time
 	if err := row.Scan(&t.Chain, &tx, &place, &t.Block, &block, &t.At, &t.Token, &sender, &t.Index, &amount, &t.Units,
 		&dust, &t.State, &t.Decision, &t.Account, &rate, &source, &at, &t.Waits, &t.End, &t.Entry, &t.EndEntry,
-		&back); err != nil {
+		&back, &contract, &t.Other.Symbol, &t.Other.Decimals); err != nil {
 		return t, err
 	}
+	copy(t.Other.Contract[:], contract)
 	copy(t.Transaction[:], tx)
 	copy(t.BlockHash[:], block)
 	copy(t.Sender[:], sender)
@@ -131,7 +144,11 @@ func scanTransfer(row pgx.CollectableRow) (t deposit.Transfer, err error) {
 }
 
 func (s Deposits) transfers(ctx context.Context, what, where string, args ...any) ([]deposit.Transfer, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+transferColumns+fromTransfers+where, args...)
+	return s.list(ctx, what, fromTransfers+where, args...)
+}
+
+func (s Deposits) list(ctx context.Context, what, from string, args ...any) ([]deposit.Transfer, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+transferColumns+from, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", what, err)
 	}

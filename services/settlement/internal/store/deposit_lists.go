@@ -3,11 +3,14 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
+	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/deposit"
 )
 
@@ -17,25 +20,77 @@ const newestFirst = ` ORDER BY t.found_at DESC, t.chain_id, t.tx_hash, t.place`
 func (s Deposits) OfAccount(
 	ctx context.Context, account ids.AccountID, offset, limit int,
 ) ([]deposit.Transfer, int, error) {
-	const where = ` WHERE (a.account_id = $1 OR t.account_id = $1)`
-	return s.page(ctx, where, offset, limit, account)
+	index, err := s.indexOf(ctx, account)
+	if err != nil {
+		return nil, 0, err
+	}
+	// Both ways to belong to the account have an index.
+	const where = ` WHERE (t.deposit_index = $1 OR t.ended = 'matched' AND t.account_id = $2)`
+	return s.page(ctx, where, offset, limit, index, account)
+}
+
+// indexOf returns the index of an account's address, and -1 for none.
+func (s Deposits) indexOf(ctx context.Context, account ids.AccountID) (int64, error) {
+	a, ok, err := s.addressOf(ctx, s.pool, account)
+	if err != nil || !ok {
+		return -1, err
+	}
+	return int64(a.Index), nil
 }
 
 // InState implements deposit.Lists.
 func (s Deposits) InState(
 	ctx context.Context, state deposit.State, offset, limit int,
 ) ([]deposit.Transfer, int, error) {
-	return s.page(ctx, ` WHERE ($1 = '' OR t.state = $1)`, offset, limit, string(state))
+	if state == "" {
+		return s.page(ctx, ` WHERE true`, offset, limit)
+	}
+	return s.page(ctx, ` WHERE t.state = $1`, offset, limit, string(state))
 }
 
 func (s Deposits) page(
-	ctx context.Context, where string, offset, limit int, arg any,
+	ctx context.Context, where string, offset, limit int, args ...any,
 ) (list []deposit.Transfer, total int, err error) {
-	if err := s.pool.QueryRow(ctx, `SELECT count(*)`+fromTransfers+where, arg).Scan(&total); err != nil {
+	if err := s.pool.QueryRow(ctx, `SELECT count(*)`+fromArrivals+where, args...).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("count transfers: %w", err)
 	}
-	list, err = s.transfers(ctx, "transfers", where+newestFirst+` OFFSET $2 LIMIT $3`, arg, offset, limit)
+	n := len(args)
+	list, err = s.list(ctx, "transfers", fmt.Sprintf(`%s%s%s OFFSET $%d LIMIT $%d`, fromArrivals, where, newestFirst, n+1,
+		n+2), append(args, offset, limit)...)
 	return list, total, err
+}
+
+// OpenSums implements deposit.Lists.
+func (s Deposits) OpenSums(ctx context.Context, account ids.AccountID) ([]deposit.OpenSum, error) {
+	index, err := s.indexOf(ctx, account)
+	if err != nil || index < 0 {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, `SELECT chain_id, token, sum(amount)::text, sum(units)::text, count(*) FROM transfer
+		WHERE deposit_index = $1 AND state = 'final' AND decision IS NULL GROUP BY chain_id, token ORDER BY chain_id, token`,
+		index)
+	if err != nil {
+		return nil, fmt.Errorf("sum what is not credited: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanOpenSum)
+	if err != nil {
+		return nil, fmt.Errorf("sum what is not credited: %w", err)
+	}
+	return list, nil
+}
+
+func scanOpenSum(row pgx.CollectableRow) (o deposit.OpenSum, err error) {
+	var amount, units string
+	if err := row.Scan(&o.Chain, &o.Token, &amount, &units, &o.Transfers); err != nil {
+		return o, err
+	}
+	if o.Amount, err = chain.ParseAmount(amount); err != nil {
+		return o, err
+	}
+	if o.Units, err = strconv.ParseInt(units, 10, 64); err != nil {
+		o.Units = math.MaxInt64 // it has no value that can be counted
+	}
+	return o, nil
 }
 
 // End implements deposit.Lists.
@@ -74,8 +129,11 @@ func endTransfer(ctx context.Context, tx pgx.Tx, e deposit.Ending) (deposit.Tran
 		return deposit.Transfer{}, false, err
 	}
 	list, err := pgx.CollectRows(rows, scanTransfer)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return deposit.Transfer{}, false, err
+	}
+	if len(list) == 0 {
+		return returnOther(ctx, tx, e)
 	}
 	t := list[0]
 	same := t.End == e.End && (e.End != deposit.Matched || t.Account == e.Account) &&

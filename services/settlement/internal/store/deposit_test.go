@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pgtest"
@@ -175,6 +176,58 @@ func TestAnAccountHasOneAddressAndIndicesHaveNoGap(t *testing.T) {
 	wait.Wait()
 	if got := w.text(`SELECT count(*) || ' ' || max(deposit_index) FROM deposit_address`); got != "11 10" {
 		t.Errorf("addresses and the last index: got %q, want 11 and 10", got)
+	}
+}
+
+func TestNoMoreAddressesAreGivenThanTheBound(t *testing.T) {
+	t.Parallel()
+	w := newDepositWorld(t, chain.Base, 2)
+	w.deposits.MaxAddresses = 2
+	derive := func(i uint32) (chain.Address, error) { return evmtest.Address("deposit", uint64(i)), nil }
+	accounts := []ids.AccountID{newAccount(t), newAccount(t), newAccount(t)}
+	for n, account := range accounts {
+		_, err := w.deposits.Address(t.Context(), account, derive)
+		if n < 2 && err != nil {
+			t.Errorf("address %d: got the error %v, want none", n, err)
+		}
+		if n == 2 && !fault.Is(err, fault.ServiceUnavailable) {
+			t.Errorf("an address beyond the bound: got the error %v, want %s", err, fault.ServiceUnavailable)
+		}
+	}
+	if _, err := w.deposits.Address(t.Context(), accounts[0], derive); err != nil {
+		t.Errorf("an address that was given: got the error %v, want none", err)
+	}
+}
+
+func TestTheOpenSumIsOfAllThatWaitsOnAllPages(t *testing.T) {
+	t.Parallel()
+	w := newDepositWorld(t, chain.Base, 2)
+	at, by := w.newAddress(), w.watcher()
+	w.catchUp(by)
+	w.chain.Mine(evmtest.Transfer(1, w.token, at, usd(300_000)), evmtest.Transfer(2, w.token, at, usd(400_000)))
+	w.chain.MineEmpty(2)
+	w.catchUp(by)
+	w.credit()
+	open := func() (text string) {
+		t.Helper()
+		sums, err := w.deposits.OpenSums(t.Context(), w.accounts[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range sums {
+			text += fmt.Sprintf("%d of %s: %s (%d)", o.Transfers, o.Token, o.Amount, o.Units)
+		}
+		return text
+	}
+	if got, want := open(), "2 of 8453:usdc: 700000 (700000)"; got != want {
+		t.Errorf("below a dollar: got %q, want %q", got, want)
+	}
+	w.chain.Mine(evmtest.Transfer(3, w.token, at, usd(300_000)))
+	w.chain.MineEmpty(2)
+	w.catchUp(by)
+	w.credit()
+	if got := open(); got != "" {
+		t.Errorf("at a dollar: got %q, want nothing open", got)
 	}
 }
 

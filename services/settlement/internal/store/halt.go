@@ -64,7 +64,7 @@ func (s Watch) Trace(ctx context.Context, id chain.ID, below uint64) ([]chain.Bl
 // TouchedAbove implements watch.HaltStore.
 func (s Watch) TouchedAbove(ctx context.Context, id chain.ID, above uint64, limit int) ([]watch.Touched, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT tx_hash, place, false FROM transfer WHERE chain_id = $1 AND block > $2 AND state NOT IN ('seen', 'dropped')
+		SELECT tx_hash, place, false FROM arrival WHERE chain_id = $1 AND block > $2 AND state NOT IN ('seen', 'dropped')
 		UNION ALL SELECT tx_hash, place, true FROM chain_event WHERE chain_id = $1 AND block > $2 AND gone_at IS NULL
 		LIMIT $3`, id, above, limit)
 	if err != nil {
@@ -123,8 +123,12 @@ func (s Watch) Lift(ctx context.Context, l watch.Lift) error {
 func queueTouched(batch *pgx.Batch, t watch.Touched, l watch.Lift) {
 	if t.Gone {
 		batch.Queue(transferGone, t.Chain, t.Transaction[:], t.Place, l.Actor, l.Reason)
+		batch.Queue(`UPDATE other_transfer SET state = 'dropped' WHERE chain_id = $1 AND tx_hash = $2 AND place = $3
+			AND state = 'unmatched'`, t.Chain, t.Transaction[:], t.Place)
 		return
 	}
+	batch.Queue(`UPDATE other_transfer SET block = $4, block_hash = $5
+		WHERE chain_id = $1 AND tx_hash = $2 AND place = $3`, t.Chain, t.Transaction[:], t.Place, t.Block, t.Hash[:])
 	batch.Queue(`UPDATE transfer SET block = $4, block_hash = $5 WHERE chain_id = $1 AND tx_hash = $2 AND place = $3`,
 		t.Chain, t.Transaction[:], t.Place, t.Block, t.Hash[:])
 }
@@ -135,6 +139,8 @@ type ChainState struct {
 	Block      uint64
 	Again      uint64
 	Progressed time.Time
+	// Head and Final are as the last look saw them; 0 before the first.
+	Head, Final uint64
 	// Stalled is how long there has been no progress, by the database's clock.
 	Stalled time.Duration
 	Halt    *watch.Halt
@@ -144,7 +150,8 @@ type ChainState struct {
 // States returns how far each chain is read.
 func (s Watch) States(ctx context.Context) ([]ChainState, error) {
 	rows, err := s.pool.Query(ctx, `SELECT c.chain_id, c.block, c.again, c.progressed_at,
-		extract(epoch FROM clock_timestamp() - c.progressed_at)::float8, h.block, h.was_hash, h.is_hash, h.halted_at
+		extract(epoch FROM clock_timestamp() - c.progressed_at)::float8, coalesce(c.head, 0), coalesce(c.final_block, 0),
+		h.block, h.was_hash, h.is_hash, h.halted_at
 		FROM chain_cursor c LEFT JOIN chain_halt h ON h.chain_id = c.chain_id AND h.lifted_at IS NULL ORDER BY c.chain_id`)
 	if err != nil {
 		return nil, fmt.Errorf("read the cursors of chains: %w", err)
@@ -155,7 +162,7 @@ func (s Watch) States(ctx context.Context) ([]ChainState, error) {
 		var block *uint64
 		var was, is []byte
 		var since *time.Time
-		err := row.Scan(&c.Chain, &c.Block, &c.Again, &c.Progressed, &seconds, &block, &was, &is, &since)
+		err := row.Scan(&c.Chain, &c.Block, &c.Again, &c.Progressed, &seconds, &c.Head, &c.Final, &block, &was, &is, &since)
 		c.Stalled = time.Duration(seconds * float64(time.Second))
 		if block != nil {
 			c.Halt, c.Since = &watch.Halt{Chain: c.Chain, Block: *block}, *since

@@ -153,7 +153,8 @@ const insertTransfer = `INSERT INTO transfer AS t
 		SET state = excluded.state, block = excluded.block, block_hash = excluded.block_hash, at = excluded.at,
 			token = excluded.token, sender = excluded.sender, deposit_index = excluded.deposit_index,
 			amount = excluded.amount, units = excluded.units, dust = excluded.dust
-		WHERE t.entry_id IS NULL AND t.state <> excluded.state AND t.state IN ('seen', 'dropped')
+		WHERE t.entry_id IS NULL AND (t.state, t.block_hash) <> (excluded.state, excluded.block_hash)
+			AND t.state IN ('seen', 'dropped')
 			AND (t.decision IS NULL OR (t.amount, t.deposit_index, t.token)
 				= (excluded.amount, excluded.deposit_index, excluded.token))`
 
@@ -172,6 +173,9 @@ func commitWindow(ctx context.Context, tx pgx.Tx, id chain.ID, w watch.Window, o
 	}
 	for _, t := range w.Transfers {
 		queueTransfer(batch, t, "final", &out.Transfers)
+	}
+	for _, o := range w.Others {
+		queueOther(batch, o, &out.Transfers)
 	}
 	if w.Again {
 		batch.Queue(`UPDATE chain_cursor SET again = $2 WHERE chain_id = $1`, id, w.To.Number)
@@ -219,6 +223,22 @@ func queueTransfer(batch *pgx.Batch, t watch.Transfer, state string, added *int)
 	}
 }
 
+// One that was dropped is as it is now, where its transaction is mined again.
+const insertOther = `INSERT INTO other_transfer AS t
+	(chain_id, tx_hash, place, block, block_hash, at, contract, symbol, decimals, sender, deposit_index, amount, state)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::numeric, 'unmatched')
+	ON CONFLICT (chain_id, tx_hash, place) DO UPDATE
+		SET state = excluded.state, block = excluded.block, block_hash = excluded.block_hash, at = excluded.at,
+			contract = excluded.contract, symbol = excluded.symbol, decimals = excluded.decimals, sender = excluded.sender,
+			deposit_index = excluded.deposit_index, amount = excluded.amount
+		WHERE t.state = 'dropped'`
+
+func queueOther(batch *pgx.Batch, o watch.Other, added *int) {
+	batch.Queue(insertOther, o.Chain, o.Transaction[:], o.Place, o.Block, o.BlockHash[:], o.At, o.Token.Contract[:],
+		o.Token.Symbol, o.Token.Decimals, o.Sender[:], o.Index, o.Amount.String()).Exec(counted(added))
+	batch.Queue(keepBlock, o.Chain, o.Block, o.BlockHash[:])
+}
+
 // Current implements watch.Store.
 func (s Watch) Current(ctx context.Context, id chain.ID, fence int64) error {
 	return s.fenced(ctx, id, fence, "note the progress", func(tx pgx.Tx) error {
@@ -227,16 +247,24 @@ func (s Watch) Current(ctx context.Context, id chain.ID, fence int64) error {
 	})
 }
 
+// What was seen in a block that was read, and is not in what was read, is there no longer. Nothing is above the head.
+const dropSeen = `UPDATE transfer t SET state = 'dropped' WHERE chain_id = $1 AND state = 'seen' AND block >= $2
+	AND (block <= $3 OR block > $4)
+	AND NOT EXISTS (SELECT FROM unnest($5::bytea[], $6::bigint[]) AS f (tx_hash, place)
+		WHERE (f.tx_hash, f.place) = (t.tx_hash, t.place))`
+
 // Seen implements watch.Store.
-func (s Watch) Seen(ctx context.Context, id chain.ID, fence int64, transfers []watch.Transfer) error {
-	if len(transfers) == 0 {
-		return nil
-	}
+func (s Watch) Seen(ctx context.Context, id chain.ID, fence int64, sight watch.Sight) error {
 	return s.fenced(ctx, id, fence, "store what is not final", func(tx pgx.Tx) error {
 		batch, added := &pgx.Batch{}, 0
-		for _, t := range transfers {
+		hashes, places := make([][]byte, len(sight.Transfers)), make([]int64, len(sight.Transfers))
+		for i, t := range sight.Transfers {
 			queueTransfer(batch, t, "seen", &added)
+			hashes[i], places[i] = t.Transaction[:], int64(t.Place)
 		}
+		batch.Queue(dropSeen, id, sight.From, sight.To, sight.Head, hashes, places)
+		batch.Queue(`UPDATE chain_cursor SET head = $2, final_block = $3
+			WHERE chain_id = $1 AND (head, final_block) IS DISTINCT FROM ($2, $3)`, id, sight.Head, sight.Final)
 		return tx.SendBatch(ctx, batch).Close()
 	})
 }

@@ -257,6 +257,50 @@ func TestATransferThatIsMinedAgainWithAnotherAmountCountsAsItIsThen(t *testing.T
 	}
 }
 
+// People see at once what a change above the final block did: nobody waits for the block to be final.
+func TestALookSeesWhatAReorgAboveTheFinalBlockTookAwayAndMoved(t *testing.T) {
+	t.Parallel()
+	w := newChainWorld(t, chain.Base, 9)
+	at, by := w.address(0), w.watcher()
+	look := func() {
+		t.Helper()
+		w.catchUp(by)
+		if err := by.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := func(when, want string) {
+		t.Helper()
+		const standing = `SELECT string_agg(amount || ' seen ' || c.head - t.block, ', ' ORDER BY amount)
+			FROM transfer t JOIN chain_cursor c USING (chain_id) WHERE t.state = 'seen'`
+		if got := w.text(standing); got != want {
+			t.Errorf("%s: got %q, want %q", when, got, want)
+		}
+	}
+	w.chain.MineEmpty(12)
+	look()
+	w.chain.Mine(evmtest.Transfer(1, w.token, at, usd(2_000_000)), evmtest.Transfer(2, w.token, at, usd(3_000_000)))
+	look()
+	seen("in the head", "2000000 seen 0, 3000000 seen 0")
+	w.chain.MineEmpty(2)
+	look()
+	seen("two blocks later", "2000000 seen 2, 3000000 seen 2")
+	// One of them is mined again in a later block of the new history, and the other is gone.
+	w.chain.Reorg(3)
+	w.chain.MineEmpty(2)
+	w.chain.Mine(evmtest.Transfer(2, w.token, at, usd(3_000_000)))
+	w.chain.MineEmpty(1)
+	look()
+	seen("after the change", "3000000 seen 1")
+	w.hasTransfers("after the change", "0 dropped 2000000, 0 seen 3000000")
+	// A shorter history has nothing above its head.
+	w.chain.Reorg(2)
+	if err := by.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.hasTransfers("after a shorter history", "0 dropped 2000000, 0 dropped 3000000")
+}
+
 func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.T) {
 	t.Parallel()
 	w := newChainWorld(t, chain.Base, 2)

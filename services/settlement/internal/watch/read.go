@@ -92,13 +92,21 @@ func (r *reading) key(tx chain.Hash, place uint32) Key {
 	return Key{Chain: r.w.Config.ID, Transaction: tx, Place: place}
 }
 
-// tokens reads the transfers of listed tokens to deposit addresses.
+// tokens reads the transfers of tokens to deposit addresses: of the one that is credited, and of the known other ones.
 func (r *reading) tokens(ctx context.Context) error {
-	asset, ok := r.w.Config.Asset(chain.USDC)
-	if !ok || r.w.addresses.size() == 0 {
+	asset, credited := r.w.Config.Asset(chain.USDC)
+	others := map[chain.Address]chain.Other{}
+	var contracts []chain.Address
+	if credited {
+		contracts = append(contracts, asset.Contract)
+	}
+	for _, o := range r.w.Config.Others() {
+		others[o.Contract], contracts = o, append(contracts, o.Contract)
+	}
+	if len(contracts) == 0 || r.w.addresses.size() == 0 {
 		return nil
 	}
-	logs, err := r.transfers(ctx, asset.Contract)
+	logs, err := r.transfers(ctx, contracts)
 	if err != nil {
 		return err
 	}
@@ -107,15 +115,21 @@ func (r *reading) tokens(ctx context.Context) error {
 		if from.IsZero() {
 			from = by // dollars that were made for the address: who had them made is known by the transaction alone
 		}
-		r.add(asset, r.key(l.Transaction, place), at, from, r.w.addresses.index[to], amount)
+		key, index := r.key(l.Transaction, place), r.w.addresses.index[to]
+		if other, is := others[l.Contract]; !is {
+			r.add(asset, key, at, from, index, amount)
+		} else if !other.Small(amount) {
+			r.found.Others = append(r.found.Others, Other{Key: key, Block: at.Number, BlockHash: at.Hash, At: at.At,
+				Token: other, Sender: from, Index: index, Amount: amount})
+		}
 	})
 }
 
-// transfers returns the transfers of a token to deposit addresses, by questions for some addresses each or by one for
+// transfers returns the transfers of tokens to deposit addresses, by questions for some addresses each or by one for
 // all transfers, whichever is less.
-func (r *reading) transfers(ctx context.Context, token chain.Address) ([]chain.Log, error) {
+func (r *reading) transfers(ctx context.Context, contracts []chain.Address) ([]chain.Log, error) {
 	var logs []chain.Log
-	contracts, questions := []chain.Address{token}, (r.w.addresses.size()+maxTopics-1)/maxTopics
+	questions := (r.w.addresses.size() + maxTopics - 1) / maxTopics
 	if questions > max(1, len(r.blocks)/blocksForQuestion) {
 		all, err := r.w.Chain.Logs(ctx, r.from, r.last(), contracts, [][]chain.Hash{{TransferTopic}})
 		if err != nil {

@@ -71,6 +71,19 @@ type Transfer struct {
 	Dust  chain.Amount
 }
 
+// Other is what arrived of another token at a deposit address: it is credited to nobody.
+type Other struct {
+	Key
+	Block     uint64
+	BlockHash chain.Hash
+	At        time.Time
+	Token     chain.Other
+	Sender    chain.Address
+	// Index is that of the deposit address.
+	Index  uint32
+	Amount chain.Amount
+}
+
 // Small is a transfer that is too small for a row of its own.
 type Small struct {
 	Index  uint32
@@ -93,8 +106,10 @@ type Event struct {
 // Found is what a window of blocks brought.
 type Found struct {
 	Transfers []Transfer
-	Small     []Small
-	Events    []Event
+	// Others are stored once they are final.
+	Others []Other
+	Small  []Small
+	Events []Event
 }
 
 // Window is what a commit holds: what was found, and the block behind which the next window begins.
@@ -103,6 +118,15 @@ type Window struct {
 	To chain.Block
 	// Again reports that it is a second reading. Small transfers are not added then, because they have no identity.
 	Again bool
+}
+
+// Sight is what a look at a chain saw above its final block.
+type Sight struct {
+	// Head is the highest block that any RPC has, and Final the last one that all call final.
+	Head, Final uint64
+	// From and To are the blocks that were read; From is above To where none was.
+	From, To  uint64
+	Transfers []Transfer
 }
 
 // Outcome is what a commit changed.
@@ -125,8 +149,9 @@ type Store interface {
 	Current(ctx context.Context, id chain.ID, fence int64) error
 	// Halt halts the chain: the block of the cursor has another hash.
 	Halt(ctx context.Context, id chain.ID, fence int64, block uint64, was, is chain.Hash) error
-	// Seen stores transfers above the final block, which people may look at.
-	Seen(ctx context.Context, id chain.ID, fence int64, transfers []Transfer) error
+	// Seen stores what people may look at: how far the chain is, and transfers above the final block. A transfer that was
+	// seen in one of the blocks that were read, or above the head, and is there no longer, is dropped.
+	Seen(ctx context.Context, id chain.ID, fence int64, s Sight) error
 	// Addresses returns deposit addresses from an index on, in order, at most a page of them.
 	Addresses(ctx context.Context, from uint32) ([]chain.Address, error)
 }
@@ -143,8 +168,9 @@ type Watcher struct {
 	cursor    Cursor
 	begun     bool
 	addresses addressSet
-	// looked is the last block above the final one that was looked at.
-	looked uint64
+	// final is the last block that all RPCs called final, and looked the last one above it that was looked at.
+	final  uint64
+	looked chain.Block
 }
 
 // addressSet has all deposit addresses in memory: 20 bytes and an index each.

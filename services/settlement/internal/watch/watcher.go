@@ -31,6 +31,7 @@ func (w *Watcher) Pass(ctx context.Context) (Report, error) {
 	if err := w.begin(ctx, final); err != nil {
 		return Report{}, err
 	}
+	w.final = final.Number
 	r := Report{Final: final, Block: w.cursor.Block, Halted: w.cursor.Halted}
 	if w.cursor.Halted {
 		return r, w.rejoin(ctx)
@@ -80,7 +81,7 @@ func (w *Watcher) rejoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.cursor, w.looked = cursor, 0
+	w.cursor, w.looked = cursor, chain.Block{}
 	return nil
 }
 
@@ -166,7 +167,8 @@ func (w *Watcher) fenced(err error) {
 // maxLook bounds the blocks above the final one that are looked at at once.
 const maxLook = 200
 
-// Look stores what stands above the final block, for people to see. It fails harmlessly: nothing rests on it.
+// Look stores what stands above the final block, for people to see. It fails harmlessly: nothing rests on it. Where a
+// block that was looked at is another now, all blocks above the cursor are looked at again.
 func (w *Watcher) Look(ctx context.Context) error {
 	if !w.begun || w.cursor.Halted || w.addresses.size() == 0 {
 		return nil
@@ -175,16 +177,39 @@ func (w *Watcher) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := max(w.cursor.Block, w.looked) + 1
-	if to := min(head, from+maxLook-1); from <= to {
-		found, _, err := w.read(ctx, from, to, chain.Hash{})
-		if err != nil {
-			return err
-		}
-		if err := w.Store.Seen(ctx, w.Chain.ID(), w.cursor.Fence, found.Transfers); err != nil {
-			return err
-		}
-		w.looked = to
+	if err := w.recheck(ctx, head); err != nil {
+		return err
 	}
-	return nil
+	from := max(w.cursor.Block, w.looked.Number) + 1
+	sight := Sight{Head: head, Final: w.final, From: from, To: min(head, from+maxLook-1)}
+	looked := w.looked
+	if sight.From <= sight.To {
+		var found Found
+		if found, looked, err = w.read(ctx, sight.From, sight.To, chain.Hash{}); err != nil {
+			return err
+		}
+		sight.Transfers = found.Transfers
+	}
+	err = w.Store.Seen(ctx, w.Chain.ID(), w.cursor.Fence, sight)
+	w.fenced(err)
+	if err == nil {
+		w.looked = looked
+	}
+	return err
+}
+
+// recheck forgets what was looked at where the last block of it is another now, or none.
+func (w *Watcher) recheck(ctx context.Context, head uint64) error {
+	if w.looked.Number <= w.cursor.Block {
+		return nil // it is final, and Pass has read it
+	}
+	if w.looked.Number > head {
+		w.looked = chain.Block{}
+		return nil
+	}
+	now, err := w.Chain.BlockAt(ctx, w.looked.Number)
+	if err == nil && now.Hash != w.looked.Hash {
+		w.looked = chain.Block{}
+	}
+	return err
 }
