@@ -24,6 +24,9 @@ type CardConfig struct {
 	// SandboxURL is where people and the sandbox reach the public API: http or https, without
 	// a path.
 	SandboxURL string `yaml:"sandbox_url" env:"SVC_CARD_SANDBOX_URL"`
+	// ReturnURL is where a page leads after a consumer has paid, unless the consumer says where: https, or
+	// http in the sandbox.
+	ReturnURL string `yaml:"return_url" env:"SVC_CARD_RETURN_URL"`
 	// FixedCents and BasisPoints are what the card processor keeps of a payment: so many US
 	// cents, and so much of the whole.
 	FixedCents  int64 `yaml:"fixed_cents" env:"SVC_CARD_FIXED_CENTS"`
@@ -33,7 +36,8 @@ type CardConfig struct {
 // defaultCardConfig is the sandbox beside a gateway on this machine, with the usual
 // tariff.
 func defaultCardConfig() CardConfig {
-	return CardConfig{Processor: sandbox.Name, SandboxURL: "http://127.0.0.1:8080", FixedCents: 30, BasisPoints: 290}
+	return CardConfig{Processor: sandbox.Name, SandboxURL: "http://127.0.0.1:8080", FixedCents: 30, BasisPoints: 290,
+		ReturnURL: "http://127.0.0.1:8080/"}
 }
 
 // MovesMoney reports whether what is paid by card is real money.
@@ -73,6 +77,10 @@ func (c CardConfig) Validate() error {
 	if to, err := url.Parse(c.SandboxURL); err != nil || to.Host == "" || to.User != nil || to.RawQuery != "" ||
 		strings.Trim(to.Path, "/") != "" || to.Scheme != "http" && to.Scheme != "https" {
 		faults = append(faults, errors.New("card.sandbox_url (SVC_CARD_SANDBOX_URL) must be http or https, without a path"))
+	}
+	if to, err := url.Parse(c.ReturnURL); err != nil || to.Host == "" || to.User != nil || len(c.ReturnURL) > 1024 ||
+		to.Scheme != "https" && (c.MovesMoney() || to.Scheme != "http") {
+		faults = append(faults, errors.New("card.return_url (SVC_CARD_RETURN_URL) must be https, or http in the sandbox"))
 	}
 	if !c.tariff().Valid() {
 		faults = append(faults, errors.New("card.fixed_cents must be 0 to 10000, and card.basis_points 0 to 4999"))

@@ -36,6 +36,7 @@ func Spec() node.Spec {
 			billingv1.UsageKeyService_ServiceDesc.ServiceName:     {node.ProviderHub},
 			billingv1.HouseAccountService_ServiceDesc.ServiceName: {node.Verifier},
 			billingv1.CardService_ServiceDesc.ServiceName:         {node.Settlement},
+			billingv1.CheckoutService_ServiceDesc.ServiceName:     {node.EdgeGateway},
 			billingv1.CardWebhookService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 		},

@@ -19,6 +19,8 @@ type proven struct {
 	seals   *events.Seals
 	// webhooks is the secret with which the sandbox signs, if no other is set.
 	webhooks []byte
+	// cards is the key under which cards are told apart.
+	cards []byte
 }
 
 // proofs derives everything from the ledger's secret.
@@ -32,9 +34,11 @@ func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Cloc
 		return proven{}, err
 	}
 	webhooks := usageseal.Derive(secret, "card webhooks").Secret
+	cards := usageseal.Derive(secret, "card fingerprints").Secret
 	return proven{
 		tickets:  usage.NewTickets(usageseal.Derive(secret, "tickets").Secret),
 		seals:    &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")},
 		webhooks: webhooks[:],
+		cards:    cards[:],
 	}, nil
 }

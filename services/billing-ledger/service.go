@@ -206,7 +206,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 	}
 	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
-		secret: proven.webhooks, observe: m.cardAlarm})
+		secret: proven.webhooks, fingerprints: proven.cards, observe: m.cardAlarm})
 	return s, errors.Join(err, s.newDrift())
 }
 

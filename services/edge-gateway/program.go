@@ -83,6 +83,7 @@ func peers(n *node.Node) (Deps, error) {
 		Receipts:        billingv1.NewReceiptServiceClient(billing),
 		Idempotency:     billingv1.NewIdempotencyServiceClient(billing),
 		Visits:          billingv1.NewVisitorServiceClient(billing),
+		Checkouts:       billingv1.NewCheckoutServiceClient(billing),
 		CardWebhooks:    billingv1.NewCardWebhookServiceClient(billing),
 		CardSandbox:     billingv1.NewCardSandboxServiceClient(billing),
 		Accounts:        billingv1.NewAccountAdminServiceClient(billing),

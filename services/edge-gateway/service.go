@@ -72,6 +72,8 @@ type Deps struct {
 	Idempotency billingv1.IdempotencyServiceClient
 	// Visits counts the visits of clients without a key.
 	Visits billingv1.VisitorServiceClient
+	// Checkouts sells credit by card.
+	Checkouts billingv1.CheckoutServiceClient
 	// CardWebhooks takes what the card processor sends, CardSandbox has the sandbox's pages.
 	CardWebhooks billingv1.CardWebhookServiceClient
 	CardSandbox  billingv1.CardSandboxServiceClient
@@ -158,6 +160,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		CatalogAdmin:   deps.CatalogAdmin,
 		Accounts:       deps.Accounts,
 		UserSelf:       deps.UserSelf,
+		Checkouts:      deps.Checkouts,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,

@@ -25,6 +25,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
+	billingv1.RegisterCheckoutServiceServer(r, f.shop)
 	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
 	billingv1.RegisterCardSandboxServiceServer(r, f.cards)
 	routerv1.RegisterRouterServiceServer(r, f.router)
@@ -66,6 +67,7 @@ func (f *fleet) deps() Deps {
 		Receipts:     billingv1.NewReceiptServiceClient(conn),
 		Idempotency:  billingv1.NewIdempotencyServiceClient(conn),
 		Visits:       billingv1.NewVisitorServiceClient(conn),
+		Checkouts:    billingv1.NewCheckoutServiceClient(conn),
 		CardWebhooks: billingv1.NewCardWebhookServiceClient(conn),
 		CardSandbox:  billingv1.NewCardSandboxServiceClient(conn),
 		Router:       routerv1.NewRouterServiceClient(conn),

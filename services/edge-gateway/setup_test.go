@@ -63,6 +63,7 @@ type fleet struct {
 	claims        *claims
 	visits        *visits
 	cards         *cards
+	shop          *shop
 	selves        *selves
 	people        *people
 	penalties     *penalties
@@ -150,6 +151,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		market:    &market{},
 		visits:    &visits{made: map[string]int{}},
 		cards:     newCards(),
+		shop:      &shop{},
 		people:    &people{},
 		penalties: &penalties{}, earned: &earned{}, collateral: &keptCollateral{}, verification: &verification{},
 		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},

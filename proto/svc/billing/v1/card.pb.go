@@ -278,6 +278,13 @@ const (
 	SandboxAction_SANDBOX_ACTION_WIN_DISPUTE SandboxAction = 4
 	// The card does not take the last refund, whose money comes back.
 	SandboxAction_SANDBOX_ACTION_FAIL_REFUND SandboxAction = 5
+	// A month passes for the plan that began on the page.
+	SandboxAction_SANDBOX_ACTION_MONTH SandboxAction = 6
+	// The plan's card is declined from now on, or taken again.
+	SandboxAction_SANDBOX_ACTION_DECLINES SandboxAction = 7
+	SandboxAction_SANDBOX_ACTION_ACCEPTS  SandboxAction = 8
+	// The card's owner ends the plan at the card processor.
+	SandboxAction_SANDBOX_ACTION_QUIT SandboxAction = 9
 )
 
 // Enum value maps for SandboxAction.
@@ -289,6 +296,10 @@ var (
 		3: "SANDBOX_ACTION_CHARGE_BACK",
 		4: "SANDBOX_ACTION_WIN_DISPUTE",
 		5: "SANDBOX_ACTION_FAIL_REFUND",
+		6: "SANDBOX_ACTION_MONTH",
+		7: "SANDBOX_ACTION_DECLINES",
+		8: "SANDBOX_ACTION_ACCEPTS",
+		9: "SANDBOX_ACTION_QUIT",
 	}
 	SandboxAction_value = map[string]int32{
 		"SANDBOX_ACTION_UNSPECIFIED": 0,
@@ -297,6 +308,10 @@ var (
 		"SANDBOX_ACTION_CHARGE_BACK": 3,
 		"SANDBOX_ACTION_WIN_DISPUTE": 4,
 		"SANDBOX_ACTION_FAIL_REFUND": 5,
+		"SANDBOX_ACTION_MONTH":       6,
+		"SANDBOX_ACTION_DECLINES":    7,
+		"SANDBOX_ACTION_ACCEPTS":     8,
+		"SANDBOX_ACTION_QUIT":        9,
 	}
 )
 
@@ -1302,6 +1317,8 @@ type SandboxSession struct {
 	Declined bool `protobuf:"varint,7,opt,name=declined,proto3" json:"declined,omitempty"`
 	// What a refund gave back.
 	RefundedCents int64 `protobuf:"varint,8,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
+	// Whether a plan began with the payment.
+	Subscribed    bool `protobuf:"varint,9,opt,name=subscribed,proto3" json:"subscribed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1407,13 @@ func (x *SandboxSession) GetRefundedCents() int64 {
 		return x.RefundedCents
 	}
 	return 0
+}
+
+func (x *SandboxSession) GetSubscribed() bool {
+	if x != nil {
+		return x.Subscribed
+	}
+	return false
 }
 
 type GetSandboxSessionRequest struct {
@@ -1662,7 +1686,7 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x0eReceiveRequest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\tR\tsignature\"\x11\n" +
-	"\x0fReceiveResponse\"\xca\x02\n" +
+	"\x0fReceiveResponse\"\xea\x02\n" +
 	"\x0eSandboxSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x129\n" +
@@ -1675,7 +1699,10 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
 	"\bdeclined\x18\a \x01(\bR\bdeclined\x12%\n" +
-	"\x0erefunded_cents\x18\b \x01(\x03R\rrefundedCents\"9\n" +
+	"\x0erefunded_cents\x18\b \x01(\x03R\rrefundedCents\x12\x1e\n" +
+	"\n" +
+	"subscribed\x18\t \x01(\bR\n" +
+	"subscribed\"9\n" +
 	"\x18GetSandboxSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"U\n" +
@@ -1711,14 +1738,18 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aSANDBOX_SESSION_STATE_OPEN\x10\x01\x12\x1e\n" +
 	"\x1aSANDBOX_SESSION_STATE_PAID\x10\x02\x12!\n" +
 	"\x1dSANDBOX_SESSION_STATE_EXPIRED\x10\x03\x12&\n" +
-	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xc3\x01\n" +
+	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xaf\x02\n" +
 	"\rSandboxAction\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SANDBOX_ACTION_PAY\x10\x01\x12\x1a\n" +
 	"\x16SANDBOX_ACTION_DECLINE\x10\x02\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_CHARGE_BACK\x10\x03\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_WIN_DISPUTE\x10\x04\x12\x1e\n" +
-	"\x1aSANDBOX_ACTION_FAIL_REFUND\x10\x052\xd4\x04\n" +
+	"\x1aSANDBOX_ACTION_FAIL_REFUND\x10\x05\x12\x18\n" +
+	"\x14SANDBOX_ACTION_MONTH\x10\x06\x12\x1b\n" +
+	"\x17SANDBOX_ACTION_DECLINES\x10\a\x12\x1a\n" +
+	"\x16SANDBOX_ACTION_ACCEPTS\x10\b\x12\x17\n" +
+	"\x13SANDBOX_ACTION_QUIT\x10\t2\xd4\x04\n" +
 	"\vCardService\x12\x82\x01\n" +
 	"\x18CreateCollateralCheckout\x12/.svc.billing.v1.CreateCollateralCheckoutRequest\x1a0.svc.billing.v1.CreateCollateralCheckoutResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vGetCheckout\x12\".svc.billing.v1.GetCheckoutRequest\x1a#.svc.billing.v1.GetCheckoutResponse\"\x03\x90\x02\x01\x12|\n" +

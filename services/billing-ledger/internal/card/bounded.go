@@ -50,3 +50,38 @@ func (b Bounded) List(ctx context.Context, since time.Time, cursor string) ([]Ob
 	defer cancel()
 	return b.Processor.List(ctx, since, cursor)
 }
+
+// FetchSubscription implements Processor.
+func (b Bounded) FetchSubscription(ctx context.Context, id string) (Subscription, error) {
+	ctx, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	return b.Processor.FetchSubscription(ctx, id)
+}
+
+// FetchInvoice implements Processor.
+func (b Bounded) FetchInvoice(ctx context.Context, id string) (Invoice, error) {
+	ctx, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	return b.Processor.FetchInvoice(ctx, id)
+}
+
+// ListInvoices implements Processor.
+func (b Bounded) ListInvoices(ctx context.Context, subscription, cursor string) ([]Invoice, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	return b.Processor.ListInvoices(ctx, subscription, cursor)
+}
+
+// EndAtPeriodEnd implements Processor.
+func (b Bounded) EndAtPeriodEnd(ctx context.Context, id string, end bool) error {
+	ctx, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	return b.Processor.EndAtPeriodEnd(ctx, id, end)
+}
+
+// EndNow implements Processor.
+func (b Bounded) EndNow(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, processorTimeout)
+	defer cancel()
+	return b.Processor.EndNow(ctx, id)
+}

@@ -43,6 +43,22 @@ func (s silent) List(ctx context.Context, _ time.Time, _ string) ([]Object, stri
 	return nil, "", s.wait(ctx)
 }
 
+func (s silent) FetchSubscription(ctx context.Context, _ string) (Subscription, error) {
+	return Subscription{}, s.wait(ctx)
+}
+
+func (s silent) FetchInvoice(ctx context.Context, _ string) (Invoice, error) {
+	return Invoice{}, s.wait(ctx)
+}
+
+func (s silent) ListInvoices(ctx context.Context, _, _ string) ([]Invoice, string, error) {
+	return nil, "", s.wait(ctx)
+}
+
+func (s silent) EndAtPeriodEnd(ctx context.Context, _ string, _ bool) error { return s.wait(ctx) }
+
+func (s silent) EndNow(ctx context.Context, _ string) error { return s.wait(ctx) }
+
 func TestAProcessorThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, Processor) error{
@@ -51,6 +67,17 @@ func TestAProcessorThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 		"a return": func(ctx context.Context, p Processor) error { _, err := p.FetchReturn(ctx, Object{}); return err },
 		"balance":  func(ctx context.Context, p Processor) error { _, err := p.FetchBalance(ctx, "x"); return err },
 		"a refund": func(ctx context.Context, p Processor) error { _, err := p.Refund(ctx, "x", "y", 1); return err },
+		"a subscription": func(ctx context.Context, p Processor) error {
+			_, err := p.FetchSubscription(ctx, "x")
+			return err
+		},
+		"an invoice": func(ctx context.Context, p Processor) error { _, err := p.FetchInvoice(ctx, "x"); return err },
+		"invoices": func(ctx context.Context, p Processor) error {
+			_, _, err := p.ListInvoices(ctx, "x", "")
+			return err
+		},
+		"an end":     func(ctx context.Context, p Processor) error { return p.EndNow(ctx, "x") },
+		"a late end": func(ctx context.Context, p Processor) error { return p.EndAtPeriodEnd(ctx, "x", true) },
 		"the list": func(ctx context.Context, p Processor) error {
 			_, _, err := p.List(ctx, time.Time{}, "")
 			return err

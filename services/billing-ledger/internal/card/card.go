@@ -1,6 +1,9 @@
 // Package card takes money by card. A checkout is one page of a card processor on which
 // somebody may pay; the processor's session has it there. What is paid is collateral of a
-// provider.
+// provider, credit of a consumer, or the first period of a plan.
+//
+// Credit costs a fee beside it, which covers what the card processor keeps, and which is shown
+// before anybody pays.
 //
 // What a processor sends proves nothing: not its contents, and not its order. An event is
 // a reason to fetch the object that it names, and the object decides. So an event that
@@ -66,7 +69,7 @@ const (
 	MaxAmount Cents = 10_000_00
 )
 
-// MaxOpen bounds the checkouts of a provider that can still be paid.
+// MaxOpen bounds the checkouts of a provider, and those of a consumer, that can still be paid.
 const MaxOpen = 5
 
 // ByCardFor is how long after a payment its card takes a refund.
@@ -83,18 +86,29 @@ const (
 // Purpose is what is paid for.
 type Purpose string
 
-// Collateral is the one purpose so far: a provider pays collateral.
-const Collateral Purpose = "collateral"
+// The purposes.
+const (
+	// Collateral is paid by a provider.
+	Collateral Purpose = "collateral"
+	// TopUp is credit that a consumer buys.
+	TopUp Purpose = "topup"
+	// PlanPurpose is a plan to which a consumer subscribes. Its payments are invoices of the
+	// subscription; see Plans.
+	PlanPurpose Purpose = "plan"
+)
 
 // Checkout is one page on which somebody may pay.
 type Checkout struct {
-	ID       CheckoutID
-	Purpose  Purpose
+	ID      CheckoutID
+	Purpose Purpose
+	// Provider is who pays collateral, and zero for every other purpose.
 	Provider ids.ProviderID
-	// Account is the consumer account of who pays; zero for none.
+	// Account is the consumer account of who pays. Only collateral may have none.
 	Account ids.AccountID
-	// Amount is what is paid for, and Fee what is paid beside it. Collateral has no fee: the
-	// provider pays exactly what it was shown, and the platform bears the processor's cost.
+	// Plan is the plan that is bought; empty for every other purpose.
+	Plan string
+	// Amount is what is paid for, and Fee what is paid beside it. Only credit has a fee: of
+	// collateral and plans exactly the price is paid, and the platform bears the processor's cost.
 	Amount, Fee Cents
 	Processor   string
 	Livemode    bool
@@ -119,8 +133,8 @@ func (c Checkout) Total() Cents { return c.Amount + c.Fee }
 
 // same reports whether two checkouts were asked for alike.
 func (c Checkout) same(o Checkout) bool {
-	return c.Purpose == o.Purpose && c.Provider == o.Provider && c.Account == o.Account && c.Amount == o.Amount &&
-		c.ReturnURL == o.ReturnURL && c.Processor == o.Processor && c.Livemode == o.Livemode
+	return c.Purpose == o.Purpose && c.Provider == o.Provider && c.Account == o.Account && c.Plan == o.Plan &&
+		c.Amount == o.Amount && c.ReturnURL == o.ReturnURL && c.Processor == o.Processor && c.Livemode == o.Livemode
 }
 
 // Payment is what a paid checkout is made of, with what of it went back.
@@ -146,10 +160,11 @@ type Refund struct {
 	// OnCard reports whether the card is asked at all, which is decided once, when the
 	// refund is asked for.
 	OnCard bool
-	// PaymentID, Total and Livemode are the payment's.
+	// PaymentID, Total, Livemode and Processor are the payment's.
 	PaymentID string
 	Total     Cents
 	Livemode  bool
+	Processor string
 	// ObjectID is the processor's refund; empty until it is made by card.
 	ObjectID string
 }

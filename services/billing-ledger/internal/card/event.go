@@ -23,6 +23,11 @@ var eventTypes = map[string]ObjectKind{
 	"refund.created":                           RefundObject,
 	"refund.updated":                           RefundObject,
 	"refund.failed":                            RefundObject,
+	"invoice.paid":                             InvoiceObject,
+	"invoice.payment_failed":                   InvoiceObject,
+	"invoice.voided":                           InvoiceObject,
+	"customer.subscription.updated":            SubscriptionObject,
+	"customer.subscription.deleted":            SubscriptionObject,
 	"charge.dispute.created":                   DisputeObject,
 	"charge.dispute.funds_withdrawn":           DisputeObject,
 	"charge.dispute.funds_reinstated":          DisputeObject,
@@ -60,7 +65,9 @@ func ParseEvent(body []byte) (Event, error) {
 
 // Receiver takes the events of a processor.
 type Receiver struct {
-	Store interface {
+	// Processor is its name.
+	Processor string
+	Store     interface {
 		EventStore
 		Raise(ctx context.Context, a Alarm) (bool, error)
 	}
@@ -83,6 +90,7 @@ func (r *Receiver) Receive(ctx context.Context, body []byte, signature string) e
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "This is no event: %v.", err)
 	}
+	e.Processor = r.Processor
 	before, err := r.Store.KeepEvent(ctx, e)
 	if err != nil {
 		return err

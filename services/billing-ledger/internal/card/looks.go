@@ -53,7 +53,7 @@ func (w *Worker) Look(ctx context.Context) {
 func (w *Worker) lookAtEvents(ctx context.Context) error {
 	events, err := w.Store.TakeEvents(ctx, batch)
 	for _, e := range events {
-		failed := w.LookAt(ctx, e.Object)
+		failed := w.LookAt(ctx, e.Processor, e.Object)
 		if failed == nil {
 			failed = w.Store.EventHandled(ctx, e.ID)
 		}
@@ -73,9 +73,12 @@ func (w *Worker) lookAtCheckouts(ctx context.Context) error {
 // lookAtCheckout looks at the session of a checkout. A checkout without a session was
 // interrupted; its session is asked for again, because it may have been made.
 func (w *Worker) lookAtCheckout(ctx context.Context, c Due) error {
+	p, err := w.Processors.Of(c.Processor)
 	switch {
+	case err != nil:
+		return err
 	case c.SessionID != "":
-		s, err := w.Processor.FetchSession(ctx, c.SessionID)
+		s, err := p.FetchSession(ctx, c.SessionID)
 		if c.Over && errors.Is(err, ErrNoObject) { // nobody can pay any more
 			return errors.Join(w.notFetched(ctx, Object{SessionObject, c.SessionID}, err), w.Store.StopLooking(ctx, c.ID))
 		}
@@ -83,7 +86,7 @@ func (w *Worker) lookAtCheckout(ctx context.Context, c Due) error {
 	case c.Over: // nobody was told of a page, so nobody pays
 		return w.Store.Expire(ctx, c.ID)
 	}
-	_, err := w.Checkouts.begin(ctx, c.Checkout)
+	_, err = w.Checkouts.begin(ctx, c.Checkout)
 	return err
 }
 
@@ -104,11 +107,21 @@ func (w *Worker) lookAtRefunds(ctx context.Context) error {
 	return err
 }
 
-// LookAt fetches an object and does what follows from it. Doing it twice changes nothing.
-func (w *Worker) LookAt(ctx context.Context, o Object) error {
+// LookAt fetches an object of a processor and does what follows from it. Doing it twice changes
+// nothing.
+func (w *Worker) LookAt(ctx context.Context, processor string, o Object) error {
+	p, err := w.Processors.Of(processor)
+	if err != nil {
+		return err
+	}
 	switch o.Kind {
 	case SessionObject:
-		return w.lookAtSession(ctx, o.ID)
+		s, err := p.FetchSession(ctx, o.ID)
+		return w.lookedAt(ctx, o.ID, s, err)
+	case InvoiceObject:
+		return w.lookAtInvoice(ctx, processor, o.ID)
+	case SubscriptionObject:
+		return w.lookAtSubscription(ctx, processor, o.ID)
 	case RefundObject, DisputeObject, WonObject, FailedObject:
 		switch o.Kind {
 		case WonObject:
@@ -117,7 +130,7 @@ func (w *Worker) LookAt(ctx context.Context, o Object) error {
 			o.Kind = RefundObject
 		default: // it is what its kind says
 		}
-		r, err := w.Processor.FetchReturn(ctx, o)
+		r, err := p.FetchReturn(ctx, o)
 		if err != nil {
 			return w.notFetched(ctx, o, err)
 		}
@@ -130,10 +143,18 @@ func (w *Worker) LookAt(ctx context.Context, o Object) error {
 	}
 }
 
-// list looks at everything that was made at the processor lately and of which nothing has
+// list looks at everything that was made at the processors lately and of which nothing has
 // come yet.
 func (w *Worker) list(ctx context.Context) error {
-	since, now, due, err := w.Store.TakeListing(ctx, w.Processor.Name(), ListInterval)
+	var err error
+	for _, p := range w.Processors.All() {
+		err = errors.Join(err, w.listOf(ctx, p))
+	}
+	return err
+}
+
+func (w *Worker) listOf(ctx context.Context, p Processor) error {
+	since, now, due, err := w.Store.TakeListing(ctx, p.Name(), ListInterval)
 	if err != nil || !due {
 		return err
 	}
@@ -141,7 +162,7 @@ func (w *Worker) list(ctx context.Context) error {
 	var failed error
 	for range maxPages {
 		var page []Object
-		if page, cursor, err = w.Processor.List(ctx, since, cursor); err != nil {
+		if page, cursor, err = p.List(ctx, since, cursor); err != nil {
 			return fmt.Errorf("list what was made: %w", err)
 		}
 		unknown, err := w.Store.Unknown(ctx, page)
@@ -149,10 +170,10 @@ func (w *Worker) list(ctx context.Context) error {
 			return err
 		}
 		for _, o := range unknown {
-			failed = errors.Join(failed, w.LookAt(ctx, o))
+			failed = errors.Join(failed, w.LookAt(ctx, p.Name(), o))
 		}
 		if cursor == "" && failed == nil {
-			return w.Store.Listed(ctx, w.Processor.Name(), now)
+			return w.Store.Listed(ctx, p.Name(), now)
 		}
 		if cursor == "" {
 			return failed // the next list begins where this one did

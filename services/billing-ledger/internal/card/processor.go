@@ -24,6 +24,9 @@ const (
 	SessionObject ObjectKind = "session"
 	RefundObject  ObjectKind = "refund"
 	DisputeObject ObjectKind = "dispute"
+	// InvoiceObject is an invoice of a subscription, and SubscriptionObject the subscription.
+	InvoiceObject      ObjectKind = "invoice"
+	SubscriptionObject ObjectKind = "subscription"
 	// WonObject is a dispute that was won, and FailedObject a refund that failed, as a list has
 	// them.
 	WonObject    ObjectKind = "won"
@@ -42,6 +45,8 @@ type Event struct {
 	ID     string
 	Object Object
 	SHA256 [sha256.Size]byte
+	// Processor is the name of who sent it.
+	Processor string
 }
 
 // SessionState is where a processor's session stands.
@@ -58,14 +63,15 @@ const (
 type Session struct {
 	ID, URL string
 	// Checkout, Purpose, Provider and Account are what was said when it was made.
-	Checkout, Purpose, Provider, Account string
-	Total                                Cents
-	Currency                             string
-	Livemode                             bool
-	State                                SessionState
-	Expires                              time.Time
-	// Charge is set once it is paid.
-	Charge Charge
+	Checkout, Purpose, Provider, Account, Plan string
+	Total                                      Cents
+	Currency                                   string
+	Livemode                                   bool
+	State                                      SessionState
+	Expires                                    time.Time
+	// Charge is set once it is paid, and Subscription instead where a plan is bought.
+	Charge       Charge
+	Subscription string
 }
 
 // Charge is what a card was charged, and what the processor kept of it.
@@ -73,6 +79,9 @@ type Charge struct {
 	// PaymentID is the payment's, and CostID that of its balance transaction.
 	PaymentID, CostID string
 	Total, Cost       Cents
+	// Fingerprint is what the processor calls the card, the same in all payments with it; empty
+	// where it is not known. It is kept as a digest alone.
+	Fingerprint string
 }
 
 // ReturnState is where a refund or a dispute stands at the processor.
@@ -134,9 +143,11 @@ type Processor interface {
 	// the key before it makes one, and returns a refund that failed with that state. ErrRefused says
 	// that there is none under the key, and that there will be none.
 	Refund(ctx context.Context, key, paymentID string, amount Cents) (Return, error)
-	// List lists what was made since a time: paid sessions, refunds, disputes, disputes that were
-	// won, and refunds that failed, at most a page. cursor is empty for the first page, and next after the last.
+	// List lists what was made since a time: paid sessions, paid invoices, refunds, disputes,
+	// disputes that were won, and refunds that failed, at most a page. cursor is empty for the
+	// first page, and next after the last.
 	List(ctx context.Context, since time.Time, cursor string) (page []Object, next string, err error)
+	Subscriptions
 }
 
 // differs says in what a processor's refund differs from the refund that was asked for. It is ""
@@ -167,15 +178,19 @@ func same(parts []part) string {
 
 // mismatch says in what a session is not that of a checkout, "" where it is.
 func mismatch(c Checkout, s Session) string {
-	account := ""
+	provider, account := "", ""
+	if !c.Provider.IsZero() {
+		provider = c.Provider.String()
+	}
 	if !c.Account.IsZero() {
 		account = c.Account.String()
 	}
 	if why := same([]part{
 		{"checkout", s.Checkout, c.ID.String()},
 		{"purpose", s.Purpose, string(c.Purpose)},
-		{"provider", s.Provider, c.Provider.String()},
+		{"provider", s.Provider, provider},
 		{"account", s.Account, account},
+		{"plan", s.Plan, c.Plan},
 		{"currency", s.Currency, Currency},
 		{"amount", fmt.Sprint(s.Total), fmt.Sprint(c.Total())},
 		{"livemode", fmt.Sprint(s.Livemode), fmt.Sprint(c.Livemode)},
@@ -185,14 +200,27 @@ func mismatch(c Checkout, s Session) string {
 	switch {
 	case !isObjectID(s.ID):
 		return fmt.Sprintf("session: got the id %.80q", s.ID)
-	case s.State == SessionPaid && (!isObjectID(s.Charge.PaymentID) || !isObjectID(s.Charge.CostID)):
-		return fmt.Sprintf("charge: got the ids %.80q and %.80q", s.Charge.PaymentID, s.Charge.CostID)
 	case c.SessionID != "" && s.ID != c.SessionID:
 		return fmt.Sprintf("session: got %.80q, want %.80q", s.ID, c.SessionID)
-	case s.State == SessionPaid && s.Charge.Total != c.Total():
-		return fmt.Sprintf("charge: got %d, want %d", s.Charge.Total, c.Total())
-	case s.State == SessionPaid && (s.Charge.Cost < 0 || s.Charge.Cost > s.Charge.Total):
-		return fmt.Sprintf("cost: got %d of %d", s.Charge.Cost, s.Charge.Total)
+	case s.State != SessionPaid:
+		return ""
+	case c.Purpose == PlanPurpose && !isObjectID(s.Subscription):
+		return fmt.Sprintf("subscription: got the id %.80q", s.Subscription)
+	case c.Purpose == PlanPurpose:
+		return "" // its invoices say what was charged
+	}
+	return s.Charge.differs(c.Total())
+}
+
+// differs says in what a charge differs from one of that total, "" where it does not.
+func (c Charge) differs(total Cents) string {
+	switch {
+	case !isObjectID(c.PaymentID) || !isObjectID(c.CostID):
+		return fmt.Sprintf("charge: got the ids %.80q and %.80q", c.PaymentID, c.CostID)
+	case c.Total != total:
+		return fmt.Sprintf("charge: got %d, want %d", c.Total, total)
+	case c.Cost < 0 || c.Cost > c.Total:
+		return fmt.Sprintf("cost: got %d of %d", c.Cost, c.Total)
 	}
 	return ""
 }

@@ -16,8 +16,8 @@ import (
 // the processor refuses is paid from the bank only if the processor's own figures have so
 // much of the payment left. Otherwise the card's owner has the money already, by a dispute.
 type Refunds struct {
-	Store     RefundStore
-	Processor Processor
+	Store      RefundStore
+	Processors Processors
 }
 
 // Ask begins a refund, and tries once to end it. A repeat returns how it stands. It tries a
@@ -68,14 +68,18 @@ func (e failedError) Error() string { return "the card did not take the refund "
 
 // try asks the processor how a refund ends, and commits that.
 func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
-	if !r.OnCard || r.Attempt > MaxAttempts {
-		return s.withoutCard(ctx, r)
+	p, err := s.Processors.Of(r.Processor)
+	if err != nil {
+		return Asked, err
 	}
-	made, err := s.Processor.Refund(ctx, r.Key(), r.PaymentID, r.Amount)
+	if !r.OnCard || r.Attempt > MaxAttempts {
+		return s.withoutCard(ctx, p, r)
+	}
+	made, err := p.Refund(ctx, r.Key(), r.PaymentID, r.Amount)
 	crash.At("billing.card.refund_made")
 	switch {
 	case errors.Is(err, ErrRefused):
-		return s.withoutCard(ctx, r)
+		return s.withoutCard(ctx, p, r)
 	case err != nil:
 		return Asked, fmt.Errorf("refund %s by card: %w", r.ID, err)
 	case r.differs(made) != "":
@@ -93,8 +97,8 @@ func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 }
 
 // withoutCard ends a refund that no card takes.
-func (s *Refunds) withoutCard(ctx context.Context, r Refund) (RefundState, error) {
-	b, err := s.Processor.FetchBalance(ctx, r.PaymentID)
+func (s *Refunds) withoutCard(ctx context.Context, p Processor, r Refund) (RefundState, error) {
+	b, err := p.FetchBalance(ctx, r.PaymentID)
 	if err != nil {
 		return Asked, fmt.Errorf("read the payment of refund %s: %w", r.ID, err)
 	}

@@ -33,7 +33,7 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 		return w.won(ctx, r)
 	case c.State != Paid && c.SessionID != "":
 		// It came before the news of the payment.
-		if err := w.lookAtSession(ctx, c.SessionID); err != nil {
+		if err := w.lookAtSession(ctx, c); err != nil {
 			return err
 		}
 	}

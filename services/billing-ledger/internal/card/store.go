@@ -18,7 +18,7 @@ var (
 	ErrNoAccount = errors.New("no such account")
 	// ErrReused is the error for an id that stands for something else.
 	ErrReused = errors.New("the id stands for something else")
-	// ErrTooMany is the error for a provider with MaxOpen open checkouts.
+	// ErrTooMany is the error for a provider or a consumer with MaxOpen open checkouts.
 	ErrTooMany = errors.New("too many open checkouts")
 	// ErrNotPaid is the error for what only a paid checkout allows.
 	ErrNotPaid = errors.New("the checkout is not paid")
@@ -51,6 +51,9 @@ type CheckoutStore interface {
 	SetSession(ctx context.Context, id CheckoutID, s Session) (Checkout, error)
 	// Checkout reads a checkout, or returns ErrNoCheckout.
 	Checkout(ctx context.Context, id CheckoutID) (Checkout, error)
+	// OfAccount lists the checkouts of a consumer but those of collateral, the newest first, made
+	// before a checkout, or all.
+	OfAccount(ctx context.Context, account ids.AccountID, before CheckoutID, limit int) ([]Checkout, error)
 	// Payments lists the paid collateral of a provider, the oldest first.
 	Payments(ctx context.Context, provider ids.ProviderID, limit int) ([]Payment, error)
 	// Changes lists changes behind a number.
@@ -59,10 +62,12 @@ type CheckoutStore interface {
 
 // LookStore commits what a look at the processor has found.
 type LookStore interface {
-	// Pay moves a checkout to paid, and posts line 23 and card_cost, once. Of a checkout that
+	// Pay moves a checkout to paid, and posts line 1 or 23 and card_cost, once. Of a checkout that
 	// was expired it keeps an alarm, and returns it. Its errors are ErrNoCheckout and
 	// ErrPaidTwice.
 	Pay(ctx context.Context, id CheckoutID, c Charge, newID func() (ids.EntryID, error)) (*Alarm, error)
+	// Complete moves a checkout of a plan to paid. Its payments are those of its invoices.
+	Complete(ctx context.Context, id CheckoutID) error
 	// Expire moves a checkout to expired, unless it is paid.
 	Expire(ctx context.Context, id CheckoutID) error
 	// Reverse takes back what went back at the processor, once, and posts it. Refunds that wait

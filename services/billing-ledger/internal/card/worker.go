@@ -2,6 +2,8 @@ package card
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -14,13 +16,16 @@ import (
 
 // Worker looks at what is due.
 type Worker struct {
-	Store     Store
-	Processor Processor
-	Checkouts *Checkouts
-	Refunds   *Refunds
-	Clock     clock.Clock
-	Random    io.Reader
-	Log       *slog.Logger
+	Store      Store
+	Processors Processors
+	Checkouts  *Checkouts
+	Refunds    *Refunds
+	Plans      Plans
+	// Fingerprints is the key under which cards are told apart.
+	Fingerprints []byte
+	Clock        clock.Clock
+	Random       io.Reader
+	Log          *slog.Logger
 	// Observe is told of every alarm that is new.
 	Observe func(AlarmReason)
 
@@ -41,10 +46,14 @@ func (w *Worker) Wake() {
 	}
 }
 
-// lookAtSession fetches a session and does what follows from it.
-func (w *Worker) lookAtSession(ctx context.Context, id string) error {
-	s, err := w.Processor.FetchSession(ctx, id)
-	return w.lookedAt(ctx, id, s, err)
+// lookAtSession fetches the session of a checkout and does what follows from it.
+func (w *Worker) lookAtSession(ctx context.Context, c Checkout) error {
+	p, err := w.Processors.Of(c.Processor)
+	if err != nil {
+		return err
+	}
+	s, err := p.FetchSession(ctx, c.SessionID)
+	return w.lookedAt(ctx, c.SessionID, s, err)
 }
 
 // lookedAt does what follows from an answer about a session.
@@ -86,18 +95,20 @@ func (w *Worker) session(ctx context.Context, s Session) error {
 			return err
 		}
 	}
-	switch s.State {
-	case SessionPaid:
+	switch {
+	case s.State == SessionPaid && c.Purpose == PlanPurpose:
+		return w.subscribed(ctx, c, s)
+	case s.State == SessionPaid:
 		return w.paid(ctx, c, s.Charge)
-	case SessionExpired:
+	case s.State == SessionExpired:
 		return w.Store.Expire(ctx, c.ID)
-	case SessionOpen:
 	}
 	return nil // the next look may find another state
 }
 
 // paid commits that a checkout is paid.
 func (w *Worker) paid(ctx context.Context, c Checkout, charge Charge) error {
+	charge.Fingerprint = w.fingerprint(charge.Fingerprint)
 	late, err := w.Store.Pay(ctx, c.ID, charge, w.newEntry)
 	switch {
 	case errors.Is(err, ErrPaidTwice):
@@ -109,6 +120,17 @@ func (w *Worker) paid(ctx context.Context, c Checkout, charge Charge) error {
 	}
 	crash.At("billing.card.paid")
 	return nil
+}
+
+// fingerprint is the digest by which a card is known here; empty for a card that is not known. The
+// card processor's word for the card is kept nowhere.
+func (w *Worker) fingerprint(card string) string {
+	if card == "" {
+		return ""
+	}
+	mac := hmac.New(sha256.New, w.Fingerprints)
+	mac.Write([]byte(card))
+	return string(mac.Sum(nil))
 }
 
 // checkout finds a checkout by the text that a processor was given.

@@ -81,14 +81,19 @@ checkout checkout_begins | ! INSERT INTO checkout (id, purpose, provider_id, cen
 	return_url, expires_at, state) SELECT gen_random_uuid(), purpose, provider_id, cents, fee_cents, processor, livemode,
 	return_url, expires_at, 'expired' FROM checkout LIMIT 1 => may not change any more
 checkout checkout_cents_check | id = gen_random_uuid(), cents = 499
-checkout checkout_fee_cents_check | id = gen_random_uuid(), fee_cents = 1
+checkout checkout_fee | id = gen_random_uuid(), fee_cents = 1
 checkout checkout_has_its_page | ! UPDATE checkout SET url = NULL, session_id = 'x' WHERE state = 'created'
 checkout checkout_is_paid | ! UPDATE checkout SET state = 'paid' WHERE state = 'created'
 checkout checkout_moves | ! UPDATE checkout SET state = 'created', paid_at = NULL WHERE state = 'paid'
 	=> may not change any more
 checkout checkout_pkey | =
-checkout checkout_processor_check | id = gen_random_uuid(), processor = 'stripe'
-checkout checkout_purpose_check | id = gen_random_uuid(), purpose = 'gift'
+checkout checkout_processor_check | id = gen_random_uuid(), processor = 'bank'
+checkout checkout_is_of_one | id = gen_random_uuid(), purpose = 'topup'
+checkout checkout_plan | id = gen_random_uuid(), plan_id = 'pro'
+checkout checkout_plan_id_fkey | id = gen_random_uuid(), purpose = 'plan', plan_id = 'odd', provider_id = NULL,
+	account_id = (SELECT id FROM account LIMIT 1)
+checkout checkout_purpose_check | id = gen_random_uuid(), purpose = 'gift', provider_id = NULL,
+	account_id = (SELECT id FROM account LIMIT 1)
 checkout checkout_return_url_check | id = gen_random_uuid(), return_url = ''
 checkout checkout_sandbox_moves_no_money | id = gen_random_uuid(), livemode = true
 checkout checkout_session_id_check | ! UPDATE checkout SET session_id = '', url = 'x' WHERE session_id IS NULL
@@ -101,6 +106,7 @@ processor_event processor_event_names_an_object | id = 'x', object_id = ''
 processor_event processor_event_object_id_check | id = 'x', object_id = repeat('x', 256)
 processor_event processor_event_object_kind_check | id = 'x', object_kind = 'odd'
 processor_event processor_event_pkey | =
+processor_event processor_event_processor_check | id = 'x', processor = 'bank'
 processor_event processor_event_sha256_check | id = 'x', sha256 = 'short'
 sandbox_session sandbox_session_cents_check | id = 'a_session_with_a_long_id', checkout = 'x', cents = 0
 sandbox_session sandbox_session_checkout_key | id = 'a_session_with_a_long_id'
@@ -131,6 +137,22 @@ sandbox_return sandbox_return_won | ! INSERT INTO sandbox_return (id, session_id
 	SELECT 'a_return_with_a_long_id', session_id, 'refund', 1, 'x' FROM sandbox_return;
 	UPDATE sandbox_return SET won_at = now() WHERE kind = 'refund'
 sandbox_return sandbox_return_session_id_fkey | id = 'a_return_with_a_long_id', session_id = 'x'
+sandbox_subscription sandbox_subscription_ends | id = 'sbx_sub_2_with_a_long_id', due_at = NULL
+sandbox_subscription sandbox_subscription_id_check | id = 'short'
+sandbox_subscription sandbox_subscription_pkey | =
+sandbox_subscription sandbox_subscription_session_id_fkey | id = 'sbx_sub_2_with_a_long_id', session_id = 'x'
+sandbox_subscription sandbox_subscription_session_id_key | id = 'sbx_sub_2_with_a_long_id'
+sandbox_invoice sandbox_invoice_check | id = 'sbx_in_2_with_a_long_id', number = 2, period_end = period_start
+sandbox_invoice sandbox_invoice_ends | ! UPDATE sandbox_invoice SET void_at = now()
+sandbox_invoice sandbox_invoice_id_check | id = 'short', number = 2
+sandbox_invoice sandbox_invoice_number | id = 'sbx_in_2_with_a_long_id'
+sandbox_invoice sandbox_invoice_number_check | id = 'sbx_in_2_with_a_long_id', number = 0
+sandbox_invoice sandbox_invoice_pkey | number = 2
+sandbox_invoice sandbox_invoice_session_id_fkey | ! UPDATE sandbox_invoice SET session_id = 'x'
+sandbox_invoice sandbox_invoice_session_id_key | ! INSERT INTO sandbox_invoice (id, subscription_id, number, period_start,
+	period_end) SELECT 'sbx_in_2_with_a_long_id', subscription_id, 2, period_start, period_end FROM sandbox_invoice;
+	UPDATE sandbox_invoice SET session_id = 'sbx_cs_1_with_a_long_id'
+sandbox_invoice sandbox_invoice_subscription_id_fkey | id = 'sbx_in_2_with_a_long_id', subscription_id = 'x'
 sandbox_event sandbox_event_pkey | =
 posting card_collateral_is_paid | ! WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(),
 	'collateral_card', 'nobody_paid') RETURNING id), p AS (INSERT INTO posting (entry_id, leg, entry_kind, account_kind,

@@ -87,6 +87,10 @@ func (e *env) besiegeCards(t *testing.T) {
 		('sbx_cs_1_with_a_long_id', '1', '', '', '', '', '', 2000, now(), 'pi', 'bt', now()),
 		('sbx_cs_2_with_a_long_id', '2', '', '', '', '', '', 2000, now(), NULL, NULL, NULL)`)
 	e.exec(t, `INSERT INTO sandbox_return VALUES ('sbx_dp_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', 'dispute', 100)`)
+	e.exec(t, `INSERT INTO sandbox_subscription VALUES ('sbx_sub_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', now(), false,
+		false, NULL, now())`)
+	e.exec(t, `INSERT INTO sandbox_invoice VALUES ('sbx_in_1_with_a_long_id', 'sbx_sub_1_with_a_long_id', 1, now(),
+		now() + interval '1 month', 1, 'sbx_cs_1_with_a_long_id')`)
 	e.exec(t, `INSERT INTO sandbox_event VALUES ('evt', 'x', 'x')`)
 }
 

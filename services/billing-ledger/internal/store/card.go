@@ -18,14 +18,14 @@ import (
 // or a payment first, then the earnings of its provider, posts, and adds changes last.
 type Cards struct{ *Store }
 
-const checkoutColumns = `c.id, c.purpose, c.provider_id, c.account_id, c.cents, c.fee_cents, c.processor, c.livemode,
+const checkoutColumns = `c.id, c.purpose, c.provider_id, c.account_id, coalesce(c.plan_id, ''), c.cents, c.fee_cents, c.processor, c.livemode,
 	c.return_url, coalesce(c.session_id, ''), coalesce(c.url, ''), c.state, c.created_at, c.expires_at, c.paid_at`
 
 // checkoutFields returns what checkoutColumns are scanned into; done is called then.
 func checkoutFields(c *card.Checkout) (fields []any, done func()) {
 	var paid *time.Time
-	return []any{&c.ID, &c.Purpose, &c.Provider, &c.Account, &c.Amount, &c.Fee, &c.Processor, &c.Livemode, &c.ReturnURL,
-			&c.SessionID, &c.URL, &c.State, &c.Created, &c.Expires, &paid}, func() {
+	return []any{&c.ID, &c.Purpose, &c.Provider, &c.Account, &c.Plan, &c.Amount, &c.Fee, &c.Processor, &c.Livemode,
+			&c.ReturnURL, &c.SessionID, &c.URL, &c.State, &c.Created, &c.Expires, &paid}, func() {
 			if paid != nil {
 				c.Paid = *paid
 			}
@@ -61,34 +61,40 @@ func (s Cards) Checkout(ctx context.Context, id card.CheckoutID) (card.Checkout,
 	return oneCheckout(ctx, s.pool, id)
 }
 
-// Open implements card.Store. Checkouts of one provider are opened one after the other, so
-// that their number is exact.
+// Open implements card.Store. Checkouts of one provider, or of one consumer, are opened one after
+// the other, so that their number is exact.
 func (s Cards) Open(ctx context.Context, c card.Checkout, lifetime time.Duration) (card.Checkout, error) {
 	var opened card.Checkout
 	err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
 		if err := durably(ctx, tx); err != nil {
 			return err
 		}
+		payer := [16]byte(c.Provider)
+		if c.Purpose != card.Collateral {
+			payer = c.Account
+		}
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('checkout'), hashtext($1::uuid::text))`,
-			c.Provider); err != nil {
-			return fmt.Errorf("lock the checkouts of a provider: %w", err)
+			payer); err != nil {
+			return fmt.Errorf("lock the checkouts of a payer: %w", err)
 		}
 		if opened, err = oneCheckout(ctx, tx, c.ID); !errors.Is(err, card.ErrNoCheckout) {
 			return err
 		}
 		var open int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM checkout WHERE provider_id = $1 AND state = 'created'
-			AND expires_at > now()`, c.Provider).Scan(&open); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT CASE WHEN $2 THEN (SELECT count(*) FROM checkout
+				WHERE provider_id = $1 AND state = 'created' AND expires_at > now())
+			ELSE (SELECT count(*) FROM checkout WHERE account_id = $1 AND purpose <> 'collateral' AND state = 'created'
+				AND expires_at > now()) END`, payer, c.Purpose == card.Collateral).Scan(&open); err != nil {
 			return fmt.Errorf("count open checkouts: %w", err)
 		}
 		if open >= card.MaxOpen {
 			return card.ErrTooMany
 		}
-		// Another provider's checkout may have the id since it was looked for.
+		// Another payer's checkout may have the id since it was looked for.
 		_, err = tx.Exec(ctx, `INSERT INTO checkout (id, purpose, provider_id, account_id, cents, fee_cents, processor,
-				livemode, return_url, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10)
-			ON CONFLICT (id) DO NOTHING`,
-			c.ID, c.Purpose, c.Provider, c.Account, c.Amount, c.Fee, c.Processor, c.Livemode, c.ReturnURL, lifetime)
+				livemode, return_url, expires_at, plan_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + $10, nullif($11, '')) ON CONFLICT (id) DO NOTHING`,
+			c.ID, c.Purpose, c.Provider, c.Account, c.Amount, c.Fee, c.Processor, c.Livemode, c.ReturnURL, lifetime, c.Plan)
 		if isForeign(err, "checkout_account_id_fkey") {
 			return card.ErrNoAccount
 		}
@@ -99,6 +105,24 @@ func (s Cards) Open(ctx context.Context, c card.Checkout, lifetime time.Duration
 		return err
 	})
 	return opened, err
+}
+
+// OfAccount implements card.Store.
+func (s Cards) OfAccount(
+	ctx context.Context, account ids.AccountID, before card.CheckoutID, limit int,
+) ([]card.Checkout, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+checkoutColumns+` FROM checkout c
+		WHERE c.account_id = $1 AND c.purpose <> 'collateral' AND ($2::uuid IS NULL OR (c.created_at, c.id) <
+			(SELECT b.created_at, b.id FROM checkout b WHERE b.id = $2 AND b.account_id = $1))
+		ORDER BY c.created_at DESC, c.id DESC LIMIT $3`, account, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list checkouts: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanCheckout)
+	if err != nil {
+		return nil, fmt.Errorf("list checkouts: %w", err)
+	}
+	return list, nil
 }
 
 // durably makes a transaction survive a crash once it is acknowledged, whatever the

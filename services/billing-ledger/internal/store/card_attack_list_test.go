@@ -5,7 +5,15 @@ const cardAttacks = `
 card_payment card_payment_cents | id = 'x', cents = 0
 card_payment card_payment_checkout_id_fkey | id = 'x', cost_id = 'x', entry_id = (SELECT id FROM entry
 	WHERE kind = 'goodwill' LIMIT 1), checkout_id = gen_random_uuid()
-card_payment card_payment_checkout_id_key | id = 'x', cost_id = 'x', entry_id = gen_random_uuid()
+card_payment card_payment_once | id = 'x', cost_id = 'x', entry_id = gen_random_uuid()
+card_payment card_payment_card_fingerprint_check | id = 'x', card_fingerprint = 'x'
+card_payment card_payment_invoice_id_check | id = 'x', invoice_id = ''
+card_payment card_payment_invoice_id_key | ! INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents,
+	entry_id, invoice_id) SELECT 'x' || n, (SELECT id FROM checkout WHERE state = 'created'), 2000, 'x' || n, 0, id, 'in'
+	FROM (SELECT id, row_number() OVER () AS n FROM entry LIMIT 2) e
+card_payment card_payment_number_key | ! INSERT INTO card_payment (number, id, checkout_id, cents, cost_id, cost_cents,
+	entry_id) OVERRIDING SYSTEM VALUE SELECT number, 'x', (SELECT id FROM checkout WHERE state = 'created'), 2000, 'x', 0,
+	(SELECT id FROM entry LIMIT 1) FROM card_payment
 card_payment card_payment_cost | id = 'x', cost_cents = cents + 1
 card_payment card_payment_cost_id_check | id = 'x', cost_id = ''
 card_payment card_payment_cost_id_key | id = 'x', checkout_id = gen_random_uuid()
@@ -88,7 +96,7 @@ card_change card_change_pkey | ! UPDATE card_change SET number = 1
 card_change card_change_posts | reference = 'x', entry_id = NULL
 card_change card_change_reference_check | reference = ''
 card_listing card_listing_pkey | =
-card_listing card_listing_processor_check | processor = 'stripe'
+card_listing card_listing_processor_check | processor = 'bank'
 card_alarm card_alarm_closed_by_check | ! UPDATE card_alarm SET closed_at = now(), closed_by = ''
 card_alarm card_alarm_closes_once | ! UPDATE card_alarm SET closed_at = now(), closed_by = 'x';
 	UPDATE card_alarm SET closed_by = 'y' => may not change any more

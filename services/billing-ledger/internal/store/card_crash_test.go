@@ -99,7 +99,7 @@ func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				breaking := &brittle{Cards: d.cards, fails: method, after: after}
-				a := &tale{desk: d, keys: keys, receiver: &card.Receiver{Keys: keys, Clock: clock.System, Wake: func() {}},
+				a := &tale{desk: d, keys: keys, receiver: &card.Receiver{Processor: "sandbox", Keys: keys, Clock: clock.System, Wake: func() {}},
 					checkout: card.Checkout{ID: newCheckoutID(t), Provider: d.provider, Amount: 2000,
 						ReturnURL: "https://market.example/"}}
 				a.refund = card.Refund{ID: newRefundID(t), Checkout: a.checkout.ID, Amount: 700}
@@ -147,7 +147,7 @@ func TestTwoReplicasDoEverythingOnce(t *testing.T) {
 		d.processor.pay(c.SessionID)
 		back := d.processor.dispute(c.SessionID, 300)
 		for _, o := range []card.Object{back, {Kind: card.SessionObject, ID: c.SessionID}, back} {
-			e := card.Event{ID: "evt_" + newRefundID(t).String(), Object: o}
+			e := card.Event{Processor: "sandbox", ID: "evt_" + newRefundID(t).String(), Object: o}
 			if _, err := d.cards.KeepEvent(t.Context(), e); err != nil {
 				t.Error(err)
 			}

@@ -174,7 +174,7 @@ func TestAnAttemptFailsOnceHoweverManyLook(t *testing.T) {
 	for range 6 {
 		w := f.replica(f.cards)
 		all.Go(func() {
-			if err := w.LookAt(t.Context(), failed); err != nil {
+			if err := w.LookAt(t.Context(), "sandbox", failed); err != nil {
 				t.Error(err)
 			}
 		})
@@ -206,7 +206,7 @@ func TestADisputeEndsARefundThatIsMadeAgain(t *testing.T) {
 	f.posts(t, ledger.CardClearing)
 	f.fails(t)
 	back := f.processor.dispute(f.checkout.SessionID, 2000)
-	if err := f.worker.LookAt(t.Context(), back); !errors.Is(err, card.ErrRefundUnderWay) {
+	if err := f.worker.LookAt(t.Context(), "sandbox", back); !errors.Is(err, card.ErrRefundUnderWay) {
 		t.Errorf("got the error %v, want %v", err, card.ErrRefundUnderWay)
 	}
 	f.again(t, card.Reversed)

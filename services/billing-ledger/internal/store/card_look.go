@@ -50,9 +50,9 @@ func (s Cards) KeepEvent(ctx context.Context, e card.Event) (named card.Object, 
 		if err := durably(ctx, tx); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO processor_event (id, sha256, object_kind, object_id, due_at)
-			VALUES ($1, $2, $3, $4, CASE WHEN $3 = '' THEN NULL ELSE now() END) ON CONFLICT (id) DO NOTHING`,
-			e.ID, e.SHA256[:], string(e.Object.Kind), e.Object.ID); err != nil {
+		if _, err := tx.Exec(ctx, `INSERT INTO processor_event (id, sha256, object_kind, object_id, due_at, processor)
+			VALUES ($1, $2, $3, $4, CASE WHEN $3 = '' THEN NULL ELSE now() END, $5) ON CONFLICT (id) DO NOTHING`,
+			e.ID, e.SHA256[:], string(e.Object.Kind), e.Object.ID, e.Processor); err != nil {
 			return fmt.Errorf("keep an event: %w", err)
 		}
 		if err := tx.QueryRow(ctx, `SELECT object_kind, object_id FROM processor_event WHERE id = $1`, e.ID).
@@ -71,12 +71,12 @@ func (s Cards) TakeEvents(ctx context.Context, limit int) ([]card.Event, error) 
 		)
 		UPDATE processor_event e SET due_at = now() + least(interval '30 seconds' * 2 ^ least(e.looks, 7), interval '1 hour'),
 			looks = e.looks + 1
-		FROM due WHERE e.id = due.id RETURNING e.id, e.object_kind, e.object_id`, limit)
+		FROM due WHERE e.id = due.id RETURNING e.id, e.object_kind, e.object_id, e.processor`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("take events: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e card.Event, err error) {
-		return e, row.Scan(&e.ID, &e.Object.Kind, &e.Object.ID)
+		return e, row.Scan(&e.ID, &e.Object.Kind, &e.Object.ID, &e.Processor)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take events: %w", err)
@@ -134,6 +134,7 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 	rows, err := s.pool.Query(ctx, `SELECT o.kind, o.id FROM unnest($1::text[], $2::text[]) AS o (kind, id)
 		WHERE NOT CASE o.kind
 			WHEN 'session' THEN EXISTS (SELECT FROM checkout WHERE session_id = o.id AND state = 'paid')
+			WHEN 'invoice' THEN EXISTS (SELECT FROM card_payment WHERE invoice_id = o.id)
 			WHEN 'won' THEN EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
 			WHEN 'failed' THEN EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
 				OR EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)

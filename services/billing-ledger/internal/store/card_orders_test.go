@@ -137,7 +137,7 @@ func (f *fate) happens(t *testing.T, what rune) {
 // hear has the ledger hear of the dispute, which waits for a refund that is under way.
 func (f *fate) hear(t *testing.T) {
 	t.Helper()
-	err := f.worker.LookAt(t.Context(), f.back)
+	err := f.worker.LookAt(t.Context(), "sandbox", f.back)
 	if f.waits = errors.Is(err, card.ErrRefundUnderWay); err != nil && !f.waits {
 		t.Fatal(err)
 	}

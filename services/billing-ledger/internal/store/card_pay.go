@@ -36,6 +36,9 @@ func pay(
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.Purpose == card.PlanPurpose {
+		return nil, nil, fmt.Errorf("checkout %s of a plan has no payment of its own", id)
+	}
 	if c.State == to {
 		return nil, nil, samePayment(ctx, tx, id, charge)
 	}
@@ -56,9 +59,12 @@ func pay(
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE checkout SET state = $2, paid_at = now(), due_at = NULL WHERE id = $1`, id, to)
-	batch.Queue(`INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
-		VALUES ($1, $2, $3, $4, $5, $6)`, charge.PaymentID, id, charge.Total, charge.CostID, charge.Cost, posted[0])
-	addChange(batch, card.ChangePaid, id, c.SessionID, c.Amount, posted[0])
+	batch.Queue(`INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id, card_fingerprint)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`, charge.PaymentID, id, charge.Total, charge.CostID, charge.Cost, posted[0],
+		fingerprint(charge))
+	if c.Purpose == card.Collateral {
+		addChange(batch, card.ChangePaid, id, c.SessionID, c.Amount, posted[0])
+	}
 	err = sendAll(ctx, tx, batch)
 	if pg.IsUnique(err, "card_payment_pkey") || pg.IsUnique(err, "card_payment_cost_id_key") ||
 		pg.IsUnique(err, "card_payment_entry_id_key") {
@@ -83,7 +89,15 @@ func samePayment(ctx context.Context, tx pgx.Tx, id card.CheckoutID, charge card
 	return nil
 }
 
-// paidEntries returns line 23 and what the processor kept.
+// fingerprint is the digest of the card of a charge, nil where the card is not known.
+func fingerprint(charge card.Charge) []byte {
+	if charge.Fingerprint == "" {
+		return nil
+	}
+	return []byte(charge.Fingerprint)
+}
+
+// paidEntries returns line 1 or 23, and what the processor kept.
 func paidEntries(
 	c card.Checkout, charge card.Charge, newID func() (ids.EntryID, error),
 ) ([]ledger.Entry, error) {
@@ -91,7 +105,13 @@ func paidEntries(
 	if err != nil {
 		return nil, err
 	}
-	paid, err := ledger.CardCollateral(ledger.Fact{ID: id, BusinessID: c.SessionID}, c.Provider, c.Amount.Nano())
+	var paid ledger.Entry
+	if c.Purpose == card.TopUp {
+		paid, err = ledger.CardTopUp(ledger.Fact{ID: id, BusinessID: c.ID.String()}, c.Account, c.Amount.Nano(),
+			c.Fee.Nano())
+	} else {
+		paid, err = ledger.CardCollateral(ledger.Fact{ID: id, BusinessID: c.SessionID}, c.Provider, c.Amount.Nano())
+	}
 	if err != nil || charge.Cost == 0 {
 		return []ledger.Entry{paid}, err
 	}
@@ -100,6 +120,25 @@ func paidEntries(
 	}
 	cost, err := ledger.CardCost(ledger.Fact{ID: id, BusinessID: charge.CostID}, charge.Cost.Nano())
 	return []ledger.Entry{paid, cost}, err
+}
+
+// Complete implements card.Store.
+func (s Cards) Complete(ctx context.Context, id card.CheckoutID) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		c, err := lockCheckout(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		to, err := c.State.After(card.WasPaid)
+		if err != nil || c.State == to {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE checkout SET state = $2, paid_at = now(), due_at = NULL
+			WHERE id = $1 AND purpose = 'plan'`, id, to); err != nil {
+			return fmt.Errorf("complete a checkout: %w", err)
+		}
+		return nil
+	})
 }
 
 // Expire implements card.Store.
@@ -115,7 +154,9 @@ func (s Cards) Expire(ctx context.Context, id card.CheckoutID) error {
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE checkout SET state = $2, due_at = NULL WHERE id = $1`, id, to)
-		addChange(batch, card.ChangeExpired, id, id.String(), c.Amount, ids.EntryID{})
+		if c.Purpose == card.Collateral {
+			addChange(batch, card.ChangeExpired, id, id.String(), c.Amount, ids.EntryID{})
+		}
 		if err := sendAll(ctx, tx, batch); err != nil {
 			return fmt.Errorf("expire a checkout: %w", err)
 		}

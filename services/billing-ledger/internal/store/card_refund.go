@@ -12,11 +12,12 @@ import (
 )
 
 const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.attempt, r.on_card, r.payment_id,
-	coalesce(r.object_id, ''), p.cents, (SELECT livemode FROM checkout WHERE id = p.checkout_id)`
+	coalesce(r.object_id, ''), p.cents, (SELECT livemode FROM checkout WHERE id = p.checkout_id),
+	(SELECT processor FROM checkout WHERE id = p.checkout_id)`
 
 func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
 	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.Attempt, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Total,
-		&r.Livemode)
+		&r.Livemode, &r.Processor)
 }
 
 // Refund implements card.Store.

@@ -163,7 +163,7 @@ func TestADisputeWaitsForTheRefundThatIsUnderWay(t *testing.T) {
 	r := card.Refund{ID: newRefundID(t), Checkout: c.ID, Amount: 2000}
 	d.back(t, r, card.Asked)
 	back := d.processor.dispute(c.SessionID, 2000)
-	if err := d.worker.LookAt(t.Context(), back); !errors.Is(err, card.ErrRefundUnderWay) {
+	if err := d.worker.LookAt(t.Context(), "sandbox", back); !errors.Is(err, card.ErrRefundUnderWay) {
 		t.Fatalf("got the error %v, want %v", err, card.ErrRefundUnderWay)
 	}
 	d.due(t)

@@ -22,6 +22,7 @@ import (
 // script is a card processor that says what a test has written. It keeps the promises of
 // card.Processor: one session for a checkout, and one refund for a key.
 type script struct {
+	card.Subscriptions
 	mu       sync.Mutex
 	sessions map[string]card.Session
 	returns  map[string]card.Return
@@ -57,8 +58,14 @@ func (s *script) CreateSession(_ context.Context, o card.Order) (card.Session, e
 		}
 	}
 	made := card.Session{ID: "cs_" + c.ID.String(), URL: "https://pay.example/", Checkout: c.ID.String(),
-		Purpose: string(c.Purpose), Provider: c.Provider.String(), Total: c.Total(), Currency: "usd", State: card.SessionOpen,
+		Purpose: string(c.Purpose), Plan: c.Plan, Total: c.Total(), Currency: "usd", State: card.SessionOpen,
 		Expires: time.Now().Add(o.Lifetime)}
+	if !c.Provider.IsZero() {
+		made.Provider = c.Provider.String()
+	}
+	if !c.Account.IsZero() {
+		made.Account = c.Account.String()
+	}
 	s.sessions[made.ID] = made
 	return made, s.answer()
 }
@@ -215,15 +222,16 @@ func newDesk(t testing.TB) *desk {
 
 // open makes the workers anew, on a store.
 func (d *desk) open(s card.Store) {
-	d.checkouts = &card.Checkouts{Store: s, Processor: d.processor}
-	d.refunds = &card.Refunds{Store: s, Processor: d.processor}
+	only := card.Processors{Default: d.processor}
+	d.checkouts = &card.Checkouts{Store: s, Processors: only, Tariff: card.Tariff{Fixed: 30, BasisPoints: 290}}
+	d.refunds = &card.Refunds{Store: s, Processors: only}
 	d.worker = d.replica(s)
 }
 
 // replica is a worker of another process.
 func (d *desk) replica(s card.Store) *card.Worker {
-	return card.NewWorker(card.Worker{Store: s, Processor: d.processor, Checkouts: d.checkouts, Refunds: d.refunds,
-		Clock: clock.System, Random: rand.Reader, Log: slog.New(slog.DiscardHandler), Observe: func(card.AlarmReason) {}})
+	return card.NewWorker(card.Worker{Store: s, Processors: card.Processors{Default: d.processor}, Checkouts: d.checkouts,
+		Refunds: d.refunds, Fingerprints: []byte("key"), Clock: clock.System, Random: rand.Reader, Log: slog.New(slog.DiscardHandler), Observe: func(card.AlarmReason) {}})
 }
 
 func newCheckoutID(t testing.TB) card.CheckoutID { t.Helper(); return card.CheckoutID(request(t)) }
@@ -263,7 +271,7 @@ func (d *desk) read(t testing.TB, id card.CheckoutID) card.Checkout {
 // look wants a look at an object to succeed.
 func (d *desk) look(t testing.TB, o card.Object) {
 	t.Helper()
-	if err := d.worker.LookAt(t.Context(), o); err != nil {
+	if err := d.worker.LookAt(t.Context(), "sandbox", o); err != nil {
 		t.Fatalf("look at %v: %v", o, err)
 	}
 }

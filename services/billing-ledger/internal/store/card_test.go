@@ -26,7 +26,7 @@ func TestAPaidCheckoutIsCollateralOnceHoweverManyLook(t *testing.T) {
 		replica := d.replica(d.cards)
 		all.Go(func() {
 			for range 3 {
-				if err := replica.LookAt(t.Context(), card.Object{Kind: card.SessionObject, ID: c.SessionID}); err != nil {
+				if err := replica.LookAt(t.Context(), "sandbox", card.Object{Kind: card.SessionObject, ID: c.SessionID}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -83,7 +83,7 @@ func TestAnEventIsAReasonToLookAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := clock.NewManual(time.Unix(1_800_000_000, 0))
-	receiver := &card.Receiver{Store: d.cards, Keys: keys, Clock: at, Wake: d.worker.Wake}
+	receiver := &card.Receiver{Processor: "sandbox", Store: d.cards, Keys: keys, Clock: at, Wake: d.worker.Wake}
 	c := d.ask(t)
 	event := func(id, kind, object string) []byte {
 		return fmt.Appendf(nil, `{"id":%q,"type":%q,"data":{"object":{"id":%q,"payment_status":"paid"}}}`, id, kind, object)
@@ -130,7 +130,7 @@ func TestAnEventThatIsNotOursIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_800_000_000, 0)
-	receiver := &card.Receiver{Store: d.cards, Keys: keys, Clock: clock.NewManual(now), Wake: d.worker.Wake}
+	receiver := &card.Receiver{Processor: "sandbox", Store: d.cards, Keys: keys, Clock: clock.NewManual(now), Wake: d.worker.Wake}
 	body := []byte(`{"id":"evt_1","type":"checkout.session.completed","data":{"object":{"id":"cs_1"}}}`)
 	for name, tc := range map[string]struct {
 		body   []byte

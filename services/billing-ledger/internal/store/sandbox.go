@@ -20,9 +20,10 @@ type Sandbox struct{ *Store }
 
 var _ sandbox.Store = Sandbox{}
 
-const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.description, s.return_url, s.cents,
+const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.plan, s.description, s.return_url, s.cents,
 	CASE WHEN s.paid_at IS NOT NULL THEN 'paid' WHEN s.expires_at <= now() THEN 'expired' ELSE 'open' END,
-	s.declined, s.expires_at, coalesce(s.payment_id, ''), coalesce(s.cost_id, ''), s.cost_cents,
+	s.declined, s.expires_at, coalesce(s.payment_id, ''), coalesce(s.cost_id, ''), s.cost_cents, s.card,
+	coalesce((SELECT b.id FROM sandbox_subscription b WHERE b.session_id = s.id), ''),
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'
 		AND failed_at IS NULL),
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'dispute'
@@ -35,8 +36,9 @@ func oneSession(ctx context.Context, from reader, where string, args ...any) (s 
 		return s, fmt.Errorf("read a session: %w", err)
 	}
 	s, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (s sandbox.Session, err error) {
-		return s, row.Scan(&s.ID, &s.Checkout, &s.Purpose, &s.Provider, &s.Account, &s.Description, &s.ReturnURL, &s.Total,
-			&s.State, &s.Declined, &s.Expires, &s.PaymentID, &s.CostID, &s.Cost, &s.Refunded, &s.Disputed)
+		return s, row.Scan(&s.ID, &s.Checkout, &s.Purpose, &s.Provider, &s.Account, &s.Plan, &s.Description,
+			&s.ReturnURL, &s.Total, &s.State, &s.Declined, &s.Expires, &s.PaymentID, &s.CostID, &s.Cost, &s.Card,
+			&s.Subscription, &s.Refunded, &s.Disputed)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, sandbox.ErrNone
@@ -53,9 +55,9 @@ func (s Sandbox) MakeSession(
 ) (first sandbox.Session, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `INSERT INTO sandbox_session (id, checkout, purpose, provider, account, description,
-				return_url, cents, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9)
+				return_url, cents, expires_at, plan) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + $9, $10)
 			ON CONFLICT (checkout) DO NOTHING`, made.ID, made.Checkout, made.Purpose, made.Provider, made.Account,
-			made.Description, made.ReturnURL, made.Total, lifetime); err != nil {
+			made.Description, made.ReturnURL, made.Total, lifetime, made.Plan); err != nil {
 			return fmt.Errorf("keep a session: %w", err)
 		}
 		first, err = oneSession(ctx, tx, `s.checkout = $1`, made.Checkout)
@@ -102,8 +104,11 @@ func (s Sandbox) Pay(ctx context.Context, id string, c card.Charge, e sandbox.Ev
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE sandbox_session SET payment_id = $2, cost_id = $3, cost_cents = $4, paid_at = now(),
-			declined = false WHERE id = $1`, id, c.PaymentID, c.CostID, c.Cost)
+			declined = false, card = $5 WHERE id = $1`, id, c.PaymentID, c.CostID, c.Cost, c.Fingerprint)
 		batch.Queue(addEvent, e.ID, e.Type, e.Object)
+		if found.Purpose == string(card.PlanPurpose) {
+			beginSubscription(batch, id, "sbx_sub_"+id, "sbx_in_"+id, "sbx_evt_"+id)
+		}
 		if err := sendAll(ctx, tx, batch); err != nil {
 			return fmt.Errorf("pay a session: %w", err)
 		}
@@ -234,7 +239,10 @@ func (s Sandbox) Made(
 	}
 	rows, err := s.pool.Query(ctx, `SELECT kind, id, at FROM (
 			(SELECT 'session' AS kind, id, paid_at AS at FROM sandbox_session
-				WHERE paid_at IS NOT NULL AND (paid_at, id) > ($1, $2) ORDER BY paid_at, id LIMIT $3)
+				WHERE paid_at IS NOT NULL AND purpose <> 'plan' AND (paid_at, id) > ($1, $2) ORDER BY paid_at, id LIMIT $3)
+			UNION ALL
+			(SELECT 'invoice', i.id, s.paid_at FROM sandbox_session s JOIN sandbox_invoice i ON i.session_id = s.id
+				WHERE s.paid_at IS NOT NULL AND (s.paid_at, i.id) > ($1, $2) ORDER BY s.paid_at, i.id LIMIT $3)
 			UNION ALL
 			(SELECT kind, id, made_at FROM sandbox_return WHERE (made_at, id) > ($1, $2) ORDER BY made_at, id LIMIT $3)
 			UNION ALL

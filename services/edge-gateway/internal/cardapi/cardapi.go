@@ -119,6 +119,10 @@ var actions = map[string]billingv1.SandboxAction{
 	"chargeback": billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK,
 	"win":        billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE,
 	"failrefund": billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND,
+	"month":      billingv1.SandboxAction_SANDBOX_ACTION_MONTH,
+	"declines":   billingv1.SandboxAction_SANDBOX_ACTION_DECLINES,
+	"accepts":    billingv1.SandboxAction_SANDBOX_ACTION_ACCEPTS,
+	"quit":       billingv1.SandboxAction_SANDBOX_ACTION_QUIT,
 }
 
 // Press presses a button of a page. What the page's state forbids is no error, because the
@@ -132,7 +136,7 @@ func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form [
 	action, known := actions[fields.Get("action")]
 	if err != nil || !known {
 		return fault.New(fault.Invalid, fault.InvalidValue,
-			"action must be pay, decline, chargeback, win or failrefund.").On("action")
+			"action must be pay, decline, chargeback, win, failrefund, month, declines, accepts or quit.").On("action")
 	}
 	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
 		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,

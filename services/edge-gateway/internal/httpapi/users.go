@@ -12,6 +12,8 @@ import (
 // segment in braces stands for any one segment.
 var ofUsers = []route{
 	{"/api/v1/user/me", get, (*Handler).asUser},
+	{"/api/v1/consumer/checkout", getOrPost, (*Handler).asUser},
+	{"/api/v1/consumer/checkout/{checkout_id}", get, (*Handler).asUser},
 }
 
 // findUsers returns the route of a user's path.

@@ -50,6 +50,7 @@ type Peers struct {
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
 	Accounts       billingv1.AccountAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
+	Checkouts      billingv1.CheckoutServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
@@ -92,6 +93,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
+		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),

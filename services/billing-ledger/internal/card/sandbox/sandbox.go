@@ -38,16 +38,20 @@ const (
 type Session struct {
 	ID string
 	// Checkout, Purpose, Provider and Account are what was said when it was made.
-	Checkout, Purpose, Provider, Account string
-	Description, ReturnURL               string
-	Total                                card.Cents
-	State                                SessionState
+	Checkout, Purpose, Provider, Account, Plan string
+	Description, ReturnURL                     string
+	Total                                      card.Cents
+	State                                      SessionState
 	// Declined reports whether the last card that was tried was declined.
 	Declined bool
 	Expires  time.Time
 	// PaymentID and CostID are empty until it is paid.
 	PaymentID, CostID string
 	Cost              card.Cents
+	// Card is what the card is called.
+	Card string
+	// Subscription is what began with the payment of a plan; empty for everything else.
+	Subscription string
 	// Refunded and Disputed went back, in no refund that failed and no dispute that was won.
 	Refunded, Disputed card.Cents
 }
@@ -92,7 +96,8 @@ type Store interface {
 	Session(ctx context.Context, id string) (Session, error)
 	// SessionOfPayment reads a session by its payment, or returns ErrNone.
 	SessionOfPayment(ctx context.Context, paymentID string) (Session, error)
-	// Pay pays an open session, once. Its errors are ErrNone and ErrNotNow.
+	// Pay pays an open session, once. With the payment of a plan its subscription begins, with its
+	// first invoice. Its errors are ErrNone and ErrNotNow.
 	Pay(ctx context.Context, id string, c card.Charge, e Event) error
 	// Decline notes that a card was declined. Its errors are ErrNone and ErrNotNow.
 	Decline(ctx context.Context, id string) error
@@ -109,6 +114,7 @@ type Store interface {
 	Returned(ctx context.Context, id string) (Return, error)
 	// Made lists what was made since a time, behind a cursor.
 	Made(ctx context.Context, since time.Time, cursor string, limit int) (page []card.Object, next string, err error)
+	SubscriptionStore
 	// TakeEvents takes events that are due, and moves them on.
 	TakeEvents(ctx context.Context, limit int) ([]Event, error)
 	// EventSent ends an event.
@@ -138,8 +144,11 @@ func newID(kind string) string { return "sbx_" + kind + "_" + strings.ToLower(ra
 func (s *Sandbox) CreateSession(ctx context.Context, o card.Order) (card.Session, error) {
 	c := o.Checkout
 	made := Session{
-		ID: newID("cs"), Checkout: c.ID.String(), Purpose: string(c.Purpose), Provider: c.Provider.String(),
+		ID: newID("cs"), Checkout: c.ID.String(), Purpose: string(c.Purpose), Plan: c.Plan,
 		Description: o.Description, ReturnURL: c.ReturnURL, Total: c.Total(), State: Open,
+	}
+	if !c.Provider.IsZero() {
+		made.Provider = c.Provider.String()
 	}
 	if !c.Account.IsZero() {
 		made.Account = c.Account.String()
@@ -163,10 +172,14 @@ func (s *Sandbox) FetchSession(ctx context.Context, id string) (card.Session, er
 func (s *Sandbox) session(f Session) card.Session {
 	return card.Session{
 		ID: f.ID, URL: s.URL + "/sandbox/checkout/" + f.ID, Checkout: f.Checkout, Purpose: f.Purpose,
-		Provider: f.Provider, Account: f.Account, Total: f.Total, Currency: card.Currency,
-		State: card.SessionState(f.State), Expires: f.Expires,
-		Charge: card.Charge{PaymentID: f.PaymentID, CostID: f.CostID, Total: f.charged(), Cost: f.Cost},
+		Provider: f.Provider, Account: f.Account, Plan: f.Plan, Total: f.Total, Currency: card.Currency,
+		State: card.SessionState(f.State), Expires: f.Expires, Charge: f.charge(), Subscription: f.Subscription,
 	}
+}
+
+// charge is what the card was charged, and what the sandbox kept of that.
+func (f Session) charge() card.Charge {
+	return card.Charge{PaymentID: f.PaymentID, CostID: f.CostID, Total: f.charged(), Cost: f.Cost, Fingerprint: f.Card}
 }
 
 // charged is what the card was charged.
@@ -198,7 +211,7 @@ func returned(r Return) card.Return {
 		state = card.ReturnFailed
 	}
 	return card.Return{
-		Object: card.Object{Kind: r.Kind, ID: r.ID}, PaymentID: r.PaymentID, Checkout: r.Checkout, Key: r.Key,
+		Object: card.Object{Kind: r.Kind, ID: r.ID}, PaymentID: r.PaymentID, Checkout: checkoutOf(r.Checkout), Key: r.Key,
 		Amount: r.Amount, Currency: card.Currency, State: state,
 	}
 }
@@ -254,6 +267,12 @@ const (
 	PressChargeBack Action = "chargeback"
 	PressWin        Action = "win"
 	PressFailRefund Action = "fail_refund"
+	// PressMonth has a month pass for a subscription. PressDeclines has its card declined from now
+	// on, and PressAccepts taken again. PressQuit ends it, as the card's owner may at his bank.
+	PressMonth    Action = "month"
+	PressDeclines Action = "declines"
+	PressAccepts  Action = "accepts"
+	PressQuit     Action = "quit"
 )
 
 // Page reads what a page shows.
@@ -271,8 +290,7 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 	}
 	switch a {
 	case PressPay:
-		err = s.Store.Pay(ctx, id, card.Charge{PaymentID: newID("pi"), CostID: newID("bt"), Total: f.Total,
-			Cost: min(s.Tariff.Cost(f.Total), f.Total)},
+		err = s.Store.Pay(ctx, id, s.newCharge(f.Total, newID("card")),
 			Event{ID: newID("evt"), Type: "checkout.session.completed", Object: id})
 	case PressDecline:
 		err = s.Store.Decline(ctx, id)
@@ -282,6 +300,8 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 		err = s.Store.Win(ctx, id, newID("evt"))
 	case PressFailRefund:
 		err = s.Store.FailRefund(ctx, id, newID("evt"))
+	case PressMonth, PressDeclines, PressAccepts, PressQuit:
+		err = s.onSubscription(ctx, f, a)
 	default:
 		return Session{}, fault.New(fault.Invalid, fault.InvalidValue, "there is no such button").On("action")
 	}
@@ -289,6 +309,11 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 		return Session{}, explain(err)
 	}
 	return s.Page(ctx, id)
+}
+
+func (s *Sandbox) newCharge(total card.Cents, of string) card.Charge {
+	return card.Charge{PaymentID: newID("pi"), CostID: newID("bt"), Total: total, Cost: min(s.Tariff.Cost(total), total),
+		Fingerprint: of}
 }
 
 // chargeBack disputes what is left of a payment.

@@ -30,6 +30,8 @@ const (
 // Sender sends the sandbox's events, as a card processor does.
 type Sender struct {
 	Store Store
+	// Renew charges subscriptions that are due.
+	Renew func(context.Context) error
 	Keys  card.Keys
 	Clock clock.Clock
 	// URL is where webhooks go.
@@ -59,8 +61,8 @@ func (s *Sender) Run(ctx context.Context) {
 	timer := time.NewTicker(sendInterval)
 	defer timer.Stop()
 	for {
-		if err := s.SendDue(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "the sandbox could not send its events", "error", err)
+		if err := errors.Join(s.Renew(ctx), s.SendDue(ctx)); err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "the sandbox could not renew or send its events", "error", err)
 		}
 		select {
 		case <-ctx.Done():
