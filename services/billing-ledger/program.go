@@ -22,6 +22,7 @@ func Spec() node.Spec {
 		Peers: []string{node.Catalog},
 		Callers: serve.Callers{
 			billingv1.KeyService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.ConsumerKeyService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			billingv1.AdmissionService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			billingv1.ReceiptService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},

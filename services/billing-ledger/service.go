@@ -235,6 +235,9 @@ func newExpirer(cfg Config, deps Deps, st *store.Store, consumer *events.Consume
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
+	billingv1.RegisterConsumerKeyServiceServer(r, &rpc.ConsumerKeys{Keys: &key.Own{
+		Keys: s.keys, Store: s.store, KnownModel: s.prices.Known,
+	}})
 	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer,
 		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})

@@ -95,6 +95,7 @@ func peers(n *node.Node) (Deps, error) {
 		ProviderSelf:    hubv1.NewProviderSelfServiceClient(hub),
 		Users:           billingv1.NewUserServiceClient(billing),
 		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
+		ConsumerKeys:    billingv1.NewConsumerKeyServiceClient(billing),
 		Demand:          billingv1.NewDemandServiceClient(billing),
 		Reconciliation:  settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:       settlementv1.NewPenaltyServiceClient(settlement),

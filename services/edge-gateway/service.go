@@ -90,7 +90,9 @@ type Deps struct {
 	CatalogAdmin  catalogv1.CatalogAdminServiceClient
 	Accounts      billingv1.AccountAdminServiceClient
 	// UserSelf answers users who are signed in.
-	UserSelf      billingv1.UserSelfServiceClient
+	UserSelf billingv1.UserSelfServiceClient
+	// ConsumerKeys has the keys of their accounts.
+	ConsumerKeys  billingv1.ConsumerKeyServiceClient
 	ProviderAdmin hubv1.ProviderAdminServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
 	ProviderSelf   hubv1.ProviderSelfServiceClient
@@ -161,6 +163,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Accounts:       deps.Accounts,
 		UserSelf:       deps.UserSelf,
 		Checkouts:      deps.Checkouts,
+		ConsumerKeys:   deps.ConsumerKeys,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,

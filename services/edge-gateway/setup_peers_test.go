@@ -23,6 +23,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAdmissionServiceServer(r, f.billing)
 	billingv1.RegisterReceiptServiceServer(r, receipts{})
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
+	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
@@ -88,6 +89,7 @@ func (f *fleet) deps() Deps {
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
+		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),

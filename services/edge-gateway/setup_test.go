@@ -60,6 +60,7 @@ type fleet struct {
 	catalog       *catalogPeer
 	hub           *hub
 	market        *market
+	ownKeys       *ownKeys
 	claims        *claims
 	visits        *visits
 	cards         *cards
@@ -149,6 +150,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		catalog:   &catalogPeer{models: []*catalogv1.Model{testModel()}},
 		hub:       &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
 		market:    &market{},
+		ownKeys:   &ownKeys{},
 		visits:    &visits{made: map[string]int{}},
 		cards:     newCards(),
 		shop:      &shop{},
@@ -241,6 +243,7 @@ type keys struct {
 	digest  apikey.Digest
 	err     error
 	allowed []string
+	usage   bool // of the key's setting include_usage
 	asked   int
 	slow    time.Duration // of a look-up, unless the caller gives up before
 }
@@ -259,6 +262,13 @@ func (k *keys) set(err error, allowed ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.err, k.allowed = err, allowed
+}
+
+// includeUsage has answers to the key show their usage.
+func (k *keys) includeUsage() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.usage = true
 }
 
 func (k *keys) AuthenticateKey(
@@ -286,7 +296,7 @@ func (k *keys) AuthenticateKey(
 		return nil, unknownKey()
 	}
 	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"),
-		AllowedModelIds: k.allowed}, nil
+		IncludeUsage: k.usage, AllowedModelIds: k.allowed}, nil
 }
 
 // billing admits everything unless the test says otherwise, and collects request reports.

@@ -190,11 +190,16 @@ type AuthenticateKeyResponse struct {
 	KeyId     string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	AccountId string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	// Empty allows every model.
-	AllowedModelIds []string               `protobuf:"bytes,3,rep,name=allowed_model_ids,json=allowedModelIds,proto3" json:"allowed_model_ids,omitempty"`
-	ExpiresAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	AllowedModelIds []string `protobuf:"bytes,3,rep,name=allowed_model_ids,json=allowedModelIds,proto3" json:"allowed_model_ids,omitempty"`
+	// When the text that was shown stops working; of an old text of a rotated
+	// key that is before the key itself expires.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The account as routers and hubs may know it: 8 bytes of a digest under the
 	// ledger's pepper, the same from every replica.
-	AccountTag    []byte `protobuf:"bytes,5,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	AccountTag []byte `protobuf:"bytes,5,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	// Whether answers show their usage with its cost, also where a request does
+	// not ask.
+	IncludeUsage  bool `protobuf:"varint,6,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -262,6 +267,13 @@ func (x *AuthenticateKeyResponse) GetAccountTag() []byte {
 		return x.AccountTag
 	}
 	return nil
+}
+
+func (x *AuthenticateKeyResponse) GetIncludeUsage() bool {
+	if x != nil {
+		return x.IncludeUsage
+	}
+	return false
 }
 
 type AdmitRequest struct {
@@ -1204,7 +1216,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x1esvc/billing/v1/admission.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\x1a\x18svc/money/v1/money.proto\"7\n" +
 	"\x16AuthenticateKeyRequest\x12\x1d\n" +
 	"\n" +
-	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\xd7\x01\n" +
+	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\xfc\x01\n" +
 	"\x17AuthenticateKeyResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
@@ -1213,7 +1225,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
 	"\vaccount_tag\x18\x05 \x01(\fR\n" +
-	"accountTag\"\xe8\x01\n" +
+	"accountTag\x12#\n" +
+	"\rinclude_usage\x18\x06 \x01(\bR\fincludeUsage\"\xe8\x01\n" +
 	"\fAdmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +

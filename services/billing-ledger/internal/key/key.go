@@ -1,5 +1,9 @@
-// Package key issues, recognises and revokes consumer keys. A key's text is shown once,
-// when it is issued. Only its peppered hash is kept.
+// Package key issues, recognises, rotates and revokes consumer keys. A key's text is shown
+// once, when it is issued. Only its peppered hash is kept.
+//
+// A user makes and changes the keys of the user's own account, and a key of another account
+// does not exist for that user. Rotation gives a key another text: the key stays the same, so
+// settings, limits and revocation are those of both texts while the old one still works.
 package key
 
 import (
@@ -33,9 +37,12 @@ type Key struct {
 	Hash   apikey.Hash
 	// Models are the models that the key may use; none means every model.
 	Models []string
-	// ExpiresAt is zero for a key that does not expire.
+	// ExpiresAt is zero for a key that does not expire. Of a key that was found by its old
+	// text it is when that text stops working.
 	ExpiresAt time.Time
-	Revoked   bool
+	// IncludeUsage shows the usage of answers with its cost, also where a request does not ask.
+	IncludeUsage bool
+	Revoked      bool
 	// Expired is decided by the store's clock, which admission uses too.
 	Expired bool
 }
@@ -45,6 +52,8 @@ var (
 	ErrNotFound        = errors.New("no such key")
 	ErrAccountNotFound = errors.New("no such account")
 	ErrTooMany         = errors.New("the account has too many keys")
+	ErrEnded           = errors.New("the key is revoked or has expired")
+	ErrOverlap         = errors.New("the old text of the key still works")
 )
 
 // Store keeps keys.
@@ -75,6 +84,8 @@ type IssueRequest struct {
 	Name      string
 	Models    []string
 	ExpiresAt time.Time
+	// IncludeUsage is as in Key.
+	IncludeUsage bool
 }
 
 // Draft makes a key that is not stored yet, and its text, which never is.
@@ -93,6 +104,7 @@ func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	return Key{
 		ID: id, Account: o.Account, Name: o.Name, Prefix: apikey.Shown(text),
 		Hash: k.Pepper.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
+		IncludeUsage: o.IncludeUsage,
 	}, text, nil
 }
 
@@ -102,13 +114,8 @@ func (k *Keys) Issue(ctx context.Context, o IssueRequest) (Key, string, error) {
 	if err != nil {
 		return Key{}, "", err
 	}
-	switch err := k.Store.IssueKey(ctx, issued, k.MaxKeys); {
-	case errors.Is(err, ErrAccountNotFound):
-		return Key{}, "", fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
-	case errors.Is(err, ErrTooMany):
-		return Key{}, "", fault.New(fault.Precondition, fault.TooManyKeys, "the account already has %d keys", k.MaxKeys)
-	case err != nil:
-		return Key{}, "", fmt.Errorf("store the key: %w", err)
+	if err := k.Store.IssueKey(ctx, issued, k.MaxKeys); err != nil {
+		return Key{}, "", k.explain(err, "store the key")
 	}
 	return issued, text, nil
 }
@@ -177,4 +184,23 @@ func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, err
 		return Key{}, fault.New(fault.Unauthenticated, fault.KeyExpired, "the API key has expired")
 	}
 	return found, nil
+}
+
+// explain returns the fault of an error of the store.
+func (k *Keys) explain(err error, attempted string) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return NotFound()
+	case errors.Is(err, ErrAccountNotFound):
+		return fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+	case errors.Is(err, ErrTooMany):
+		return fault.New(fault.Precondition, fault.TooManyKeys,
+			"the account has as many keys as it may: %d, and as many that ended within a day", k.MaxKeys)
+	case errors.Is(err, ErrEnded):
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the key is revoked or has expired").On("key_id")
+	case errors.Is(err, ErrOverlap):
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"the old text of the key still works; a rotation without old_works_until ends it at once").On("old_works_until")
+	}
+	return fmt.Errorf("%s: %w", attempted, err)
 }

@@ -46,3 +46,9 @@ func (b *Book) Find(id string) (Model, error) {
 	}
 	return m, nil
 }
+
+// Known returns the error of Find.
+func (b *Book) Known(id string) error {
+	_, err := b.Find(id)
+	return err
+}

@@ -174,12 +174,9 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 	if err != nil {
 		return nil, account.NotFound()
 	}
-	var expires time.Time
-	if ts := req.GetExpiresAt(); ts != nil {
-		// The zero time would mean no expiry at all.
-		if expires = ts.AsTime(); !ts.IsValid() || expires.IsZero() {
-			return nil, malformed("expires_at")
-		}
+	expires, err := moment(req.GetExpiresAt(), "expires_at")
+	if err != nil {
+		return nil, err
 	}
 	k, text, err := s.Keys.Issue(byOperator(ctx), key.IssueRequest{Account: id, Name: req.GetName(),
 		Models: req.GetAllowedModelIds(), ExpiresAt: expires})

@@ -165,6 +165,20 @@ consumer_key consumer_key_check | revoked_at = now()
 consumer_key consumer_key_hash_check | hash = 'short'
 consumer_key consumer_key_hash_key | id = gen_random_uuid()
 consumer_key consumer_key_name_check | name = repeat('x', 65)
+consumer_key consumer_key_old_hash_check | id = gen_random_uuid(), hash = sha256('x'), old_hash = 'short',
+	old_prefix = '', old_until = now(), rotated_at = now()
+consumer_key consumer_key_old_hash_key | ! UPDATE consumer_key SET old_hash = sha256('o'), old_prefix = '',
+	old_until = now(), rotated_at = now() WHERE state = 'active'; INSERT INTO consumer_key (id, account_id, name, hash,
+	prefix, old_hash, old_prefix, old_until, rotated_at) SELECT gen_random_uuid(), account_id, '', sha256('x'), '',
+	sha256('o'), '', now(), now() FROM account JOIN wallet ON account_id = id LIMIT 1
+consumer_key consumer_key_old_is_whole | id = gen_random_uuid(), hash = sha256('x'), old_until = now(),
+	rotated_at = now()
+consumer_key consumer_key_old_prefix_check | id = gen_random_uuid(), hash = sha256('x'), old_hash = sha256('o'),
+	old_prefix = repeat('x', 13), old_until = now(), rotated_at = now()
+consumer_key consumer_key_overlap | id = gen_random_uuid(), hash = sha256('x'), old_hash = sha256('o'), old_prefix = '',
+	old_until = now() + interval '8 days', rotated_at = now()
+consumer_key consumer_key_rotates | ! UPDATE consumer_key SET hash = sha256('x') WHERE state = 'active'
+	=> may not change any more
 consumer_key consumer_key_pkey | hash = sha256('x')
 consumer_key consumer_key_prefix_check | prefix = repeat('x', 13)
 consumer_key consumer_key_state_check | state = 'gone'

@@ -293,14 +293,16 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"UPDATE(declined,payment_id,cost_id,cost_cents,paid_at)",
 		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
-		"consumer_key":   "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
+		"consumer_key": "INSERT SELECT UPDATE(name,hash,prefix,state,allowed_models,expires_at,revoked_at,include_usage," +
+			"rotated_at,old_hash,old_prefix,old_until)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
 			"UPDATE(ended_as,ended_at,reason,withheld)",
 		"revaluation": "SELECT INSERT(day,token,units,booked,worth,entry_id)", "withheld_end": "SELECT",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
-		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)",
+		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)",
+		"key_inflight":        "INSERT SELECT UPDATE(n,used_at)",
 		"key_rate":            "INSERT SELECT UPDATE(full_at)",
 		"house_account":       "SELECT INSERT(account_id)",
 		"idempotency_account": "INSERT SELECT UPDATE(live)",

@@ -30,9 +30,9 @@ var exported = []string{
 
 // secret has the columns that an export leaves out: hashes of keys, passwords and tokens,
 // the secrets of hubs and of the ledger, and sealed answers.
-var secret = map[string]string{
-	"consumer_key": "hash", "idempotency_claim": "sealed", "app_user": "password_hash", "user_session": "token_sha256",
-	"usage_key": "secret", "ledger_secret": "secret",
+var secret = map[string][]string{
+	"consumer_key": {"hash", "old_hash"}, "idempotency_claim": {"sealed"}, "app_user": {"password_hash"},
+	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
 }
 
 // Export writes every row of every table as lines of JSON, from one view of the data, row
@@ -142,7 +142,7 @@ func exportTables(ctx context.Context, tx pgx.Tx) ([]exportedTable, error) {
 }
 
 func exportTable(ctx context.Context, tx pgx.Tx, w io.Writer, t exportedTable, progress func(int64)) (int64, error) {
-	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c string) bool { return c == secret[t.name] })
+	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c string) bool { return slices.Contains(secret[t.name], c) })
 	sql := `SELECT row_to_json(t)::text FROM (SELECT ` + quoted(columns) + ` FROM ` + quoted([]string{t.name}) +
 		` ORDER BY ` + quoted(t.key) + `) t`
 	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`,

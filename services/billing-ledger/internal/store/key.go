@@ -36,16 +36,28 @@ func (s *Store) issueKey(ctx context.Context, k key.Key, maxKeys int, also func(
 		if err := also(tx); err != nil {
 			return err
 		}
-		var active int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM consumer_key WHERE account_id = $1 AND state = 'active'
-			AND (expires_at IS NULL OR expires_at > now())`, [16]byte(k.Account)).Scan(&active); err != nil {
-			return fmt.Errorf("count keys: %w", err)
-		}
-		if active >= maxKeys {
-			return key.ErrTooMany
+		if err := roomForKey(ctx, tx, k.Account, maxKeys); err != nil {
+			return err
 		}
 		return insertKey(ctx, tx, k)
 	})
+}
+
+// roomForKey returns key.ErrTooMany when an account has as many active keys as it may, or when
+// as many have ended within a day: admission counts what is under way with all of them. The
+// account's wallet is locked.
+func roomForKey(ctx context.Context, tx pgx.Tx, account ids.AccountID, maxKeys int) error {
+	var active, ended int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FILTER (WHERE state = 'active' AND coalesce(expires_at > now(), true)),
+			count(*) FILTER (WHERE least(revoked_at, expires_at) <= now()
+				AND least(revoked_at, expires_at) > now() - interval '1 day')
+		FROM consumer_key WHERE account_id = $1`, [16]byte(account)).Scan(&active, &ended); err != nil {
+		return fmt.Errorf("count keys: %w", err)
+	}
+	if active >= maxKeys || ended >= maxKeys {
+		return key.ErrTooMany
+	}
+	return nil
 }
 
 func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
@@ -53,9 +65,10 @@ func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
 	if models == nil {
 		models = []string{}
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO consumer_key (id, account_id, name, hash, prefix, allowed_models, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		[16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix, models, nullTime(k.ExpiresAt)); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO consumer_key (id, account_id, name, hash, prefix, allowed_models, expires_at,
+			include_usage)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, [16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix, models,
+		nullTime(k.ExpiresAt), k.IncludeUsage); err != nil {
 		return fmt.Errorf("insert key: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO key_inflight (key_id) VALUES ($1)`, [16]byte(k.ID)); err != nil {
@@ -88,7 +101,8 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 	return now, err
 }
 
-// KeyByHash finds a key. The database's clock decides whether it has expired.
+// KeyByHash finds a key by its text or by its old text. The database's clock decides whether
+// that has expired.
 func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error) {
 	var (
 		k           key.Key
@@ -97,9 +111,10 @@ func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error
 		expired     *bool
 	)
 	err := s.pool.QueryRow(ctx,
-		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, expires_at, expires_at <= now()
-		FROM consumer_key WHERE hash = $1`, hash[:]).
-		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &expires, &expired)
+		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, include_usage, until.at, until.at <= now()
+		FROM consumer_key CROSS JOIN LATERAL (SELECT least(expires_at, CASE WHEN hash <> $1 THEN old_until END) AS at) until
+		WHERE hash = $1 OR old_hash = $1`, hash[:]).
+		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &expired)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return key.Key{}, key.ErrNotFound
 	}

@@ -10,6 +10,7 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
@@ -48,6 +49,7 @@ type env struct {
 	store       *store.Store
 	accounts    *account.Accounts
 	keys        *key.Keys
+	ownKeys     *key.Own
 	settler     *usage.Settler
 	price       ids.PriceVersionID
 }
@@ -87,15 +89,25 @@ func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	if err := ensurePartitions(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
-	return &env{
+	e := &env{
 		pool: pool, owner: owner, store: st, price: price,
 		accounts: &account.Accounts{Store: st, Clock: clock.System, Random: rand.Reader},
 		keys:     &key.Keys{Store: st, Clock: clock.System, Random: rand.Reader, MaxKeys: 100, Announce: nobody},
 		settler:  &usage.Settler{Store: st},
 	}
+	e.ownKeys = &key.Own{Keys: e.keys, Store: st, KnownModel: knownModel}
+	return e
 }
 
 func nobody(context.Context, ids.KeyID) {}
+
+// knownModel knows the models of the tests.
+func knownModel(id string) error {
+	if id != "acme/large" && id != "acme/free" {
+		return fault.New(fault.NotFound, fault.ModelNotFound, "there is no such model")
+	}
+	return nil
+}
 
 // consumer is an account with a key and credit.
 type consumer struct {

@@ -12,7 +12,8 @@ import (
 // wallets are locked.
 func move(batch *pgx.Batch, m usage.Moves) {
 	moveMoney(batch, m.Wallets)
-	leave(batch, `UPDATE key_inflight f SET n = f.n - c.n
+	leave(batch, `UPDATE key_inflight f SET n = f.n - c.n,
+			used_at = CASE WHEN f.used_at > now() - interval '1 minute' THEN f.used_at ELSE now() END
 		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n) WHERE f.key_id = c.id`, m.Ended)
 	leave(batch, `UPDATE plan_gate g SET open = g.open - c.n
 		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n) WHERE g.account_id = c.id`, m.Left)

@@ -32,6 +32,8 @@ type Principal struct {
 	// AccountTag is the name under which routers and hubs know the account; empty when
 	// billing-ledger does not give it.
 	AccountTag []byte
+	// IncludeUsage shows the usage of answers with its cost, also where a request does not ask.
+	IncludeUsage bool
 	// allowed is empty when the key may use every model.
 	allowed   []string
 	expiresAt time.Time // zero for never
@@ -41,6 +43,9 @@ type Principal struct {
 func (p *Principal) MayUse(modelID string) bool {
 	return len(p.allowed) == 0 || slices.Contains(p.allowed, modelID)
 }
+
+// Restricted reports whether there are models that the key may not use.
+func (p *Principal) Restricted() bool { return len(p.allowed) > 0 }
 
 // Config bounds what is remembered.
 type Config struct {
@@ -221,7 +226,7 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 	}
 	who := &Principal{
 		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), AccountTag: resp.GetAccountTag(),
-		allowed: resp.GetAllowedModelIds(),
+		IncludeUsage: resp.GetIncludeUsage(), allowed: resp.GetAllowedModelIds(),
 	}
 	if resp.GetExpiresAt() != nil {
 		who.expiresAt = resp.GetExpiresAt().AsTime()

@@ -309,3 +309,19 @@ func FuzzCredential(f *testing.F) {
 		}
 	})
 }
+
+// Two texts of a rotated key work at a time, and what ends the key ends both.
+func TestAChangeOfAKeyForgetsBothOfItsTexts(t *testing.T) {
+	b := setup(t)
+	second := bundle{b.Authenticator, b.ledger, b.clock, header(t)}
+	b.want(t, 1, "")
+	second.want(t, 2, "")
+	b.want(t, 2, "")
+	b.Forget("k")
+	b.ledger.answer = refusal(fault.KeyRevoked)
+	b.want(t, 3, fault.KeyRevoked)
+	second.want(t, 4, fault.KeyRevoked)
+	if len(b.cache.byKey) != 0 {
+		t.Errorf("texts that are remembered: got %d keys, want 0", len(b.cache.byKey))
+	}
+}

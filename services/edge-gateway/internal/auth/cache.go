@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ type cache struct {
 	mu      sync.Mutex
 	known   *lru.Map[apikey.Digest, *entry]
 	refused *lru.Map[apikey.Digest, *entry]
-	byKey   map[string]apikey.Digest // key id → where it is known
+	byKey   map[string][]apikey.Digest // key id → where it is known: two texts of a key may work
 	changes uint64
 }
 
@@ -29,8 +30,8 @@ type entry struct {
 }
 
 func newCache(known, refused int) *cache {
-	c := &cache{refused: lru.New[apikey.Digest, *entry](refused, nil), byKey: map[string]apikey.Digest{}}
-	c.known = lru.New(known, func(_ apikey.Digest, e *entry) { delete(c.byKey, e.who.KeyID) })
+	c := &cache{refused: lru.New[apikey.Digest, *entry](refused, nil), byKey: map[string][]apikey.Digest{}}
+	c.known = lru.New(known, func(d apikey.Digest, e *entry) { c.unlink(e.who.KeyID, d) })
 	return c
 }
 
@@ -70,8 +71,19 @@ func (c *cache) putKnown(d apikey.Digest, who *Principal, asked, until time.Time
 		return
 	}
 	c.refused.Remove(d)
+	c.known.Remove(d)
 	c.known.Add(d, &entry{who: who, asked: asked, until: until})
-	c.byKey[who.KeyID] = d
+	c.byKey[who.KeyID] = append(c.byKey[who.KeyID], d)
+}
+
+// unlink drops a text of a key that is not remembered any more.
+func (c *cache) unlink(keyID string, d apikey.Digest) {
+	rest := slices.DeleteFunc(c.byKey[keyID], func(other apikey.Digest) bool { return other == d })
+	if len(rest) == 0 {
+		delete(c.byKey, keyID)
+		return
+	}
+	c.byKey[keyID] = rest
 }
 
 func (c *cache) putRefused(d apikey.Digest, err error, until time.Time, generation uint64) {
@@ -90,7 +102,9 @@ func (c *cache) forget(keyID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	if e, ok := c.known.Peek(c.byKey[keyID]); ok {
-		e.until = time.Time{}
+	for _, d := range c.byKey[keyID] {
+		if e, ok := c.known.Peek(d); ok {
+			e.until = time.Time{}
+		}
 	}
 }

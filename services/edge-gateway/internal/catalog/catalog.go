@@ -159,12 +159,15 @@ func (v *View) Object(name string) ([]byte, error) {
 }
 
 // List returns the JSON of GET /v1/models: the models that a provider serves now, or all
-// that the catalog offers.
-func (v *View) List(all bool) ([]byte, error) {
+// that the catalog offers. Of these it has the models that may returns true for; nil leaves
+// none out.
+func (v *View) List(all bool, may func(id string) bool) ([]byte, error) {
 	s := v.current()
 	switch {
 	case s == nil:
 		return nil, unseen()
+	case may != nil:
+		return s.listOf(all, may), nil
 	case all:
 		return s.all, nil
 	}

@@ -76,7 +76,7 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		} else if v.Ready() == nil {
 			t.Error("before the first snapshot: v.Ready(): got no error, want one")
 		}
-		if _, err := v.List(true); !fault.Is(err, fault.ServiceUnavailable) {
+		if _, err := v.List(true, nil); !fault.Is(err, fault.ServiceUnavailable) {
 			t.Errorf("before the first snapshot: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 		}
 		s.watches <- nil
@@ -193,7 +193,7 @@ func TestAModelLeavesAtItsTimeAndNamesItsSuccessor(t *testing.T) {
 			}
 		}
 		for _, all := range []bool{false, true} {
-			list, err := v.List(all)
+			list, err := v.List(all, nil)
 			switch {
 			case err != nil:
 				t.Errorf("all %v: got the error %v, want none", all, err)

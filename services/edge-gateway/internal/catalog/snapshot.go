@@ -150,6 +150,18 @@ func ownedBy(id string) string {
 	return ownedByUs
 }
 
+// listOf lists the models that may returns true for, in the order of the catalog.
+func (s *snapshot) listOf(all bool, may func(id string) bool) []byte {
+	var objects [][]byte
+	for _, m := range s.models {
+		model := s.byName[m.GetModelId()]
+		if model != nil && model.ID == m.GetModelId() && (all || model.Online) && may(model.ID) {
+			objects = append(objects, s.objects[model.ID])
+		}
+	}
+	return list(objects)
+}
+
 func list(objects [][]byte) []byte {
 	out := []byte(`{"object":"list","data":[`)
 	for i, object := range objects {

@@ -147,7 +147,7 @@ func requestOf(x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.
 			Kind:      e.answer,
 			Stream:    req.Stream,
 			ShowUsage: req.IncludeUsage,
-			ShowCost:  req.IncludeCost,
+			ShowCost:  req.IncludeCost || who.IncludeUsage,
 			Choices:   int(req.Choices),
 			Base64:    req.Base64,
 		},

@@ -5,8 +5,14 @@ import "net/url"
 // maxModelName bounds the model id of a path.
 const maxModelName = 256
 
+// listModels lists the models for anybody. A good key that may not use all of them is shown
+// the models that it may use.
 func (h *Handler) listModels(x *exchange) error {
-	body, err := h.Catalog.List(x.request.URL.Query().Get("all") == "true")
+	var may func(id string) bool
+	if who := h.caller(x); who != nil && who.Restricted() {
+		may = who.MayUse
+	}
+	body, err := h.Catalog.List(x.request.URL.Query().Get("all") == "true", may)
 	if err != nil {
 		return err
 	}

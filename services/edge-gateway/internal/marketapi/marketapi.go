@@ -51,6 +51,7 @@ type Peers struct {
 	Accounts       billingv1.AccountAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
+	ConsumerKeys   billingv1.ConsumerKeyServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
@@ -94,6 +95,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
+		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
