@@ -39,11 +39,14 @@ type Error struct {
 	Code string
 	// Reason is metadata.reason; empty leaves metadata out.
 	Reason string
+	// ResetsAt is metadata.resets_at, a time in RFC 3339; empty leaves it out.
+	ResetsAt string
 }
 
 // AppendError appends the error body:
 //
-//	{"error":{"message":…,"type":…,"param":…,"code":…,"metadata":{"reason":…}},"request_id":"…"}
+//	{"error":{"message":…,"type":…,"param":…,"code":…,"metadata":{"reason":…,"resets_at":…}},
+//	"request_id":"…"}
 //
 // "error" is always the first key, because some clients recognise an error
 // within a stream only by a data line that begins with it. An empty requestID
@@ -60,6 +63,10 @@ func AppendError(dst []byte, e Error, requestID string) []byte {
 	if e.Reason != "" {
 		dst = append(dst, `,"metadata":{"reason":`...)
 		dst = jsonscan.AppendString(dst, e.Reason)
+		if e.ResetsAt != "" {
+			dst = append(dst, `,"resets_at":`...)
+			dst = jsonscan.AppendString(dst, e.ResetsAt)
+		}
 		dst = append(dst, '}')
 	}
 	dst = append(dst, '}')

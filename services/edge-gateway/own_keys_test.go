@@ -15,6 +15,7 @@ import (
 // ownKeys has the keys of users; it remembers for whom it was called last.
 type ownKeys struct {
 	billingv1.UnimplementedConsumerKeyServiceServer
+	billingv1.UnimplementedConsumerLimitServiceServer
 	mu   sync.Mutex
 	user serve.Caller
 	last any
@@ -32,6 +33,20 @@ func (k *ownKeys) CreateConsumerKey(
 ) (*billingv1.CreateConsumerKeyResponse, error) {
 	k.called(ctx, req)
 	return &billingv1.CreateConsumerKeyResponse{Key: &billingv1.ConsumerKey{KeyId: "k"}, ApiKey: "shown once"}, nil
+}
+
+func (k *ownKeys) GetConsumerLimits(
+	ctx context.Context, req *billingv1.GetConsumerLimitsRequest,
+) (*billingv1.GetConsumerLimitsResponse, error) {
+	k.called(ctx, req)
+	return &billingv1.GetConsumerLimitsResponse{Limits: &billingv1.ConsumerLimits{}}, nil
+}
+
+func (k *ownKeys) SetSpendCaps(
+	ctx context.Context, req *billingv1.SetSpendCapsRequest,
+) (*billingv1.SetSpendCapsResponse, error) {
+	k.called(ctx, req)
+	return &billingv1.SetSpendCapsResponse{Limits: &billingv1.ConsumerLimits{}}, nil
 }
 
 func (k *ownKeys) ListConsumerKeys(
@@ -75,6 +90,8 @@ func TestAUsersRoutesActForTheAccountOfTheSessionAlone(t *testing.T) {
 		{http.MethodPost, keys, `{"name":"robot","allowed_model_ids":["a/b"],"include_usage":true}`, http.StatusOK},
 		{http.MethodPost, keys + "/k/rotate", `{}`, http.StatusOK},
 		{http.MethodDelete, keys + "/k", "", http.StatusNotFound},
+		{http.MethodGet, "/api/v1/consumer/limits", "", http.StatusOK},
+		{http.MethodPut, "/api/v1/consumer/limits", `{"day_cap_usd":"5"}`, http.StatusOK},
 	} {
 		f.ownKeys.called(t.Context(), nil)
 		resp := f.do(tc.method, tc.path, tc.body, session...)
@@ -130,4 +147,22 @@ func TestAKeysSettingShowsTheUsageOfAStreamThatDidNotAsk(t *testing.T) {
 	if body := read(t, f.post(streamed)); !strings.Contains(body, `"usage":{`) || !strings.Contains(body, `"cost"`) {
 		t.Errorf("with the setting: got %s, want the usage and its cost in it", body)
 	}
+}
+
+func TestARefusalByABudgetSaysWhichAndWhenItBeginsAnew(t *testing.T) {
+	f := newFleet(t).start()
+	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "the budget of this API key is spent").
+		With("limit_name", "key_budget").With("resets_at", "2027-01-01T00:00:00Z"))
+	resp := f.post(hello)
+	body := read(t, resp)
+	if resp.StatusCode != http.StatusPaymentRequired {
+		t.Errorf("status: got %d, want 402", resp.StatusCode)
+	}
+	for _, want := range []string{`"code":"insufficient_credits"`,
+		`"metadata":{"reason":"key_budget","resets_at":"2027-01-01T00:00:00Z"}`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("body: got %s, want %s in it", body, want)
+		}
+	}
+	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Fallback-Reason": ""})
 }

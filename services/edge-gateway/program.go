@@ -96,6 +96,7 @@ func peers(n *node.Node) (Deps, error) {
 		Users:           billingv1.NewUserServiceClient(billing),
 		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
 		ConsumerKeys:    billingv1.NewConsumerKeyServiceClient(billing),
+		ConsumerLimits:  billingv1.NewConsumerLimitServiceClient(billing),
 		Demand:          billingv1.NewDemandServiceClient(billing),
 		Reconciliation:  settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:       settlementv1.NewPenaltyServiceClient(settlement),

@@ -91,9 +91,10 @@ type Deps struct {
 	Accounts      billingv1.AccountAdminServiceClient
 	// UserSelf answers users who are signed in.
 	UserSelf billingv1.UserSelfServiceClient
-	// ConsumerKeys has the keys of their accounts.
-	ConsumerKeys  billingv1.ConsumerKeyServiceClient
-	ProviderAdmin hubv1.ProviderAdminServiceClient
+	// ConsumerKeys has the keys of their accounts, ConsumerLimits their limits and spend caps.
+	ConsumerLimits billingv1.ConsumerLimitServiceClient
+	ConsumerKeys   billingv1.ConsumerKeyServiceClient
+	ProviderAdmin  hubv1.ProviderAdminServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
 	ProviderSelf   hubv1.ProviderSelfServiceClient
 	Users          billingv1.UserServiceClient
@@ -164,6 +165,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		UserSelf:       deps.UserSelf,
 		Checkouts:      deps.Checkouts,
 		ConsumerKeys:   deps.ConsumerKeys,
+		ConsumerLimits: deps.ConsumerLimits,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,

@@ -24,6 +24,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterReceiptServiceServer(r, receipts{})
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
+	billingv1.RegisterConsumerLimitServiceServer(r, f.ownKeys)
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
@@ -90,6 +91,7 @@ func (f *fleet) deps() Deps {
 		Users:             billingv1.NewUserServiceClient(conn),
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
+		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),

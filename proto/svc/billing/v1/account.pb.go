@@ -519,8 +519,13 @@ type Limits struct {
 	RequestsPerMinute int32 `protobuf:"varint,1,opt,name=requests_per_minute,json=requestsPerMinute,proto3" json:"requests_per_minute,omitempty"`
 	// 0 takes the default, -1 is without limit.
 	ConcurrentRequests int32 `protobuf:"varint,2,opt,name=concurrent_requests,json=concurrentRequests,proto3" json:"concurrent_requests,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What the account may spend in a day and in a month (UTC), in US dollars: decimal strings
+	// with at most nine decimals, from 0 to 1000000; empty for no cap. The consumer may set lower
+	// ones.
+	DayCapUsd     string `protobuf:"bytes,3,opt,name=day_cap_usd,json=dayCapUsd,proto3" json:"day_cap_usd,omitempty"`
+	MonthCapUsd   string `protobuf:"bytes,4,opt,name=month_cap_usd,json=monthCapUsd,proto3" json:"month_cap_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -565,6 +570,20 @@ func (x *Limits) GetConcurrentRequests() int32 {
 		return x.ConcurrentRequests
 	}
 	return 0
+}
+
+func (x *Limits) GetDayCapUsd() string {
+	if x != nil {
+		return x.DayCapUsd
+	}
+	return ""
+}
+
+func (x *Limits) GetMonthCapUsd() string {
+	if x != nil {
+		return x.MonthCapUsd
+	}
+	return ""
 }
 
 type Account struct {
@@ -2182,10 +2201,12 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12#\n" +
 	"\rengine_status\x18\x05 \x01(\x05R\fengineStatus\x12\x1d\n" +
 	"\n" +
-	"latency_ms\x18\x06 \x01(\x05R\tlatencyMs\"i\n" +
+	"latency_ms\x18\x06 \x01(\x05R\tlatencyMs\"\xad\x01\n" +
 	"\x06Limits\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12/\n" +
-	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\"\xf4\x02\n" +
+	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\x12\x1e\n" +
+	"\vday_cap_usd\x18\x03 \x01(\tR\tdayCapUsd\x12\"\n" +
+	"\rmonth_cap_usd\x18\x04 \x01(\tR\vmonthCapUsd\"\xf4\x02\n" +
 	"\aAccount\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x12\n" +

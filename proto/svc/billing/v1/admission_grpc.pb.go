@@ -153,7 +153,9 @@ type AdmissionServiceClient interface {
 	//
 	//	UNAUTHENTICATED invalid_api_key, key_revoked, key_expired;
 	//	PERMISSION_DENIED model_not_allowed, account_frozen;
-	//	FAILED_PRECONDITION insufficient_credits, plan_allowance_exceeded (the
+	//	FAILED_PRECONDITION insufficient_credits (with limit_name and resets_at in
+	//	  the metadata where a key's budget or an account's cap is what is short),
+	//	  plan_allowance_exceeded (the
 	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
 	//	  (with the time to wait), by the key or by the plan;
@@ -247,7 +249,9 @@ type AdmissionServiceServer interface {
 	//
 	//	UNAUTHENTICATED invalid_api_key, key_revoked, key_expired;
 	//	PERMISSION_DENIED model_not_allowed, account_frozen;
-	//	FAILED_PRECONDITION insufficient_credits, plan_allowance_exceeded (the
+	//	FAILED_PRECONDITION insufficient_credits (with limit_name and resets_at in
+	//	  the metadata where a key's budget or an account's cap is what is short),
+	//	  plan_allowance_exceeded (the
 	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
 	//	  (with the time to wait), by the key or by the plan;

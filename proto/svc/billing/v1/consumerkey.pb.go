@@ -25,6 +25,272 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GetConsumerLimitsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConsumerLimitsRequest) Reset() {
+	*x = GetConsumerLimitsRequest{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConsumerLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConsumerLimitsRequest) ProtoMessage() {}
+
+func (x *GetConsumerLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConsumerLimitsRequest.ProtoReflect.Descriptor instead.
+func (*GetConsumerLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{0}
+}
+
+type GetConsumerLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        *ConsumerLimits        `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConsumerLimitsResponse) Reset() {
+	*x = GetConsumerLimitsResponse{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConsumerLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConsumerLimitsResponse) ProtoMessage() {}
+
+func (x *GetConsumerLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConsumerLimitsResponse.ProtoReflect.Descriptor instead.
+func (*GetConsumerLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetConsumerLimitsResponse) GetLimits() *ConsumerLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+type SetSpendCapsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// US dollars, as decimal strings with at most nine decimals, from 0 to 1000000; empty for none.
+	DayCapUsd     string `protobuf:"bytes,1,opt,name=day_cap_usd,json=dayCapUsd,proto3" json:"day_cap_usd,omitempty"`
+	MonthCapUsd   string `protobuf:"bytes,2,opt,name=month_cap_usd,json=monthCapUsd,proto3" json:"month_cap_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSpendCapsRequest) Reset() {
+	*x = SetSpendCapsRequest{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSpendCapsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSpendCapsRequest) ProtoMessage() {}
+
+func (x *SetSpendCapsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSpendCapsRequest.ProtoReflect.Descriptor instead.
+func (*SetSpendCapsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SetSpendCapsRequest) GetDayCapUsd() string {
+	if x != nil {
+		return x.DayCapUsd
+	}
+	return ""
+}
+
+func (x *SetSpendCapsRequest) GetMonthCapUsd() string {
+	if x != nil {
+		return x.MonthCapUsd
+	}
+	return ""
+}
+
+type SetSpendCapsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        *ConsumerLimits        `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSpendCapsResponse) Reset() {
+	*x = SetSpendCapsResponse{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSpendCapsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSpendCapsResponse) ProtoMessage() {}
+
+func (x *SetSpendCapsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSpendCapsResponse.ProtoReflect.Descriptor instead.
+func (*SetSpendCapsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SetSpendCapsResponse) GetLimits() *ConsumerLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// ConsumerLimits are the limits of an account.
+type ConsumerLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Limits.
+	RequestsPerMinute  int32 `protobuf:"varint,1,opt,name=requests_per_minute,json=requestsPerMinute,proto3" json:"requests_per_minute,omitempty"`
+	ConcurrentRequests int32 `protobuf:"varint,2,opt,name=concurrent_requests,json=concurrentRequests,proto3" json:"concurrent_requests,omitempty"`
+	// The account's own caps; empty for none.
+	OwnDayCapUsdStr   string `protobuf:"bytes,3,opt,name=own_day_cap_usd_str,json=ownDayCapUsdStr,proto3" json:"own_day_cap_usd_str,omitempty"`
+	OwnMonthCapUsdStr string `protobuf:"bytes,4,opt,name=own_month_cap_usd_str,json=ownMonthCapUsdStr,proto3" json:"own_month_cap_usd_str,omitempty"`
+	// Those that count, with what is spent; absent where there is none. Spending is counted from
+	// the moment on that there is a cap.
+	Day           *SpendBound `protobuf:"bytes,5,opt,name=day,proto3" json:"day,omitempty"`
+	Month         *SpendBound `protobuf:"bytes,6,opt,name=month,proto3" json:"month,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsumerLimits) Reset() {
+	*x = ConsumerLimits{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsumerLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsumerLimits) ProtoMessage() {}
+
+func (x *ConsumerLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsumerLimits.ProtoReflect.Descriptor instead.
+func (*ConsumerLimits) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConsumerLimits) GetRequestsPerMinute() int32 {
+	if x != nil {
+		return x.RequestsPerMinute
+	}
+	return 0
+}
+
+func (x *ConsumerLimits) GetConcurrentRequests() int32 {
+	if x != nil {
+		return x.ConcurrentRequests
+	}
+	return 0
+}
+
+func (x *ConsumerLimits) GetOwnDayCapUsdStr() string {
+	if x != nil {
+		return x.OwnDayCapUsdStr
+	}
+	return ""
+}
+
+func (x *ConsumerLimits) GetOwnMonthCapUsdStr() string {
+	if x != nil {
+		return x.OwnMonthCapUsdStr
+	}
+	return ""
+}
+
+func (x *ConsumerLimits) GetDay() *SpendBound {
+	if x != nil {
+		return x.Day
+	}
+	return nil
+}
+
+func (x *ConsumerLimits) GetMonth() *SpendBound {
+	if x != nil {
+		return x.Month
+	}
+	return nil
+}
+
 // ConsumerKey is a key without its text, which nobody keeps.
 type ConsumerKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -48,13 +314,15 @@ type ConsumerKey struct {
 	OldKeyPrefix string `protobuf:"bytes,11,opt,name=old_key_prefix,json=oldKeyPrefix,proto3" json:"old_key_prefix,omitempty"`
 	// Until when that text works too.
 	OldWorksUntil *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=old_works_until,json=oldWorksUntil,proto3" json:"old_works_until,omitempty"`
+	// Absent for a key without a budget.
+	Budget        *SpendBound `protobuf:"bytes,13,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConsumerKey) Reset() {
 	*x = ConsumerKey{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -66,7 +334,7 @@ func (x *ConsumerKey) String() string {
 func (*ConsumerKey) ProtoMessage() {}
 
 func (x *ConsumerKey) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -79,7 +347,7 @@ func (x *ConsumerKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerKey.ProtoReflect.Descriptor instead.
 func (*ConsumerKey) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{0}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConsumerKey) GetKeyId() string {
@@ -166,6 +434,135 @@ func (x *ConsumerKey) GetOldWorksUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ConsumerKey) GetBudget() *SpendBound {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// SpendBound is what may be spent in a window, and what is. Amounts are US dollars, exact as
+// strings.
+type SpendBound struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	BoundUsd    float64                `protobuf:"fixed64,1,opt,name=bound_usd,json=boundUsd,proto3" json:"bound_usd,omitempty"`
+	BoundUsdStr string                 `protobuf:"bytes,2,opt,name=bound_usd_str,json=boundUsdStr,proto3" json:"bound_usd_str,omitempty"`
+	// none (one window for ever), day, week or month, in UTC, weeks as in ISO 8601.
+	Period string `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"`
+	// What was charged, and what requests under way hold at most. What a plan covers is neither.
+	SpentUsd    float64 `protobuf:"fixed64,4,opt,name=spent_usd,json=spentUsd,proto3" json:"spent_usd,omitempty"`
+	SpentUsdStr string  `protobuf:"bytes,5,opt,name=spent_usd_str,json=spentUsdStr,proto3" json:"spent_usd_str,omitempty"`
+	HeldUsd     float64 `protobuf:"fixed64,6,opt,name=held_usd,json=heldUsd,proto3" json:"held_usd,omitempty"`
+	HeldUsdStr  string  `protobuf:"bytes,7,opt,name=held_usd_str,json=heldUsdStr,proto3" json:"held_usd_str,omitempty"`
+	// What is left for further requests; never below zero.
+	LeftUsd    float64 `protobuf:"fixed64,8,opt,name=left_usd,json=leftUsd,proto3" json:"left_usd,omitempty"`
+	LeftUsdStr string  `protobuf:"bytes,9,opt,name=left_usd_str,json=leftUsdStr,proto3" json:"left_usd_str,omitempty"`
+	// When a new window begins; absent for none.
+	ResetsAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=resets_at,json=resetsAt,proto3" json:"resets_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendBound) Reset() {
+	*x = SpendBound{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendBound) ProtoMessage() {}
+
+func (x *SpendBound) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendBound.ProtoReflect.Descriptor instead.
+func (*SpendBound) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SpendBound) GetBoundUsd() float64 {
+	if x != nil {
+		return x.BoundUsd
+	}
+	return 0
+}
+
+func (x *SpendBound) GetBoundUsdStr() string {
+	if x != nil {
+		return x.BoundUsdStr
+	}
+	return ""
+}
+
+func (x *SpendBound) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *SpendBound) GetSpentUsd() float64 {
+	if x != nil {
+		return x.SpentUsd
+	}
+	return 0
+}
+
+func (x *SpendBound) GetSpentUsdStr() string {
+	if x != nil {
+		return x.SpentUsdStr
+	}
+	return ""
+}
+
+func (x *SpendBound) GetHeldUsd() float64 {
+	if x != nil {
+		return x.HeldUsd
+	}
+	return 0
+}
+
+func (x *SpendBound) GetHeldUsdStr() string {
+	if x != nil {
+		return x.HeldUsdStr
+	}
+	return ""
+}
+
+func (x *SpendBound) GetLeftUsd() float64 {
+	if x != nil {
+		return x.LeftUsd
+	}
+	return 0
+}
+
+func (x *SpendBound) GetLeftUsdStr() string {
+	if x != nil {
+		return x.LeftUsdStr
+	}
+	return ""
+}
+
+func (x *SpendBound) GetResetsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResetsAt
+	}
+	return nil
+}
+
 // ConsumerKeySettings are what a user decides about a key.
 type ConsumerKeySettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -176,14 +573,20 @@ type ConsumerKeySettings struct {
 	// In the future; absent for never.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Whether answers show their usage with its cost, also where a request does not ask.
-	IncludeUsage  bool `protobuf:"varint,4,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	IncludeUsage bool `protobuf:"varint,4,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	// What the key may spend in a window, in US dollars: a decimal string with at most nine
+	// decimals, from 0 to 1000000. Empty for no budget. What the key has spent in a window of the
+	// same period counts, if the key had a budget then.
+	BudgetUsd string `protobuf:"bytes,5,opt,name=budget_usd,json=budgetUsd,proto3" json:"budget_usd,omitempty"`
+	// none, day, week or month; none when it is left out.
+	BudgetPeriod  string `protobuf:"bytes,6,opt,name=budget_period,json=budgetPeriod,proto3" json:"budget_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConsumerKeySettings) Reset() {
 	*x = ConsumerKeySettings{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -195,7 +598,7 @@ func (x *ConsumerKeySettings) String() string {
 func (*ConsumerKeySettings) ProtoMessage() {}
 
 func (x *ConsumerKeySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -208,7 +611,7 @@ func (x *ConsumerKeySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerKeySettings.ProtoReflect.Descriptor instead.
 func (*ConsumerKeySettings) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{1}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConsumerKeySettings) GetName() string {
@@ -239,6 +642,20 @@ func (x *ConsumerKeySettings) GetIncludeUsage() bool {
 	return false
 }
 
+func (x *ConsumerKeySettings) GetBudgetUsd() string {
+	if x != nil {
+		return x.BudgetUsd
+	}
+	return ""
+}
+
+func (x *ConsumerKeySettings) GetBudgetPeriod() string {
+	if x != nil {
+		return x.BudgetPeriod
+	}
+	return ""
+}
+
 type ListConsumerKeysRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 200; 100 when left out.
@@ -253,7 +670,7 @@ type ListConsumerKeysRequest struct {
 
 func (x *ListConsumerKeysRequest) Reset() {
 	*x = ListConsumerKeysRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -265,7 +682,7 @@ func (x *ListConsumerKeysRequest) String() string {
 func (*ListConsumerKeysRequest) ProtoMessage() {}
 
 func (x *ListConsumerKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -278,7 +695,7 @@ func (x *ListConsumerKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumerKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumerKeysRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{2}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListConsumerKeysRequest) GetPageSize() int32 {
@@ -313,7 +730,7 @@ type ListConsumerKeysResponse struct {
 
 func (x *ListConsumerKeysResponse) Reset() {
 	*x = ListConsumerKeysResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +742,7 @@ func (x *ListConsumerKeysResponse) String() string {
 func (*ListConsumerKeysResponse) ProtoMessage() {}
 
 func (x *ListConsumerKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,7 +755,7 @@ func (x *ListConsumerKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumerKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumerKeysResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{3}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListConsumerKeysResponse) GetList() []*ConsumerKey {
@@ -364,7 +781,7 @@ type CreateConsumerKeyRequest struct {
 
 func (x *CreateConsumerKeyRequest) Reset() {
 	*x = CreateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +793,7 @@ func (x *CreateConsumerKeyRequest) String() string {
 func (*CreateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *CreateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +806,7 @@ func (x *CreateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{4}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CreateConsumerKeyRequest) GetSettings() *ConsumerKeySettings {
@@ -410,7 +827,7 @@ type CreateConsumerKeyResponse struct {
 
 func (x *CreateConsumerKeyResponse) Reset() {
 	*x = CreateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +839,7 @@ func (x *CreateConsumerKeyResponse) String() string {
 func (*CreateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *CreateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +852,7 @@ func (x *CreateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -461,7 +878,7 @@ type GetConsumerKeyRequest struct {
 
 func (x *GetConsumerKeyRequest) Reset() {
 	*x = GetConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +890,7 @@ func (x *GetConsumerKeyRequest) String() string {
 func (*GetConsumerKeyRequest) ProtoMessage() {}
 
 func (x *GetConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +903,7 @@ func (x *GetConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*GetConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetConsumerKeyRequest) GetKeyId() string {
@@ -505,7 +922,7 @@ type GetConsumerKeyResponse struct {
 
 func (x *GetConsumerKeyResponse) Reset() {
 	*x = GetConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +934,7 @@ func (x *GetConsumerKeyResponse) String() string {
 func (*GetConsumerKeyResponse) ProtoMessage() {}
 
 func (x *GetConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +947,7 @@ func (x *GetConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*GetConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -550,7 +967,7 @@ type UpdateConsumerKeyRequest struct {
 
 func (x *UpdateConsumerKeyRequest) Reset() {
 	*x = UpdateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +979,7 @@ func (x *UpdateConsumerKeyRequest) String() string {
 func (*UpdateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *UpdateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +992,7 @@ func (x *UpdateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateConsumerKeyRequest) GetKeyId() string {
@@ -601,7 +1018,7 @@ type UpdateConsumerKeyResponse struct {
 
 func (x *UpdateConsumerKeyResponse) Reset() {
 	*x = UpdateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +1030,7 @@ func (x *UpdateConsumerKeyResponse) String() string {
 func (*UpdateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *UpdateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +1043,7 @@ func (x *UpdateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -648,7 +1065,7 @@ type RotateConsumerKeyRequest struct {
 
 func (x *RotateConsumerKeyRequest) Reset() {
 	*x = RotateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +1077,7 @@ func (x *RotateConsumerKeyRequest) String() string {
 func (*RotateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *RotateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +1090,7 @@ func (x *RotateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RotateConsumerKeyRequest) GetKeyId() string {
@@ -701,7 +1118,7 @@ type RotateConsumerKeyResponse struct {
 
 func (x *RotateConsumerKeyResponse) Reset() {
 	*x = RotateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +1130,7 @@ func (x *RotateConsumerKeyResponse) String() string {
 func (*RotateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *RotateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +1143,7 @@ func (x *RotateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RotateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -752,7 +1169,7 @@ type RevokeConsumerKeyRequest struct {
 
 func (x *RevokeConsumerKeyRequest) Reset() {
 	*x = RevokeConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +1181,7 @@ func (x *RevokeConsumerKeyRequest) String() string {
 func (*RevokeConsumerKeyRequest) ProtoMessage() {}
 
 func (x *RevokeConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +1194,7 @@ func (x *RevokeConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeConsumerKeyRequest) GetKeyId() string {
@@ -796,7 +1213,7 @@ type RevokeConsumerKeyResponse struct {
 
 func (x *RevokeConsumerKeyResponse) Reset() {
 	*x = RevokeConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +1225,7 @@ func (x *RevokeConsumerKeyResponse) String() string {
 func (*RevokeConsumerKeyResponse) ProtoMessage() {}
 
 func (x *RevokeConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +1238,7 @@ func (x *RevokeConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -835,7 +1252,22 @@ var File_svc_billing_v1_consumerkey_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_consumerkey_proto_rawDesc = "" +
 	"\n" +
-	" svc/billing/v1/consumerkey.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x97\x04\n" +
+	" svc/billing/v1/consumerkey.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1a\n" +
+	"\x18GetConsumerLimitsRequest\"S\n" +
+	"\x19GetConsumerLimitsResponse\x126\n" +
+	"\x06limits\x18\x01 \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\"Y\n" +
+	"\x13SetSpendCapsRequest\x12\x1e\n" +
+	"\vday_cap_usd\x18\x01 \x01(\tR\tdayCapUsd\x12\"\n" +
+	"\rmonth_cap_usd\x18\x02 \x01(\tR\vmonthCapUsd\"N\n" +
+	"\x14SetSpendCapsResponse\x126\n" +
+	"\x06limits\x18\x01 \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\"\xb1\x02\n" +
+	"\x0eConsumerLimits\x12.\n" +
+	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12/\n" +
+	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\x12,\n" +
+	"\x13own_day_cap_usd_str\x18\x03 \x01(\tR\x0fownDayCapUsdStr\x120\n" +
+	"\x15own_month_cap_usd_str\x18\x04 \x01(\tR\x11ownMonthCapUsdStr\x12,\n" +
+	"\x03day\x18\x05 \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x03day\x120\n" +
+	"\x05month\x18\x06 \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x05month\"\xcb\x04\n" +
 	"\vConsumerKey\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
@@ -854,13 +1286,32 @@ const file_svc_billing_v1_consumerkey_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastUsedAt\x12$\n" +
 	"\x0eold_key_prefix\x18\v \x01(\tR\foldKeyPrefix\x12B\n" +
-	"\x0fold_works_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\roldWorksUntil\"\xb5\x01\n" +
+	"\x0fold_works_until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\roldWorksUntil\x122\n" +
+	"\x06budget\x18\r \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x06budget\"\xd9\x02\n" +
+	"\n" +
+	"SpendBound\x12\x1b\n" +
+	"\tbound_usd\x18\x01 \x01(\x01R\bboundUsd\x12\"\n" +
+	"\rbound_usd_str\x18\x02 \x01(\tR\vboundUsdStr\x12\x16\n" +
+	"\x06period\x18\x03 \x01(\tR\x06period\x12\x1b\n" +
+	"\tspent_usd\x18\x04 \x01(\x01R\bspentUsd\x12\"\n" +
+	"\rspent_usd_str\x18\x05 \x01(\tR\vspentUsdStr\x12\x19\n" +
+	"\bheld_usd\x18\x06 \x01(\x01R\aheldUsd\x12 \n" +
+	"\fheld_usd_str\x18\a \x01(\tR\n" +
+	"heldUsdStr\x12\x19\n" +
+	"\bleft_usd\x18\b \x01(\x01R\aleftUsd\x12 \n" +
+	"\fleft_usd_str\x18\t \x01(\tR\n" +
+	"leftUsdStr\x127\n" +
+	"\tresets_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bresetsAt\"\xf9\x01\n" +
 	"\x13ConsumerKeySettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x11allowed_model_ids\x18\x02 \x03(\tR\x0fallowedModelIds\x129\n" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
-	"\rinclude_usage\x18\x04 \x01(\bR\fincludeUsage\"h\n" +
+	"\rinclude_usage\x18\x04 \x01(\bR\fincludeUsage\x12\x1d\n" +
+	"\n" +
+	"budget_usd\x18\x05 \x01(\tR\tbudgetUsd\x12#\n" +
+	"\rbudget_period\x18\x06 \x01(\tR\fbudgetPeriod\"h\n" +
 	"\x17ListConsumerKeysRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x18\n" +
@@ -899,7 +1350,10 @@ const file_svc_billing_v1_consumerkey_proto_rawDesc = "" +
 	"\x0eGetConsumerKey\x12%.svc.billing.v1.GetConsumerKeyRequest\x1a&.svc.billing.v1.GetConsumerKeyResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/user/me/keys/{key_id}\x90\x02\x01\x12\x9c\x01\n" +
 	"\x11UpdateConsumerKey\x12(.svc.billing.v1.UpdateConsumerKeyRequest\x1a).svc.billing.v1.UpdateConsumerKeyResponse\"2\x82\xd3\xe4\x93\x02):\bsettings\x1a\x1d/api/v1/user/me/keys/{key_id}\x90\x02\x02\x12\x99\x01\n" +
 	"\x11RotateConsumerKey\x12(.svc.billing.v1.RotateConsumerKeyRequest\x1a).svc.billing.v1.RotateConsumerKeyResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/user/me/keys/{key_id}/rotate\x12\x92\x01\n" +
-	"\x11RevokeConsumerKey\x12(.svc.billing.v1.RevokeConsumerKeyRequest\x1a).svc.billing.v1.RevokeConsumerKeyResponse\"(\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/user/me/keys/{key_id}\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x11RevokeConsumerKey\x12(.svc.billing.v1.RevokeConsumerKeyRequest\x1a).svc.billing.v1.RevokeConsumerKeyResponse\"(\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/user/me/keys/{key_id}\x90\x02\x022\xa8\x02\n" +
+	"\x14ConsumerLimitService\x12\x8c\x01\n" +
+	"\x11GetConsumerLimits\x12(.svc.billing.v1.GetConsumerLimitsRequest\x1a).svc.billing.v1.GetConsumerLimitsResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/consumer/limits\x90\x02\x01\x12\x80\x01\n" +
+	"\fSetSpendCaps\x12#.svc.billing.v1.SetSpendCapsRequest\x1a$.svc.billing.v1.SetSpendCapsResponse\"%\x82\xd3\xe4\x93\x02\x1c:\x01*\x1a\x17/api/v1/consumer/limits\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_consumerkey_proto_rawDescOnce sync.Once
@@ -913,57 +1367,73 @@ func file_svc_billing_v1_consumerkey_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_consumerkey_proto_rawDescData
 }
 
-var file_svc_billing_v1_consumerkey_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_billing_v1_consumerkey_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_svc_billing_v1_consumerkey_proto_goTypes = []any{
-	(*ConsumerKey)(nil),               // 0: svc.billing.v1.ConsumerKey
-	(*ConsumerKeySettings)(nil),       // 1: svc.billing.v1.ConsumerKeySettings
-	(*ListConsumerKeysRequest)(nil),   // 2: svc.billing.v1.ListConsumerKeysRequest
-	(*ListConsumerKeysResponse)(nil),  // 3: svc.billing.v1.ListConsumerKeysResponse
-	(*CreateConsumerKeyRequest)(nil),  // 4: svc.billing.v1.CreateConsumerKeyRequest
-	(*CreateConsumerKeyResponse)(nil), // 5: svc.billing.v1.CreateConsumerKeyResponse
-	(*GetConsumerKeyRequest)(nil),     // 6: svc.billing.v1.GetConsumerKeyRequest
-	(*GetConsumerKeyResponse)(nil),    // 7: svc.billing.v1.GetConsumerKeyResponse
-	(*UpdateConsumerKeyRequest)(nil),  // 8: svc.billing.v1.UpdateConsumerKeyRequest
-	(*UpdateConsumerKeyResponse)(nil), // 9: svc.billing.v1.UpdateConsumerKeyResponse
-	(*RotateConsumerKeyRequest)(nil),  // 10: svc.billing.v1.RotateConsumerKeyRequest
-	(*RotateConsumerKeyResponse)(nil), // 11: svc.billing.v1.RotateConsumerKeyResponse
-	(*RevokeConsumerKeyRequest)(nil),  // 12: svc.billing.v1.RevokeConsumerKeyRequest
-	(*RevokeConsumerKeyResponse)(nil), // 13: svc.billing.v1.RevokeConsumerKeyResponse
-	(*timestamppb.Timestamp)(nil),     // 14: google.protobuf.Timestamp
+	(*GetConsumerLimitsRequest)(nil),  // 0: svc.billing.v1.GetConsumerLimitsRequest
+	(*GetConsumerLimitsResponse)(nil), // 1: svc.billing.v1.GetConsumerLimitsResponse
+	(*SetSpendCapsRequest)(nil),       // 2: svc.billing.v1.SetSpendCapsRequest
+	(*SetSpendCapsResponse)(nil),      // 3: svc.billing.v1.SetSpendCapsResponse
+	(*ConsumerLimits)(nil),            // 4: svc.billing.v1.ConsumerLimits
+	(*ConsumerKey)(nil),               // 5: svc.billing.v1.ConsumerKey
+	(*SpendBound)(nil),                // 6: svc.billing.v1.SpendBound
+	(*ConsumerKeySettings)(nil),       // 7: svc.billing.v1.ConsumerKeySettings
+	(*ListConsumerKeysRequest)(nil),   // 8: svc.billing.v1.ListConsumerKeysRequest
+	(*ListConsumerKeysResponse)(nil),  // 9: svc.billing.v1.ListConsumerKeysResponse
+	(*CreateConsumerKeyRequest)(nil),  // 10: svc.billing.v1.CreateConsumerKeyRequest
+	(*CreateConsumerKeyResponse)(nil), // 11: svc.billing.v1.CreateConsumerKeyResponse
+	(*GetConsumerKeyRequest)(nil),     // 12: svc.billing.v1.GetConsumerKeyRequest
+	(*GetConsumerKeyResponse)(nil),    // 13: svc.billing.v1.GetConsumerKeyResponse
+	(*UpdateConsumerKeyRequest)(nil),  // 14: svc.billing.v1.UpdateConsumerKeyRequest
+	(*UpdateConsumerKeyResponse)(nil), // 15: svc.billing.v1.UpdateConsumerKeyResponse
+	(*RotateConsumerKeyRequest)(nil),  // 16: svc.billing.v1.RotateConsumerKeyRequest
+	(*RotateConsumerKeyResponse)(nil), // 17: svc.billing.v1.RotateConsumerKeyResponse
+	(*RevokeConsumerKeyRequest)(nil),  // 18: svc.billing.v1.RevokeConsumerKeyRequest
+	(*RevokeConsumerKeyResponse)(nil), // 19: svc.billing.v1.RevokeConsumerKeyResponse
+	(*timestamppb.Timestamp)(nil),     // 20: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_consumerkey_proto_depIdxs = []int32{
-	14, // 0: svc.billing.v1.ConsumerKey.created_at:type_name -> google.protobuf.Timestamp
-	14, // 1: svc.billing.v1.ConsumerKey.expires_at:type_name -> google.protobuf.Timestamp
-	14, // 2: svc.billing.v1.ConsumerKey.revoked_at:type_name -> google.protobuf.Timestamp
-	14, // 3: svc.billing.v1.ConsumerKey.last_used_at:type_name -> google.protobuf.Timestamp
-	14, // 4: svc.billing.v1.ConsumerKey.old_works_until:type_name -> google.protobuf.Timestamp
-	14, // 5: svc.billing.v1.ConsumerKeySettings.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 6: svc.billing.v1.ListConsumerKeysResponse.list:type_name -> svc.billing.v1.ConsumerKey
-	1,  // 7: svc.billing.v1.CreateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
-	0,  // 8: svc.billing.v1.CreateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	0,  // 9: svc.billing.v1.GetConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	1,  // 10: svc.billing.v1.UpdateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
-	0,  // 11: svc.billing.v1.UpdateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	14, // 12: svc.billing.v1.RotateConsumerKeyRequest.old_works_until:type_name -> google.protobuf.Timestamp
-	0,  // 13: svc.billing.v1.RotateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	0,  // 14: svc.billing.v1.RevokeConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	2,  // 15: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:input_type -> svc.billing.v1.ListConsumerKeysRequest
-	4,  // 16: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:input_type -> svc.billing.v1.CreateConsumerKeyRequest
-	6,  // 17: svc.billing.v1.ConsumerKeyService.GetConsumerKey:input_type -> svc.billing.v1.GetConsumerKeyRequest
-	8,  // 18: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:input_type -> svc.billing.v1.UpdateConsumerKeyRequest
-	10, // 19: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:input_type -> svc.billing.v1.RotateConsumerKeyRequest
-	12, // 20: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:input_type -> svc.billing.v1.RevokeConsumerKeyRequest
-	3,  // 21: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:output_type -> svc.billing.v1.ListConsumerKeysResponse
-	5,  // 22: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:output_type -> svc.billing.v1.CreateConsumerKeyResponse
-	7,  // 23: svc.billing.v1.ConsumerKeyService.GetConsumerKey:output_type -> svc.billing.v1.GetConsumerKeyResponse
-	9,  // 24: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:output_type -> svc.billing.v1.UpdateConsumerKeyResponse
-	11, // 25: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:output_type -> svc.billing.v1.RotateConsumerKeyResponse
-	13, // 26: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:output_type -> svc.billing.v1.RevokeConsumerKeyResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	4,  // 0: svc.billing.v1.GetConsumerLimitsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
+	4,  // 1: svc.billing.v1.SetSpendCapsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
+	6,  // 2: svc.billing.v1.ConsumerLimits.day:type_name -> svc.billing.v1.SpendBound
+	6,  // 3: svc.billing.v1.ConsumerLimits.month:type_name -> svc.billing.v1.SpendBound
+	20, // 4: svc.billing.v1.ConsumerKey.created_at:type_name -> google.protobuf.Timestamp
+	20, // 5: svc.billing.v1.ConsumerKey.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 6: svc.billing.v1.ConsumerKey.revoked_at:type_name -> google.protobuf.Timestamp
+	20, // 7: svc.billing.v1.ConsumerKey.last_used_at:type_name -> google.protobuf.Timestamp
+	20, // 8: svc.billing.v1.ConsumerKey.old_works_until:type_name -> google.protobuf.Timestamp
+	6,  // 9: svc.billing.v1.ConsumerKey.budget:type_name -> svc.billing.v1.SpendBound
+	20, // 10: svc.billing.v1.SpendBound.resets_at:type_name -> google.protobuf.Timestamp
+	20, // 11: svc.billing.v1.ConsumerKeySettings.expires_at:type_name -> google.protobuf.Timestamp
+	5,  // 12: svc.billing.v1.ListConsumerKeysResponse.list:type_name -> svc.billing.v1.ConsumerKey
+	7,  // 13: svc.billing.v1.CreateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
+	5,  // 14: svc.billing.v1.CreateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	5,  // 15: svc.billing.v1.GetConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	7,  // 16: svc.billing.v1.UpdateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
+	5,  // 17: svc.billing.v1.UpdateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	20, // 18: svc.billing.v1.RotateConsumerKeyRequest.old_works_until:type_name -> google.protobuf.Timestamp
+	5,  // 19: svc.billing.v1.RotateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	5,  // 20: svc.billing.v1.RevokeConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	8,  // 21: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:input_type -> svc.billing.v1.ListConsumerKeysRequest
+	10, // 22: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:input_type -> svc.billing.v1.CreateConsumerKeyRequest
+	12, // 23: svc.billing.v1.ConsumerKeyService.GetConsumerKey:input_type -> svc.billing.v1.GetConsumerKeyRequest
+	14, // 24: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:input_type -> svc.billing.v1.UpdateConsumerKeyRequest
+	16, // 25: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:input_type -> svc.billing.v1.RotateConsumerKeyRequest
+	18, // 26: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:input_type -> svc.billing.v1.RevokeConsumerKeyRequest
+	0,  // 27: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:input_type -> svc.billing.v1.GetConsumerLimitsRequest
+	2,  // 28: svc.billing.v1.ConsumerLimitService.SetSpendCaps:input_type -> svc.billing.v1.SetSpendCapsRequest
+	9,  // 29: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:output_type -> svc.billing.v1.ListConsumerKeysResponse
+	11, // 30: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:output_type -> svc.billing.v1.CreateConsumerKeyResponse
+	13, // 31: svc.billing.v1.ConsumerKeyService.GetConsumerKey:output_type -> svc.billing.v1.GetConsumerKeyResponse
+	15, // 32: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:output_type -> svc.billing.v1.UpdateConsumerKeyResponse
+	17, // 33: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:output_type -> svc.billing.v1.RotateConsumerKeyResponse
+	19, // 34: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:output_type -> svc.billing.v1.RevokeConsumerKeyResponse
+	1,  // 35: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:output_type -> svc.billing.v1.GetConsumerLimitsResponse
+	3,  // 36: svc.billing.v1.ConsumerLimitService.SetSpendCaps:output_type -> svc.billing.v1.SetSpendCapsResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_consumerkey_proto_init() }
@@ -977,9 +1447,9 @@ func file_svc_billing_v1_consumerkey_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_consumerkey_proto_rawDesc), len(file_svc_billing_v1_consumerkey_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   20,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_svc_billing_v1_consumerkey_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_consumerkey_proto_depIdxs,

@@ -265,6 +265,54 @@ func local_request_ConsumerKeyService_RevokeConsumerKey_0(ctx context.Context, m
 	return msg, metadata, err
 }
 
+func request_ConsumerLimitService_GetConsumerLimits_0(ctx context.Context, marshaler runtime.Marshaler, client ConsumerLimitServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetConsumerLimitsRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetConsumerLimits(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ConsumerLimitService_GetConsumerLimits_0(ctx context.Context, marshaler runtime.Marshaler, server ConsumerLimitServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetConsumerLimitsRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.GetConsumerLimits(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_ConsumerLimitService_SetSpendCaps_0(ctx context.Context, marshaler runtime.Marshaler, client ConsumerLimitServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SetSpendCapsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetSpendCaps(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ConsumerLimitService_SetSpendCaps_0(ctx context.Context, marshaler runtime.Marshaler, server ConsumerLimitServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq SetSpendCapsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.SetSpendCaps(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterConsumerKeyServiceHandlerServer registers the http handlers for service ConsumerKeyService to "mux".
 // UnaryRPC     :call ConsumerKeyServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -390,6 +438,56 @@ func RegisterConsumerKeyServiceHandlerServer(ctx context.Context, mux *runtime.S
 			return
 		}
 		forward_ConsumerKeyService_RevokeConsumerKey_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+
+	return nil
+}
+
+// RegisterConsumerLimitServiceHandlerServer registers the http handlers for service ConsumerLimitService to "mux".
+// UnaryRPC     :call ConsumerLimitServiceServer directly.
+// StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
+// Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterConsumerLimitServiceHandlerFromEndpoint instead.
+// GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
+func RegisterConsumerLimitServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server ConsumerLimitServiceServer) error {
+	mux.Handle(http.MethodGet, pattern_ConsumerLimitService_GetConsumerLimits_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.billing.v1.ConsumerLimitService/GetConsumerLimits", runtime.WithHTTPPathPattern("/api/v1/consumer/limits"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ConsumerLimitService_GetConsumerLimits_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConsumerLimitService_GetConsumerLimits_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_ConsumerLimitService_SetSpendCaps_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.billing.v1.ConsumerLimitService/SetSpendCaps", runtime.WithHTTPPathPattern("/api/v1/consumer/limits"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ConsumerLimitService_SetSpendCaps_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConsumerLimitService_SetSpendCaps_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -552,4 +650,87 @@ var (
 	forward_ConsumerKeyService_UpdateConsumerKey_0 = runtime.ForwardResponseMessage
 	forward_ConsumerKeyService_RotateConsumerKey_0 = runtime.ForwardResponseMessage
 	forward_ConsumerKeyService_RevokeConsumerKey_0 = runtime.ForwardResponseMessage
+)
+
+// RegisterConsumerLimitServiceHandlerFromEndpoint is same as RegisterConsumerLimitServiceHandler but
+// automatically dials to "endpoint" and closes the connection when "ctx" gets done.
+func RegisterConsumerLimitServiceHandlerFromEndpoint(ctx context.Context, mux *runtime.ServeMux, endpoint string, opts []grpc.DialOption) (err error) {
+	conn, err := grpc.NewClient(endpoint, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			if cerr := conn.Close(); cerr != nil {
+				grpclog.Errorf("Failed to close conn to %s: %v", endpoint, cerr)
+			}
+			return
+		}
+		go func() {
+			<-ctx.Done()
+			if cerr := conn.Close(); cerr != nil {
+				grpclog.Errorf("Failed to close conn to %s: %v", endpoint, cerr)
+			}
+		}()
+	}()
+	return RegisterConsumerLimitServiceHandler(ctx, mux, conn)
+}
+
+// RegisterConsumerLimitServiceHandler registers the http handlers for service ConsumerLimitService to "mux".
+// The handlers forward requests to the grpc endpoint over "conn".
+func RegisterConsumerLimitServiceHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
+	return RegisterConsumerLimitServiceHandlerClient(ctx, mux, NewConsumerLimitServiceClient(conn))
+}
+
+// RegisterConsumerLimitServiceHandlerClient registers the http handlers for service ConsumerLimitService
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "ConsumerLimitServiceClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "ConsumerLimitServiceClient"
+// doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
+// "ConsumerLimitServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterConsumerLimitServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client ConsumerLimitServiceClient) error {
+	mux.Handle(http.MethodGet, pattern_ConsumerLimitService_GetConsumerLimits_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.billing.v1.ConsumerLimitService/GetConsumerLimits", runtime.WithHTTPPathPattern("/api/v1/consumer/limits"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ConsumerLimitService_GetConsumerLimits_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConsumerLimitService_GetConsumerLimits_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_ConsumerLimitService_SetSpendCaps_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.billing.v1.ConsumerLimitService/SetSpendCaps", runtime.WithHTTPPathPattern("/api/v1/consumer/limits"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ConsumerLimitService_SetSpendCaps_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ConsumerLimitService_SetSpendCaps_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	return nil
+}
+
+var (
+	pattern_ConsumerLimitService_GetConsumerLimits_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "consumer", "limits"}, ""))
+	pattern_ConsumerLimitService_SetSpendCaps_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "consumer", "limits"}, ""))
+)
+
+var (
+	forward_ConsumerLimitService_GetConsumerLimits_0 = runtime.ForwardResponseMessage
+	forward_ConsumerLimitService_SetSpendCaps_0      = runtime.ForwardResponseMessage
 )

@@ -351,3 +351,157 @@ var ConsumerKeyService_ServiceDesc = grpc.ServiceDesc{
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "svc/billing/v1/consumerkey.proto",
 }
+
+const (
+	ConsumerLimitService_GetConsumerLimits_FullMethodName = "/svc.billing.v1.ConsumerLimitService/GetConsumerLimits"
+	ConsumerLimitService_SetSpendCaps_FullMethodName      = "/svc.billing.v1.ConsumerLimitService/SetSpendCaps"
+)
+
+// ConsumerLimitServiceClient is the client API for ConsumerLimitService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// ConsumerLimitService is for gateways, on behalf of a user who is signed in, like
+// ConsumerKeyService.
+type ConsumerLimitServiceClient interface {
+	// GetConsumerLimits reads the limits of the account: those of its rate and concurrency, and its
+	// spend caps with what is spent. Read only.
+	GetConsumerLimits(ctx context.Context, in *GetConsumerLimitsRequest, opts ...grpc.CallOption) (*GetConsumerLimitsResponse, error)
+	// SetSpendCaps replaces the account's own spend caps. An operator's cap stands beside each,
+	// and the lower one counts. Idempotent. Fails with INVALID_ARGUMENT (invalid_value).
+	SetSpendCaps(ctx context.Context, in *SetSpendCapsRequest, opts ...grpc.CallOption) (*SetSpendCapsResponse, error)
+}
+
+type consumerLimitServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewConsumerLimitServiceClient(cc grpc.ClientConnInterface) ConsumerLimitServiceClient {
+	return &consumerLimitServiceClient{cc}
+}
+
+func (c *consumerLimitServiceClient) GetConsumerLimits(ctx context.Context, in *GetConsumerLimitsRequest, opts ...grpc.CallOption) (*GetConsumerLimitsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetConsumerLimitsResponse)
+	err := c.cc.Invoke(ctx, ConsumerLimitService_GetConsumerLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *consumerLimitServiceClient) SetSpendCaps(ctx context.Context, in *SetSpendCapsRequest, opts ...grpc.CallOption) (*SetSpendCapsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetSpendCapsResponse)
+	err := c.cc.Invoke(ctx, ConsumerLimitService_SetSpendCaps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ConsumerLimitServiceServer is the server API for ConsumerLimitService service.
+// All implementations must embed UnimplementedConsumerLimitServiceServer
+// for forward compatibility.
+//
+// ConsumerLimitService is for gateways, on behalf of a user who is signed in, like
+// ConsumerKeyService.
+type ConsumerLimitServiceServer interface {
+	// GetConsumerLimits reads the limits of the account: those of its rate and concurrency, and its
+	// spend caps with what is spent. Read only.
+	GetConsumerLimits(context.Context, *GetConsumerLimitsRequest) (*GetConsumerLimitsResponse, error)
+	// SetSpendCaps replaces the account's own spend caps. An operator's cap stands beside each,
+	// and the lower one counts. Idempotent. Fails with INVALID_ARGUMENT (invalid_value).
+	SetSpendCaps(context.Context, *SetSpendCapsRequest) (*SetSpendCapsResponse, error)
+	mustEmbedUnimplementedConsumerLimitServiceServer()
+}
+
+// UnimplementedConsumerLimitServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedConsumerLimitServiceServer struct{}
+
+func (UnimplementedConsumerLimitServiceServer) GetConsumerLimits(context.Context, *GetConsumerLimitsRequest) (*GetConsumerLimitsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetConsumerLimits not implemented")
+}
+func (UnimplementedConsumerLimitServiceServer) SetSpendCaps(context.Context, *SetSpendCapsRequest) (*SetSpendCapsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetSpendCaps not implemented")
+}
+func (UnimplementedConsumerLimitServiceServer) mustEmbedUnimplementedConsumerLimitServiceServer() {}
+func (UnimplementedConsumerLimitServiceServer) testEmbeddedByValue()                              {}
+
+// UnsafeConsumerLimitServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ConsumerLimitServiceServer will
+// result in compilation errors.
+type UnsafeConsumerLimitServiceServer interface {
+	mustEmbedUnimplementedConsumerLimitServiceServer()
+}
+
+func RegisterConsumerLimitServiceServer(s grpc.ServiceRegistrar, srv ConsumerLimitServiceServer) {
+	// If the following call panics, it indicates UnimplementedConsumerLimitServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&ConsumerLimitService_ServiceDesc, srv)
+}
+
+func _ConsumerLimitService_GetConsumerLimits_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetConsumerLimitsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConsumerLimitServiceServer).GetConsumerLimits(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConsumerLimitService_GetConsumerLimits_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConsumerLimitServiceServer).GetConsumerLimits(ctx, req.(*GetConsumerLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConsumerLimitService_SetSpendCaps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetSpendCapsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConsumerLimitServiceServer).SetSpendCaps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConsumerLimitService_SetSpendCaps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConsumerLimitServiceServer).SetSpendCaps(ctx, req.(*SetSpendCapsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// ConsumerLimitService_ServiceDesc is the grpc.ServiceDesc for ConsumerLimitService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var ConsumerLimitService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "svc.billing.v1.ConsumerLimitService",
+	HandlerType: (*ConsumerLimitServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetConsumerLimits",
+			Handler:    _ConsumerLimitService_GetConsumerLimits_Handler,
+		},
+		{
+			MethodName: "SetSpendCaps",
+			Handler:    _ConsumerLimitService_SetSpendCaps_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "svc/billing/v1/consumerkey.proto",
+}

@@ -167,6 +167,12 @@ func (v Decision) refusal() error {
 	case TooManyOpen:
 		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
 			"too many requests of this key are under way").After(concurrencyRetry)
+	case KeyBudgetShort:
+		return v.spent("key_budget", "the budget of this API key")
+	case DayCapShort:
+		return v.spent("day_cap", "the account's spend cap of the day")
+	case MonthCapShort:
+		return v.spent("month_cap", "the account's spend cap of the month")
 	case CreditShort:
 		return creditShort()
 	case PlanRateLimited:
@@ -182,6 +188,25 @@ func (v Decision) refusal() error {
 			"request_id")
 	}
 	return fmt.Errorf("store returned the unknown outcome %q", v.Outcome)
+}
+
+// What a refusal says of a budget or cap beside its reason, as members of fault.Fault.Meta:
+// which of them it is, and when it begins a new window, in RFC 3339.
+const (
+	LimitName = "limit_name"
+	ResetsAt  = "resets_at"
+)
+
+// spent returns the refusal of a request for which a budget or a cap has no room.
+func (v Decision) spent(name, what string) error {
+	if v.ResetsAt.IsZero() {
+		return fault.New(fault.Precondition, fault.InsufficientCredits,
+			"%s does not cover the most that this request can cost", what).With(LimitName, name)
+	}
+	at := v.ResetsAt.UTC().Format(time.RFC3339)
+	return fault.New(fault.Precondition, fault.InsufficientCredits,
+		"%s does not cover the most that this request can cost; it begins anew at %s", what, at).
+		With(LimitName, name).With(ResetsAt, at)
 }
 
 // rateLimited returns the refusal with the limit in its text and the time until a request

@@ -317,7 +317,8 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits,
 		Reused:          fault.IdempotencyKeyReused,
 		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded,
-		PlanShort: fault.PlanAllowanceExceeded,
+		PlanShort: fault.PlanAllowanceExceeded, KeyBudgetShort: fault.InsufficientCredits,
+		DayCapShort: fault.InsufficientCredits, MonthCapShort: fault.InsufficientCredits,
 	}
 	for _, o := range Outcomes() {
 		err := Decision{Outcome: o}.fault()
@@ -347,6 +348,10 @@ func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
 			continue
 		}
 		want := map[string]string{"limit": "60", "remaining": "12", "reset_ms": "48000"}
+		named := map[Outcome]string{KeyBudgetShort: "key_budget", DayCapShort: "day_cap", MonthCapShort: "month_cap"}[o]
+		if named != "" {
+			want[LimitName] = named
+		}
 		if o == InvalidKey || o == KeyRevoked || o == KeyExpired {
 			want = nil
 		}
@@ -355,9 +360,21 @@ func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
 		} else if !maps.Equal(f.Meta, want) {
 			t.Errorf("%s tells: f.Meta: got %v, want %v", o, f.Meta, want)
 		}
-		if f, _ := fault.As(Decision{Outcome: o}.fault()); len(f.Meta) != 0 {
+		f, _ = fault.As(Decision{Outcome: o}.fault())
+		if delete(f.Meta, LimitName); len(f.Meta) != 0 {
 			t.Errorf("%s without a limit tells: got %d, want 0, in %v", o, len(f.Meta), f.Meta)
 		}
+	}
+}
+
+func TestARefusalByABudgetSaysWhenItBeginsAnew(t *testing.T) {
+	at := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	f, ok := fault.As(Decision{Outcome: KeyBudgetShort, ResetsAt: at}.fault())
+	if !ok {
+		t.Fatal("got no fault, want one")
+	}
+	if got := f.Meta[ResetsAt]; got != "2027-01-01T00:00:00Z" {
+		t.Errorf(`got %q, want "2027-01-01T00:00:00Z"`, got)
 	}
 }
 

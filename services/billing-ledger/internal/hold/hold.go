@@ -122,6 +122,11 @@ const (
 	LeftOften   Outcome = "left_often"
 	TooManyOpen Outcome = "too_many_open"
 	CreditShort Outcome = "credit_short"
+	// KeyBudgetShort, DayCapShort and MonthCapShort refuse a request for which the budget of
+	// the key or a cap of the account has no room.
+	KeyBudgetShort Outcome = "key_budget_short"
+	DayCapShort    Outcome = "day_cap_short"
+	MonthCapShort  Outcome = "month_cap_short"
 	// PlanRateLimited and PlanTooManyOpen refuse a request that the plan covers, because
 	// the plan's rate or concurrency is used up.
 	PlanRateLimited Outcome = "plan_rate_limited"
@@ -136,7 +141,8 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{
 		Admitted, Repeated, InvalidKey, KeyRevoked, KeyExpired, ModelNotAllowed,
-		AccountFrozen, RateLimited, LeftOften, TooManyOpen, CreditShort, PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
+		AccountFrozen, RateLimited, LeftOften, TooManyOpen, KeyBudgetShort, DayCapShort, MonthCapShort, CreditShort,
+		PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
 	}
 }
 
@@ -145,4 +151,7 @@ func Outcomes() []Outcome {
 type Decision struct {
 	Outcome   Outcome
 	Admission Admission
+	// ResetsAt is when the budget or the cap begins a new window that has no room; zero for
+	// one that never does.
+	ResetsAt time.Time
 }

@@ -18,6 +18,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // Bounds of what an operator may ask for.
@@ -42,7 +43,9 @@ type Key struct {
 	ExpiresAt time.Time
 	// IncludeUsage shows the usage of answers with its cost, also where a request does not ask.
 	IncludeUsage bool
-	Revoked      bool
+	// Budget is what the key may spend; nil for all that the account has.
+	Budget  *limit.Budget
+	Revoked bool
 	// Expired is decided by the store's clock, which admission uses too.
 	Expired bool
 }
@@ -84,8 +87,9 @@ type IssueRequest struct {
 	Name      string
 	Models    []string
 	ExpiresAt time.Time
-	// IncludeUsage is as in Key.
+	// IncludeUsage and Budget are as in Key.
 	IncludeUsage bool
+	Budget       *limit.Budget
 }
 
 // Draft makes a key that is not stored yet, and its text, which never is.
@@ -104,7 +108,7 @@ func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	return Key{
 		ID: id, Account: o.Account, Name: o.Name, Prefix: apikey.Shown(text),
 		Hash: k.Pepper.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
-		IncludeUsage: o.IncludeUsage,
+		IncludeUsage: o.IncludeUsage, Budget: o.Budget,
 	}, text, nil
 }
 
@@ -137,6 +141,9 @@ func (o IssueRequest) validate(now time.Time) error {
 	}
 	if !o.ExpiresAt.IsZero() && !o.ExpiresAt.After(now) {
 		return invalid("expires_at", "must be in the future")
+	}
+	if o.Budget != nil {
+		return o.Budget.Validate()
 	}
 	return nil
 }

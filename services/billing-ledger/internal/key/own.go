@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // MaxOverlap bounds how long the old text of a rotated key works.
@@ -27,6 +28,8 @@ type Settings struct {
 	// ExpiresAt is zero for never.
 	ExpiresAt    time.Time
 	IncludeUsage bool
+	// Budget is nil for none.
+	Budget *limit.Budget
 }
 
 // Owned is a key as its owner sees it.
@@ -38,6 +41,8 @@ type Owned struct {
 	// OldPrefix is the prefix of the old text, which works until OldUntil; empty when none does.
 	OldPrefix string
 	OldUntil  time.Time
+	// Spending is that of the key's budget; nil without one.
+	Spending *limit.Spending
 }
 
 // Secret is the stored form of a key's text.
@@ -90,7 +95,7 @@ func (k *Own) Make(ctx context.Context, account ids.AccountID, s Settings) (Owne
 
 func (s Settings) request(account ids.AccountID) IssueRequest {
 	return IssueRequest{Account: account, Name: s.Name, Models: s.Models, ExpiresAt: s.ExpiresAt,
-		IncludeUsage: s.IncludeUsage}
+		IncludeUsage: s.IncludeUsage, Budget: s.Budget}
 }
 
 // known refuses models that the catalog does not have.

@@ -107,6 +107,8 @@ func (d Defaults) Valid() bool {
 type Limits struct {
 	RequestsPerMinute  int32
 	ConcurrentRequests int32
+	// Caps are the operators'; the account may have lower ones of its own.
+	Caps
 }
 
 // PerMinute returns the limit of a class with this default. The account's limit replaces
@@ -128,5 +130,5 @@ func (l Limits) Validate() error {
 		return fault.New(fault.Invalid, fault.InvalidValue, "concurrent_requests must be -1 or more").On(
 			"concurrent_requests")
 	}
-	return nil
+	return l.Caps.Validate()
 }

@@ -8,7 +8,7 @@ import (
 
 func TestLimitsBelowUnlimitedAreRefused(t *testing.T) {
 	for _, n := range []int32{Unlimited, 0, 1, 1 << 30} {
-		if err := (Limits{n, n}).Validate(); err != nil {
+		if err := (Limits{RequestsPerMinute: n, ConcurrentRequests: n}).Validate(); err != nil {
 			t.Errorf("%d: %v", n, err)
 		}
 	}

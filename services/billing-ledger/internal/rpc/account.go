@@ -106,9 +106,13 @@ func (s *Accounts) SetAccountLimits(
 	if err != nil {
 		return nil, account.NotFound()
 	}
+	caps, err := capsOf(req.GetLimits().GetDayCapUsd(), req.GetLimits().GetMonthCapUsd())
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.Accounts.SetLimits(byOperator(ctx), id, limit.Limits{
 		RequestsPerMinute:  req.GetLimits().GetRequestsPerMinute(),
-		ConcurrentRequests: req.GetLimits().GetConcurrentRequests(),
+		ConcurrentRequests: req.GetLimits().GetConcurrentRequests(), Caps: caps,
 	})
 	if err != nil {
 		return nil, err
@@ -221,6 +225,7 @@ func (s *Accounts) show(ctx context.Context, a account.Account) (*billingv1.Acco
 		AccountId: a.ID.String(), Name: a.Name, State: string(a.State),
 		Limits: &billingv1.Limits{
 			RequestsPerMinute: a.Limits.RequestsPerMinute, ConcurrentRequests: a.Limits.ConcurrentRequests,
+			DayCapUsd: amountOf(a.Limits.Day), MonthCapUsd: amountOf(a.Limits.Month),
 		},
 		BalanceUsd: a.Balance.Float(), BalanceUsdStr: a.Balance.String(),
 		HeldUsd: a.Held.Float(), HeldUsdStr: a.Held.String(),

@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // ConsumerKeys answers users about the keys of their own accounts.
@@ -151,8 +152,24 @@ func (s *ConsumerKeys) RevokeConsumerKey(
 
 func settingsFromProto(m *billingv1.ConsumerKeySettings) (key.Settings, error) {
 	expires, err := moment(m.GetExpiresAt(), "expires_at")
-	return key.Settings{Name: m.GetName(), Models: m.GetAllowedModelIds(), ExpiresAt: expires,
-		IncludeUsage: m.GetIncludeUsage()}, err
+	if err != nil {
+		return key.Settings{}, err
+	}
+	s := key.Settings{Name: m.GetName(), Models: m.GetAllowedModelIds(), ExpiresAt: expires,
+		IncludeUsage: m.GetIncludeUsage()}
+	amount, err := bound(m.GetBudgetUsd(), "budget_usd")
+	switch {
+	case err != nil:
+		return key.Settings{}, err
+	case amount != nil:
+		s.Budget = &limit.Budget{Amount: *amount, Period: limit.Period(m.GetBudgetPeriod())}
+		if s.Budget.Period == "" {
+			s.Budget.Period = limit.Ever
+		}
+	case m.GetBudgetPeriod() != "":
+		return key.Settings{}, malformed("budget_period")
+	}
+	return s, nil
 }
 
 // moment reads a time that may be absent. The zero time would mean the same as none.
@@ -179,6 +196,6 @@ func ownedToProto(k key.Owned) *billingv1.ConsumerKey {
 		KeyId: k.ID.String(), KeyPrefix: k.Prefix, State: state, Name: k.Name, AllowedModelIds: k.Models,
 		IncludeUsage: k.IncludeUsage, CreatedAt: timestamp(k.CreatedAt), ExpiresAt: timestamp(k.ExpiresAt),
 		RevokedAt: timestamp(k.RevokedAt), LastUsedAt: timestamp(k.UsedAt), OldKeyPrefix: k.OldPrefix,
-		OldWorksUntil: timestamp(k.OldUntil),
+		OldWorksUntil: timestamp(k.OldUntil), Budget: spendingToProto(k.Spending),
 	}
 }

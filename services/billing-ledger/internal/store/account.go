@@ -74,10 +74,11 @@ func (s *Store) Account(ctx context.Context, id ids.AccountID) (account.Account,
 func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Account, error) {
 	a := account.Account{ID: id}
 	err := q.QueryRow(ctx, `SELECT a.name, a.state, a.created_at, w.posted, w.held,
-			coalesce(l.requests_per_minute, 0), coalesce(l.concurrent_requests, 0)
+			coalesce(l.requests_per_minute, 0), coalesce(l.concurrent_requests, 0), l.day_cap, l.month_cap
 		FROM account a JOIN wallet w ON w.account_id = a.id LEFT JOIN account_limits l ON l.account_id = a.id
 		WHERE a.id = $1`, [16]byte(id)).
-		Scan(&a.Name, &a.State, &a.CreatedAt, &a.Balance, &a.Held, &a.Limits.RequestsPerMinute, &a.Limits.ConcurrentRequests)
+		Scan(&a.Name, &a.State, &a.CreatedAt, &a.Balance, &a.Held, &a.Limits.RequestsPerMinute, &a.Limits.ConcurrentRequests,
+			&a.Limits.Day, &a.Limits.Month)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return account.Account{}, account.ErrNotFound
 	}
@@ -112,13 +113,16 @@ func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID)
 func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (account.Account, error) {
 	var changed account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `INSERT INTO account_limits (account_id, requests_per_minute, concurrent_requests)
-			SELECT id, $2, $3 FROM account WHERE id = $1
+		tag, err := tx.Exec(ctx, `INSERT INTO account_limits (account_id, requests_per_minute, concurrent_requests, day_cap,
+				month_cap)
+			SELECT id, $2, $3, $4, $5 FROM account WHERE id = $1
 			ON CONFLICT (account_id) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
-				concurrent_requests = excluded.concurrent_requests
-			WHERE (account_limits.requests_per_minute, account_limits.concurrent_requests)
-				<> (excluded.requests_per_minute, excluded.concurrent_requests)`,
-			[16]byte(id), limits.RequestsPerMinute, limits.ConcurrentRequests)
+				concurrent_requests = excluded.concurrent_requests, day_cap = excluded.day_cap, month_cap = excluded.month_cap
+			WHERE (account_limits.requests_per_minute, account_limits.concurrent_requests, account_limits.day_cap,
+					account_limits.month_cap)
+				IS DISTINCT FROM (excluded.requests_per_minute, excluded.concurrent_requests, excluded.day_cap,
+					excluded.month_cap)`,
+			[16]byte(id), limits.RequestsPerMinute, limits.ConcurrentRequests, (*int64)(limits.Day), (*int64)(limits.Month))
 		if err != nil {
 			return fmt.Errorf("upsert limits: %w", err)
 		}
@@ -127,6 +131,7 @@ func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Li
 		if tag.RowsAffected() > 0 {
 			if err := audited(ctx, tx, setLimits, [16]byte(id), details{
 				"requests_per_minute": limits.RequestsPerMinute, "concurrent_requests": limits.ConcurrentRequests,
+				"day_cap_usd": limits.Day, "month_cap_usd": limits.Month,
 			}); err != nil {
 				return err
 			}

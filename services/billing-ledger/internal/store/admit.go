@@ -129,6 +129,12 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 		return 0, hold.Decision{}, err
 	}
 	v := hold.Decision{Outcome: hold.Outcome(outcome)}
+	switch v.Outcome {
+	case hold.KeyBudgetShort, hold.DayCapShort, hold.MonthCapShort:
+		if retryAt.After(now) {
+			v.ResetsAt, retryAt = retryAt, now
+		}
+	}
 	if account == nil {
 		return ord, v, nil
 	}

@@ -16,7 +16,18 @@ account account_state_is_kept | ! UPDATE account SET state = 'frozen'
 account_limits account_limits_account_id_fkey | account_id = gen_random_uuid()
 account_limits account_limits_concurrent_requests_check | concurrent_requests = -2
 account_limits account_limits_requests_per_minute_check | requests_per_minute = -2
+account_limits account_limits_day_cap_check | day_cap = -1
+account_limits account_limits_month_cap_check | month_cap = 1000000000000000001
+account_limits account_limits_own_day_cap_check | own_day_cap = -1
+account_limits account_limits_own_month_cap_check | own_month_cap = -1
 account_limits account_limits_pkey | =
+spend_counter spend_counter_bounds | spent = -1
+spend_counter spend_counter_cap | held = cap + 1, spent = 0, excess = 0
+spend_counter spend_counter_period_check | period = 'year'
+spend_counter spend_counter_pkey | =
+spend_counter spend_counter_window | period = 'week', window_start = '2027-01-05'
+hold hold_spend_is_pinned | request_id = gen_random_uuid(), spend_pins = 1
+hold hold_spend_pins_check | request_id = gen_random_uuid(), spend_pins = 64, spend_day = now()
 account_plan account_plan_account_id_fkey | account_id = gen_random_uuid()
 account_plan account_plan_check | from_at = now(), until_at = now() - interval '1 day'
 account_plan account_plan_pkey | =
@@ -161,6 +172,11 @@ posting card_collateral_is_paid | ! WITH e AS (INSERT INTO entry (id, kind, busi
 	SELECT entry_id, 2, 'collateral_card', 'l:provider:collateral', true, gen_random_uuid(), 20 FROM p
 consumer_key consumer_key_account_id_fkey | id = gen_random_uuid(), hash = sha256('x'), account_id = gen_random_uuid()
 consumer_key consumer_key_allowed_models_check | allowed_models = array_fill('x'::text, ARRAY[101])
+consumer_key consumer_key_budget_check | id = gen_random_uuid(), hash = sha256('x'), budget = -1,
+	budget_period = 'day'
+consumer_key consumer_key_budget_has_a_period | id = gen_random_uuid(), hash = sha256('x'), budget = 1
+consumer_key consumer_key_budget_period_check | id = gen_random_uuid(), hash = sha256('x'), budget = 1,
+	budget_period = 'year'
 consumer_key consumer_key_check | revoked_at = now()
 consumer_key consumer_key_hash_check | hash = 'short'
 consumer_key consumer_key_hash_key | id = gen_random_uuid()

@@ -42,6 +42,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(),
 		now(), NULL)`, key)
 	e.exec(t, `INSERT INTO key_rate VALUES ($1, 1, now())`, key)
+	e.exec(t, `INSERT INTO spend_counter VALUES ($1, 'none', '1970-01-01', 1, 1, 2)`, key)
 	e.exec(t, `INSERT INTO account_rate SELECT account_id, 4, now() FROM consumer_key WHERE id = $1`, key)
 	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
 	e.exec(t, `INSERT INTO orphan_review VALUES ($1, 1, now())`, request)
@@ -269,9 +270,10 @@ var errAccepted = errors.New("accepted")
 func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	e := setup(t, unlimited)
 	may := map[string]string{
-		"account":        "INSERT SELECT UPDATE(state)",
-		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests)",
-		"account_plan":   "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
+		"account": "INSERT SELECT UPDATE(state)",
+		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests,day_cap,month_cap,own_day_cap," +
+			"own_month_cap)",
+		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
 		"app_user":      "INSERT SELECT UPDATE(provider_id)",
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
@@ -294,7 +296,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key": "INSERT SELECT UPDATE(name,hash,prefix,state,allowed_models,expires_at,revoked_at,include_usage," +
-			"rotated_at,old_hash,old_prefix,old_until)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
+			"rotated_at,old_hash,old_prefix,old_until,budget,budget_period)",
+		"spend_counter": "INSERT SELECT UPDATE(spent,held,cap,excess)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
 			"UPDATE(ended_as,ended_at,reason,withheld)",

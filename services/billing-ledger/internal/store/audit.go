@@ -83,8 +83,8 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 				return err
 			}
 		}
-		for _, c := range slices.Concat(auditChecks, planChecks, heldChecks, payoutChecks, monthChecks, holdingChecks,
-			cardChecks) {
+		for _, c := range slices.Concat(auditChecks, planChecks, spendChecks, heldChecks, payoutChecks, monthChecks,
+			holdingChecks, cardChecks) {
 			var population int64
 			if err := tx.QueryRow(ctx, c.population).Scan(&population); err != nil {
 				return fmt.Errorf("count for %q: %w", c.name, err)

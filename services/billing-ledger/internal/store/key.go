@@ -66,9 +66,9 @@ func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
 		models = []string{}
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO consumer_key (id, account_id, name, hash, prefix, allowed_models, expires_at,
-			include_usage)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, [16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix, models,
-		nullTime(k.ExpiresAt), k.IncludeUsage); err != nil {
+			include_usage, budget, budget_period)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, [16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix,
+		models, nullTime(k.ExpiresAt), k.IncludeUsage, budgetAmount(k.Budget), budgetPeriod(k.Budget)); err != nil {
 		return fmt.Errorf("insert key: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO key_inflight (key_id) VALUES ($1)`, [16]byte(k.ID)); err != nil {

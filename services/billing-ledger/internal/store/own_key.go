@@ -10,14 +10,21 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // ownedKey selects keys as their owners see them.
 const ownedKey = `SELECT k.id, k.account_id, k.name, k.prefix, k.hash, k.state = 'revoked', k.allowed_models,
 		k.include_usage, k.expires_at, coalesce(k.expires_at <= now(), false), k.created_at, k.revoked_at, f.used_at,
 		CASE WHEN k.old_until > now() AND k.state = 'active' THEN k.old_prefix ELSE '' END,
-		CASE WHEN k.old_until > now() AND k.state = 'active' THEN k.old_until END
-	FROM consumer_key k JOIN key_inflight f ON f.key_id = k.id`
+		CASE WHEN k.old_until > now() AND k.state = 'active' THEN k.old_until END,
+		coalesce(k.budget, 0), coalesce(k.budget_period, ''), coalesce(c.spent, 0), coalesce(c.held, 0), w.until
+	FROM consumer_key k JOIN key_inflight f ON f.key_id = k.id
+	CROSS JOIN LATERAL (SELECT CASE k.budget_period WHEN 'none' THEN date '1970-01-01'
+			ELSE date_trunc(k.budget_period, now() AT TIME ZONE 'UTC')::date END AS start,
+		CASE WHEN k.budget_period <> 'none' THEN (date_trunc(k.budget_period, now() AT TIME ZONE 'UTC')
+			+ ('1 ' || k.budget_period)::interval) AT TIME ZONE 'UTC' END AS until) w
+	LEFT JOIN spend_counter c ON c.owner_id = k.id AND c.period = k.budget_period AND c.window_start = w.start`
 
 func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 	var (
@@ -26,11 +33,18 @@ func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 		hash                        []byte
 		prefix                      *string
 		expires, revoked, used, old *time.Time
+		spending                    limit.Spending
+		until                       *time.Time
 	)
 	err := row.Scan(&id, &account, &k.Name, &k.Prefix, &hash, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &k.Expired,
-		&k.CreatedAt, &revoked, &used, &prefix, &old)
+		&k.CreatedAt, &revoked, &used, &prefix, &old, &spending.Amount, &spending.Period, &spending.Spent, &spending.Held,
+		&until)
 	if err != nil {
 		return key.Owned{}, err
+	}
+	if spending.Period != "" {
+		spending.ResetsAt = orZero(until)
+		k.Budget, k.Spending = &spending.Budget, &spending
 	}
 	k.ID, k.Account = id, account
 	copy(k.Hash[:], hash)
@@ -39,6 +53,21 @@ func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 		k.OldPrefix = *prefix
 	}
 	return k, nil
+}
+
+// budgetAmount and budgetPeriod return NULL for no budget.
+func budgetAmount(b *limit.Budget) *int64 {
+	if b == nil {
+		return nil
+	}
+	return (*int64)(&b.Amount)
+}
+
+func budgetPeriod(b *limit.Budget) *string {
+	if b == nil {
+		return nil
+	}
+	return (*string)(&b.Period)
 }
 
 // orZero returns the zero time for NULL.
@@ -151,8 +180,9 @@ func (s *Store) ChangeKey(
 		if models == nil {
 			models = []string{}
 		}
-		if _, err := tx.Exec(ctx, `UPDATE consumer_key SET name = $2, allowed_models = $3, expires_at = $4, include_usage = $5
-			WHERE id = $1`, [16]byte(id), to.Name, models, nullTime(to.ExpiresAt), to.IncludeUsage); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE consumer_key SET name = $2, allowed_models = $3, expires_at = $4,
+				include_usage = $5, budget = $6, budget_period = $7 WHERE id = $1`, [16]byte(id), to.Name, models,
+			nullTime(to.ExpiresAt), to.IncludeUsage, budgetAmount(to.Budget), budgetPeriod(to.Budget)); err != nil {
 			return fmt.Errorf("update key: %w", err)
 		}
 		changed, err = readOwned(ctx, tx, account, id)

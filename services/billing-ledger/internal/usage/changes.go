@@ -18,6 +18,8 @@ type Moves struct {
 	// places in the concurrency of an account's plan.
 	Ended map[ids.KeyID]int
 	Left  map[ids.AccountID]int
+	// Spend moves the counters of budgets and caps.
+	Spend map[SpendWindow]Change
 	// Plans corrects the counters of plans.
 	Plans map[plan.Key]plan.Units
 	// Refunded are the requests that are given back to their plan.
@@ -28,7 +30,7 @@ type Moves struct {
 func NewMoves() Moves {
 	return Moves{
 		Wallets: map[ids.AccountID]Change{}, Ended: map[ids.KeyID]int{},
-		Left: map[ids.AccountID]int{}, Plans: map[plan.Key]plan.Units{},
+		Left: map[ids.AccountID]int{}, Spend: map[SpendWindow]Change{}, Plans: map[plan.Key]plan.Units{},
 	}
 }
 
@@ -66,4 +68,13 @@ func (m *Moves) touch(h Hold, c Change) {
 	sum.Charged += c.Charged
 	sum.Released += c.Released
 	m.Wallets[h.Account] = sum
+	if c == (Change{}) {
+		return
+	}
+	for w := range h.spendWindows() {
+		sum := m.Spend[w]
+		sum.Charged += c.Charged
+		sum.Released += c.Released
+		m.Spend[w] = sum
+	}
 }

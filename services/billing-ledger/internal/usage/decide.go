@@ -84,6 +84,8 @@ type Hold struct {
 	State         hold.State
 	// Cover is the plan that covers the request, if one does.
 	Cover plan.Cover
+	// Spend names the budgets and caps that count the request.
+	Spend SpendPin
 }
 
 // Tokens returns the tokens in counts, for plans. Images and milliseconds are no tokens.

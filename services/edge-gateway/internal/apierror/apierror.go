@@ -25,6 +25,8 @@ type Answer struct {
 	RetryAfter time.Duration
 	// Internal says that the fault is the service's own, for the log.
 	Internal bool
+	// Fallback says why another provider than the requested one was tried; empty for none.
+	Fallback string
 	// Refused says that the words are the engine's.
 	Refused bool
 }
@@ -49,6 +51,13 @@ const later = "later"
 
 // fallback has the reason why another provider than the requested one was tried.
 const fallback = "fallback_reason"
+
+// billing-ledger names the budget or the cap that refuses a request, and says when it begins
+// anew.
+const (
+	limitName = "limit_name"
+	resetsAt  = "resets_at"
+)
 
 // NotSoon marks f: its answer has X-Should-Retry: false, and still says after how long a
 // retry may succeed.
@@ -120,7 +129,7 @@ func NewRefusal(status int, e openai.Error) error {
 func Of(err error) Answer {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
-		return Answer{Error: refusal.Said, Final: true, Refused: true}
+		return Answer{Error: refusal.Said, Final: true, Refused: true, Fallback: refusal.Said.Reason}
 	}
 	f, ok := fault.As(err)
 	if !ok {
@@ -134,6 +143,9 @@ func Of(err error) Answer {
 		Final:      row.Final || f.Meta[later] != "",
 		RetryAfter: max(f.RetryAfter, 0),
 		Internal:   row.Status == http.StatusInternalServerError,
+	}
+	if a.Fallback = a.Reason; f.Meta[limitName] != "" {
+		a.Reason, a.ResetsAt = f.Meta[limitName], f.Meta[resetsAt]
 	}
 	if a.RetryAfter == 0 {
 		a.RetryAfter = row.RetryAfter
@@ -172,8 +184,8 @@ func (a Answer) SetHeaders(h http.Header) {
 		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 		h.Set("Retry-After-Ms", strconv.FormatInt(a.RetryAfter.Milliseconds(), 10))
 	}
-	if a.Reason != "" {
-		h.Set("X-Svc-Fallback-Reason", a.Reason)
+	if a.Fallback != "" {
+		h.Set("X-Svc-Fallback-Reason", a.Fallback)
 	}
 	if a.Status == http.StatusUnauthorized {
 		h.Set("Www-Authenticate", "Bearer")

@@ -19,6 +19,7 @@ var ofUsers = []route{
 	{"/api/v1/user/me/keys/{key_id}", []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete},
 		(*Handler).asUser},
 	{"/api/v1/user/me/keys/{key_id}/rotate", post, (*Handler).asUser},
+	{"/api/v1/consumer/limits", []string{http.MethodGet, http.MethodHead, http.MethodPut}, (*Handler).asUser},
 }
 
 // findUsers returns the route of a user's path.

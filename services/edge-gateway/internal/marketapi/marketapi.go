@@ -52,6 +52,7 @@ type Peers struct {
 	UserSelf       billingv1.UserSelfServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
+	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
@@ -96,6 +97,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
+		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),

@@ -12,7 +12,8 @@
 --
 -- Per request: a repeat is told what the first was told; else the key, the
 -- model, the account, the rate, the concurrency and the credit decide, in this
--- order. p_rates holds the default limits per minute by class; -1 is none. A limit
+-- order; before the credit, what is left of the key's budget and of the account's caps.
+-- p_rates holds the default limits per minute by class; -1 is none. A limit
 -- of concurrency counts what is under way with all keys of the account; no key can
 -- pass it when the account does not. An account that left too often is answered
 -- left_often.
@@ -91,6 +92,16 @@ DECLARE
     l_draws     integer[];
     l_used      bigint[];
     l_added     bigint[];
+    -- What may still be spent: by the key's budget, by the account's caps of a day and
+    -- a month. NULL is without bound. v_pins says which of them count the requests of
+    -- the key (see spend_counter), v_counted whether one was counted.
+    v_today     date := (now() AT TIME ZONE 'UTC')::date;
+    v_budget    bigint;
+    v_start     date;
+    v_day       bigint;
+    v_month     bigint;
+    v_pins      smallint;
+    v_counted   boolean;
     -- What is to be written: requests admitted (their places in the batch, and
     -- what they were told), keys with their counts, accounts with their sums,
     -- windows, and what is used of plans.
@@ -98,6 +109,7 @@ DECLARE
     n_request   uuid[] := '{}';
     n_account   uuid[] := '{}';
     n_plan      text[] := '{}';
+    n_pins      smallint[] := '{}';
     n_limit     integer[] := '{}';
     n_remaining integer[] := '{}';
     n_reset     timestamptz[] := '{}';
@@ -116,6 +128,11 @@ DECLARE
     c_start     date[] := '{}';
     c_cap       bigint[] := '{}';
     c_added     bigint[] := '{}';
+    s_owner     uuid[] := '{}';
+    s_period    text[] := '{}';
+    s_start     date[] := '{}';
+    s_cap       bigint[] := '{}';
+    s_added     bigint[] := '{}';
     g_account   uuid[] := '{}';
     g_full      timestamptz[] := '{}';
     g_opened    integer[] := '{}';
@@ -137,7 +154,8 @@ BEGIN
         CROSS JOIN LATERAL (SELECT FROM hold WHERE hold.request_id = u.request_id LIMIT 1) known);
 
     FOR k IN
-        SELECT ck.id, ck.account_id, ck.state AS key_state, ck.expires_at, ck.allowed_models,
+        SELECT ck.id, ck.account_id, ck.state AS key_state, ck.expires_at, ck.allowed_models, ck.budget, ck.budget_period,
+               least(l.day_cap, l.own_day_cap) AS day_cap, least(l.month_cap, l.own_month_cap) AS month_cap,
                a.state, wa.posted - wa.held AS free,
                coalesce(l.requests_per_minute, 0) AS override,
                coalesce(nullif(l.concurrent_requests, 0), p_concurrent) AS cap, ap.plan_id, u.ords
@@ -155,15 +173,25 @@ BEGIN
         IF v_account IS DISTINCT FROM k.account_id THEN
             v_account := k.account_id;
             v_free := k.free;
-            -- A key that was revoked longer ago has nothing under way.
+            -- A key that ended longer ago has nothing under way.
             SELECT coalesce(sum(f.n), 0) INTO v_open
             FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
-            WHERE ck.account_id = v_account AND coalesce(ck.revoked_at, 'infinity'::timestamptz) > v_now - interval '1 day';
+            WHERE ck.account_id = v_account AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > v_now - interval '1 day';
             v_zero := coalesce((SELECT (extract(epoch FROM r.full_at - v_now) * 1000000)::bigint FROM account_rate r
                 WHERE r.account_id = v_account AND r.class = 4 AND r.full_at > v_now AND r.full_at < v_now + interval '2 minutes'), 0);
             v_left := (SELECT r.full_at - interval '58 seconds' FROM account_rate r
                 WHERE r.account_id = v_account AND r.class = 7 AND r.full_at > v_now + interval '58 seconds'
                     AND r.full_at < v_now + interval '2 minutes');
+            v_day := NULL;
+            v_month := NULL;
+            IF k.day_cap IS NOT NULL THEN
+                v_day := k.day_cap - coalesce((SELECT s.spent + s.held FROM spend_counter s
+                    WHERE s.owner_id = v_account AND s.period = 'day' AND s.window_start = v_today), 0);
+            END IF;
+            IF k.month_cap IS NOT NULL THEN
+                v_month := k.month_cap - coalesce((SELECT s.spent + s.held FROM spend_counter s WHERE s.owner_id = v_account
+                    AND s.period = 'month' AND s.window_start = date_trunc('month', v_utc)::date), 0);
+            END IF;
             v_plan := k.plan_id;
             IF v_plan IS NOT NULL THEN
                 SELECT coalesce(array_agg(l.kind), '{}'), coalesce(array_agg(l.period), '{}'),
@@ -201,6 +229,15 @@ BEGIN
         IF v_plan IS NOT NULL THEN
             l_added := array_fill(NULL::bigint, ARRAY[cardinality(l_kind)]);
         END IF;
+        v_pins := CASE WHEN k.day_cap IS NULL THEN 0 ELSE 16 END + CASE WHEN k.month_cap IS NULL THEN 0 ELSE 32 END;
+        v_budget := NULL;
+        IF k.budget IS NOT NULL THEN
+            v_pins := v_pins + CASE k.budget_period WHEN 'none' THEN 1 WHEN 'day' THEN 2 WHEN 'week' THEN 4 ELSE 8 END;
+            v_start := CASE k.budget_period WHEN 'none' THEN date '1970-01-01' ELSE date_trunc(k.budget_period, v_utc)::date END;
+            v_budget := k.budget - coalesce((SELECT s.spent + s.held FROM spend_counter s
+                WHERE s.owner_id = k.id AND s.period = k.budget_period AND s.window_start = v_start), 0);
+        END IF;
+        v_counted := false;
         -- Without limit is still within what key_inflight can count.
         v_cap := least(coalesce(nullif(k.cap, -1), 1000000), 1000000);
         v_admitted := 0;
@@ -314,12 +351,26 @@ BEGIN
                 WHEN v_open >= v_cap THEN 'too_many_open'
                 WHEN v_covered AND v_rate_used >= v_rate THEN 'plan_rate_limited'
                 WHEN v_covered AND v_taken_up >= v_places THEN 'plan_too_many_open'
-                WHEN v_covered OR p_amount[i] <= v_free THEN 'admitted'
+                WHEN v_covered THEN 'admitted'
+                -- What costs nothing is not bounded by what may be spent.
+                WHEN v_pins > 0 AND v_budget IS NOT NULL AND p_amount[i] > greatest(v_budget, 0) THEN 'key_budget_short'
+                WHEN v_pins > 0 AND v_day IS NOT NULL AND p_amount[i] > greatest(v_day, 0) THEN 'day_cap_short'
+                WHEN v_pins > 0 AND v_month IS NOT NULL AND p_amount[i] > greatest(v_month, 0) THEN 'month_cap_short'
+                WHEN p_amount[i] <= v_free THEN 'admitted'
                 WHEN v_eligible THEN 'plan_short'
                 ELSE 'credit_short'
             END;
             IF o_outcome = 'left_often' THEN
                 o_retry_at := v_left;
+            ELSIF v_pins > 0 AND o_outcome IN ('key_budget_short', 'day_cap_short', 'month_cap_short') THEN
+                -- When a new window begins; now for a budget that has but one.
+                o_retry_at := coalesce(CASE o_outcome
+                    WHEN 'day_cap_short' THEN (v_today + 1)::timestamp
+                    WHEN 'month_cap_short' THEN date_trunc('month', v_utc) + interval '1 month'
+                    ELSE CASE k.budget_period WHEN 'day' THEN (v_today + 1)::timestamp
+                        WHEN 'week' THEN date_trunc('week', v_utc) + interval '7 days'
+                        WHEN 'month' THEN date_trunc('month', v_utc) + interval '1 month' END
+                    END AT TIME ZONE 'UTC', v_now);
             END IF;
             IF o_outcome <> 'admitted' THEN
                 RETURN NEXT;
@@ -344,6 +395,15 @@ BEGIN
                     l_used[j] := l_used[j] + v_units;
                     l_added[j] := coalesce(l_added[j], 0) + v_units;
                 END LOOP;
+            END IF;
+            IF v_pins > 0 AND NOT v_covered AND NOT p_zero[i] THEN
+                v_counted := true;
+                v_budget := v_budget - o_amount;
+                v_day := v_day - o_amount;
+                v_month := v_month - o_amount;
+                n_pins := n_pins || v_pins;
+            ELSE
+                n_pins := array_append(n_pins, NULL);
             END IF;
             v_taken := v_taken + o_amount;
             v_free := v_free - o_amount;
@@ -374,6 +434,21 @@ BEGIN
         k_account := k_account || k.account_id;
         k_admitted := k_admitted || v_admitted;
         k_taken := k_taken || v_taken;
+        IF v_counted THEN
+            IF k.budget IS NOT NULL THEN
+                s_owner := s_owner || k.id; s_period := s_period || k.budget_period; s_start := s_start || v_start;
+                s_cap := s_cap || k.budget; s_added := s_added || v_taken;
+            END IF;
+            IF k.day_cap IS NOT NULL THEN
+                s_owner := s_owner || k.account_id; s_period := s_period || 'day'::text; s_start := s_start || v_today;
+                s_cap := s_cap || k.day_cap; s_added := s_added || v_taken;
+            END IF;
+            IF k.month_cap IS NOT NULL THEN
+                s_owner := s_owner || k.account_id; s_period := s_period || 'month'::text;
+                s_start := s_start || date_trunc('month', v_utc)::date;
+                s_cap := s_cap || k.month_cap; s_added := s_added || v_taken;
+            END IF;
+        END IF;
         IF v_touched[4] AND v_limits[4] IS NOT NULL THEN
             v_zero := v_ahead[4];
             z_account := z_account || k.account_id;
@@ -406,16 +481,17 @@ BEGIN
         INSERT INTO hold (request_id, account_id, key_id, model_id, billing_type, amount, prompt_tokens,
             max_completion_tokens, pinned, price_version_id, input_rate, output_rate, payout_input_rate,
             payout_output_rate, rate_limit, rate_remaining, rate_reset_at, expires_at,
-            unit, images, plan_id, plan_tier, plan_day, plan_price)
+            unit, images, plan_id, plan_tier, plan_day, plan_price, spend_pins, spend_day)
         SELECT n.request_id, n.account_id, p_key[n.ord], p_model[n.ord],
             CASE WHEN n.plan_id IS NULL THEN p_billing[n.ord] ELSE 'plan' END,
             CASE WHEN n.plan_id IS NULL THEN p_amount[n.ord] ELSE 0 END, p_prompt[n.ord],
             p_completion[n.ord], p_pinned[n.ord], p_price[n.ord], p_input[n.ord], p_output[n.ord], p_payout_input[n.ord],
             p_payout_output[n.ord], n.rate_limit, n.rate_remaining, n.rate_reset_at, v_now + p_ttl,
             p_unit[n.ord], p_images[n.ord], n.plan_id, CASE WHEN n.plan_id IS NOT NULL THEN p_tier[n.ord] END,
-            CASE WHEN n.plan_id IS NOT NULL THEN v_utc::date END, CASE WHEN n.plan_id IS NOT NULL THEN p_amount[n.ord] END
-        FROM unnest(n_ord, n_request, n_account, n_plan, n_limit, n_remaining, n_reset)
-            AS n (ord, request_id, account_id, plan_id, rate_limit, rate_remaining, rate_reset_at)
+            CASE WHEN n.plan_id IS NOT NULL THEN v_utc::date END, CASE WHEN n.plan_id IS NOT NULL THEN p_amount[n.ord] END,
+            n.pins, CASE WHEN n.pins IS NOT NULL THEN v_today END
+        FROM unnest(n_ord, n_request, n_account, n_plan, n_limit, n_remaining, n_reset, n_pins)
+            AS n (ord, request_id, account_id, plan_id, rate_limit, rate_remaining, rate_reset_at, pins)
         ORDER BY n.request_id
         ON CONFLICT (request_id) DO NOTHING;
         GET DIAGNOSTICS c = ROW_COUNT;
@@ -430,6 +506,16 @@ BEGIN
         FROM (SELECT u.account_id, sum(u.taken)::bigint AS taken FROM unnest(k_account, k_taken) AS u (account_id, taken)
             GROUP BY u.account_id HAVING sum(u.taken) > 0) t
         WHERE wallet.account_id = t.account_id;
+        IF cardinality(s_owner) > 0 THEN
+            -- spend_counter_cap is the second lock; the first is the wallet's.
+            INSERT INTO spend_counter AS s (owner_id, period, window_start, held, cap)
+                SELECT u.owner_id, u.period, u.window_start, sum(u.added)::bigint, max(u.cap)
+                FROM unnest(s_owner, s_period, s_start, s_added, s_cap) AS u (owner_id, period, window_start, added, cap)
+                GROUP BY u.owner_id, u.period, u.window_start
+                ON CONFLICT (owner_id, period, window_start) DO UPDATE SET held = s.held + excluded.held,
+                    cap = CASE excluded.held WHEN 0 THEN s.cap ELSE excluded.cap END,
+                    excess = CASE excluded.held WHEN 0 THEN s.excess ELSE 0 END;
+        END IF;
         IF cardinality(w_key) > 0 THEN
             INSERT INTO key_rate (key_id, class, full_at)
                 SELECT * FROM unnest(w_key, w_class, w_full)
