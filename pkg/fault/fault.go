@@ -108,6 +108,7 @@ const (
 	RequestNotFound              Reason = "request_not_found"
 	CheckoutNotFound             Reason = "checkout_not_found"
 	SessionNotFound              Reason = "session_not_found"
+	SubscriptionNotFound         Reason = "subscription_not_found"
 	RouteNotFound                Reason = "unknown_route"
 	TransitionNotAllowed         Reason = "transition_not_allowed"
 	AlreadyExists                Reason = "already_exists"

@@ -41,6 +41,9 @@ func Spec() node.Spec {
 			billingv1.CheckoutService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.CardWebhookService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:   {node.EdgeGateway},
+
+			billingv1.SubscriptionService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			billingv1.SubscriptionAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
 }

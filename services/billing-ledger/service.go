@@ -120,6 +120,8 @@ type Service struct {
 	rates     *limit.Rates
 	pruner    *pruner
 	cards     *cardWork
+
+	subscriptions *subscriptionWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -206,8 +208,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 	}
 	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
-		secret: proven.webhooks, fingerprints: proven.cards, observe: m.cardAlarm})
-	return s, errors.Join(err, s.newDrift())
+		secret: proven.webhooks, fingerprints: proven.cards, observe: m.cardAlarm,
+		plans: planNews{store: store.Subscriptions{Store: st}, newEntry: s.newEntry}})
+	if err != nil {
+		return nil, err
+	}
+	s.subscriptions = newSubscriptionWork(subscriptionDeps{store: st, cards: s.cards, counters: s.plans,
+		clock: deps.Clock, random: deps.Random, log: deps.Log, observe: m.cardAlarm})
+	return s, s.newDrift()
 }
 
 // newExpirer returns what ends holds without a report, and opens and settles their reviews.
@@ -255,6 +263,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 	s.cards.register(r)
+	s.subscriptions.register(r)
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until ctx ends.
@@ -270,7 +279,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range append([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
-		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run}, s.cards.loops()...) {
+		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run}, s.cards.loops()...) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -92,7 +92,11 @@ type fleet struct {
 	cards     billingv1.CardServiceClient
 	webhooks  billingv1.CardWebhookServiceClient
 	sandbox   billingv1.CardSandboxServiceClient
-	clock     *ahead
+
+	subscriptions billingv1.SubscriptionServiceClient
+	planInvoices  billingv1.SubscriptionAdminServiceClient
+
+	clock *ahead
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -185,6 +189,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.cards = billingv1.NewCardServiceClient(calls)
 	f.webhooks = billingv1.NewCardWebhookServiceClient(calls)
 	f.sandbox = billingv1.NewCardSandboxServiceClient(calls)
+	f.subscriptions = billingv1.NewSubscriptionServiceClient(calls)
+	f.planInvoices = billingv1.NewSubscriptionAdminServiceClient(calls)
 	return f
 }
 

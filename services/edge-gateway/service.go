@@ -74,6 +74,9 @@ type Deps struct {
 	Visits billingv1.VisitorServiceClient
 	// Checkouts sells credit by card.
 	Checkouts billingv1.CheckoutServiceClient
+	// Subscriptions sells plans by the month, and PlanInvoices gives back what was paid for them.
+	Subscriptions billingv1.SubscriptionServiceClient
+	PlanInvoices  billingv1.SubscriptionAdminServiceClient
 	// CardWebhooks takes what the card processor sends, CardSandbox has the sandbox's pages.
 	CardWebhooks billingv1.CardWebhookServiceClient
 	CardSandbox  billingv1.CardSandboxServiceClient
@@ -164,6 +167,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Accounts:       deps.Accounts,
 		UserSelf:       deps.UserSelf,
 		Checkouts:      deps.Checkouts,
+		Subscriptions:  deps.Subscriptions,
+		PlanInvoices:   deps.PlanInvoices,
 		ConsumerKeys:   deps.ConsumerKeys,
 		ConsumerLimits: deps.ConsumerLimits,
 		Providers:      deps.ProviderAdmin,

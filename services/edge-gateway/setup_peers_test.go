@@ -28,6 +28,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
+	billingv1.RegisterSubscriptionServiceServer(r, subscriptions{})
+	billingv1.RegisterSubscriptionAdminServiceServer(r, subscriptions{})
 	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
 	billingv1.RegisterCardSandboxServiceServer(r, f.cards)
 	routerv1.RegisterRouterServiceServer(r, f.router)
@@ -63,13 +65,17 @@ func (f *fleet) deps() Deps {
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{},
 		Traces: tracenoop.NewTracerProvider(),
 		Clock:  f.clock, Random: rand.Reader,
-		Reached:      func() error { return nil },
-		Keys:         billingv1.NewKeyServiceClient(conn),
-		Admission:    billingv1.NewAdmissionServiceClient(conn),
-		Receipts:     billingv1.NewReceiptServiceClient(conn),
-		Idempotency:  billingv1.NewIdempotencyServiceClient(conn),
-		Visits:       billingv1.NewVisitorServiceClient(conn),
-		Checkouts:    billingv1.NewCheckoutServiceClient(conn),
+		Reached:     func() error { return nil },
+		Keys:        billingv1.NewKeyServiceClient(conn),
+		Admission:   billingv1.NewAdmissionServiceClient(conn),
+		Receipts:    billingv1.NewReceiptServiceClient(conn),
+		Idempotency: billingv1.NewIdempotencyServiceClient(conn),
+		Visits:      billingv1.NewVisitorServiceClient(conn),
+		Checkouts:   billingv1.NewCheckoutServiceClient(conn),
+
+		Subscriptions: billingv1.NewSubscriptionServiceClient(conn),
+		PlanInvoices:  billingv1.NewSubscriptionAdminServiceClient(conn),
+
 		CardWebhooks: billingv1.NewCardWebhookServiceClient(conn),
 		CardSandbox:  billingv1.NewCardSandboxServiceClient(conn),
 		Router:       routerv1.NewRouterServiceClient(conn),

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // returned does what follows from a refund or a dispute.
 func (w *Worker) returned(ctx context.Context, r Return) error {
-	if r.Key != "" {
+	if r.Key != "" && !strings.HasPrefix(r.Key, PlanKey) {
 		return w.refunded(ctx, r)
 	}
 	switch r.State {
@@ -29,6 +30,10 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 	}
 	r.Checkout = c.ID.String()
 	switch {
+	case c.Purpose == PlanPurpose:
+		return w.planReturned(ctx, c, r)
+	case r.Key != "":
+		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "a refund under another's key"})
 	case r.State == ReturnFailed: // what another's refund took is here again
 		return w.won(ctx, r)
 	case c.State != Paid && c.SessionID != "":

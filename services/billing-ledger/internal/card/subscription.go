@@ -86,6 +86,37 @@ type Plans interface {
 	// currency, account, plan and mode were compared. The same news may come twice, late, and
 	// in any order.
 	Heard(ctx context.Context, c Checkout, s Subscription, i Invoice) error
+	// Returned commits that money of an invoice went back, by a refund or a dispute, once. Its
+	// errors are ErrNotPaid for a payment that was not heard of yet, ErrReused and ErrExceeds.
+	Returned(ctx context.Context, c Checkout, r Return) error
+}
+
+// PlanKey begins the keys under which refunds of plans are asked for.
+const PlanKey = "plan/"
+
+// planReturned does what follows from a refund or a dispute of a plan's payment. What it took ends
+// with the plan, so a person sees to money that comes again.
+func (w *Worker) planReturned(ctx context.Context, c Checkout, r Return) error {
+	if r.State == ReturnFailed || r.State == ReturnWon {
+		if err := w.raise(ctx, Alarm{AlarmRefundFailed, r.ID,
+			fmt.Sprintf("%d cents of payment %s of a plan are here again", r.Amount, r.PaymentID)}); err != nil {
+			return err
+		}
+	}
+	if r.State == ReturnFailed {
+		return nil
+	}
+	err := w.Plans.Returned(ctx, c, r)
+	if errors.Is(err, ErrNotPaid) && c.SessionID != "" {
+		// It came before the news of the payment, which may be of an earlier invoice than the last.
+		if err := w.lookAtSession(ctx, c); err != nil {
+			return err
+		}
+		if err = w.Plans.Returned(ctx, c, r); errors.Is(err, ErrNotPaid) {
+			return fmt.Errorf("return %s of payment %s: %w", r.ID, r.PaymentID, err)
+		}
+	}
+	return w.odd(ctx, r, err)
 }
 
 // subscribed does what follows from a plan's session that is paid.
@@ -150,6 +181,7 @@ func (w *Worker) heard(ctx context.Context, s Subscription, i Invoice) error {
 	if why := planDiffers(c, s, i); why != "" {
 		return w.raise(ctx, Alarm{AlarmDiffers, s.ID, why})
 	}
+	i.Charge.Fingerprint = w.fingerprint(i.Charge.Fingerprint)
 	if i.State == InvoicePaid {
 		// A payment is that of a paid checkout.
 		if err := w.Store.Complete(ctx, c.ID); err != nil {

@@ -22,6 +22,7 @@ const (
 	revokedKey       action = "revoke_key"
 	releasedEarnings action = "release_earnings"
 	forfeitEarnings  action = "forfeit_earnings"
+	refundedPlan     action = "refund_plan"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

@@ -60,7 +60,22 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO closed_share VALUES ('2000-01', $1, 7, 6, 2, 1)`, account)
 	e.exec(t, `INSERT INTO revaluation SELECT (now() AT TIME ZONE 'UTC')::date, '254:native', 1, 2, 3, gen_random_uuid()`)
 	e.besiegeCards(t)
+	e.besiegePlans(t)
 	return e
+}
+
+// besiegePlans has a row in every table of plans that are sold.
+func (e *env) besiegePlans(t *testing.T) {
+	t.Helper()
+	e.exec(t, `WITH b AS (INSERT INTO subscription (id, account_id, plan_id, price_cents, checkout_id, object_id, state,
+			period_start, period_end)
+		SELECT gen_random_uuid(), a.id, 'pro', 600, c.id, 'sub', 'active', now(), now() + interval '1 month'
+		FROM account a, checkout c WHERE c.state = 'paid' AND a.idempotency_key = 'taken' LIMIT 1
+		RETURNING id, account_id, period_start, period_end)
+	INSERT INTO plan_invoice (id, subscription_id, account_id, payment_id, cents, period_start, period_end, paid_at, month,
+			entry_id)
+		SELECT 'in', id, account_id, 'pi', 600, period_start, period_end, now(), '2026-01', gen_random_uuid() FROM b`)
+	e.exec(t, `INSERT INTO plan_return VALUES ('re', 'in', 100, '2026-01', gen_random_uuid())`)
 }
 
 // besiegeCards has a row in every table of card payments, and a second checkout and
@@ -184,7 +199,7 @@ func rootOf(changes string) string {
 func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
-	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks)
+	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" + strings.TrimSpace(planAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -273,7 +288,14 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"account": "INSERT SELECT UPDATE(state)",
 		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests,day_cap,month_cap,own_day_cap," +
 			"own_month_cap)",
-		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
+		"account_plan": "INSERT SELECT INSERT(subscription_id) UPDATE(until_at)", "account_state_change": "INSERT SELECT",
+		"plan_price": "SELECT",
+		"subscription": "SELECT INSERT(id,account_id,plan_id,price_cents,checkout_id,object_id,state,period_start," +
+			"period_end,cause,ended_at,due_at) UPDATE(object_id,state,period_start,period_end,cancel_at_period_end,cause," +
+			"ended_at,due_at,tell_at)",
+		"plan_invoice": "SELECT INSERT(id,subscription_id,account_id,payment_id,cents,period_start,period_end,paid_at," +
+			"month,entry_id,refund_cause,refund_due_at) UPDATE(refund_cause,refund_due_at,refund_looks)",
+		"plan_return":   "SELECT INSERT(id,invoice_id,cents,month,entry_id)",
 		"app_user":      "INSERT SELECT UPDATE(provider_id)",
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",

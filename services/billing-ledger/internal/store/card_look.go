@@ -140,6 +140,7 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 				OR EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
 			ELSE EXISTS (SELECT FROM card_reversal WHERE id = o.id) OR EXISTS (SELECT FROM card_refund WHERE object_id = o.id)
 				OR EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
+				OR EXISTS (SELECT FROM plan_return WHERE id = o.id)
 			END
 			AND (o.kind IN ('won', 'failed') OR NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id))`, kinds, names)
 	if err != nil {

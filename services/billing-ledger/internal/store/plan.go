@@ -63,14 +63,16 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 	})
 }
 
-// moveEnd moves the end of the plan in force, if that is the plan of this name. kept
-// reports whether it is, and another whether it had another end.
+// moveEnd moves the end of the plan in force, if that is an operator's plan of this name. kept
+// reports whether it is, and another whether it had another end. What a subscription pays for
+// ends where an operator's plan begins.
 func moveEnd(
 	ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time,
 ) (kept, another bool, err error) {
 	var same bool
 	err = tx.QueryRow(ctx, `SELECT until_at IS NOT DISTINCT FROM $4 FROM account_plan
-		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
+		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)
+			AND subscription_id IS NULL`,
 		[16]byte(account), name, now, nullTime(until)).Scan(&same)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -81,8 +83,8 @@ func moveEnd(
 		return true, false, nil
 	}
 	if _, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = $4
-		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
-		[16]byte(account), name, now, nullTime(until)); err != nil {
+		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)
+			AND subscription_id IS NULL`, [16]byte(account), name, now, nullTime(until)); err != nil {
 		return false, false, fmt.Errorf("move the end of a plan: %w", err)
 	}
 	return true, true, nil

@@ -201,14 +201,19 @@ func (s Sandbox) Renew(ctx context.Context, id string, c card.Charge, newID func
 	return err
 }
 
-// nextPeriod begins a period with an open invoice.
+// nextPeriod begins a period with an open invoice. It ends on the day of the month on which the
+// first one began, or on the last day of a month that is shorter. A period that was cut short by
+// the button of the page is followed by a month from its end.
 func nextPeriod(ctx context.Context, tx pgx.Tx, id, invoice string) error {
-	batch := &pgx.Batch{}
-	batch.Queue(`INSERT INTO sandbox_invoice (id, subscription_id, number, period_start, period_end)
-		SELECT $2, id, (SELECT max(number) + 1 FROM sandbox_invoice WHERE subscription_id = $1), period_end,
-			period_end + interval '1 month' FROM sandbox_subscription WHERE id = $1`, id, invoice)
-	batch.Queue(`UPDATE sandbox_subscription SET period_end = period_end + interval '1 month' WHERE id = $1`, id)
-	if err := sendAll(ctx, tx, batch); err != nil {
+	if _, err := tx.Exec(ctx, `WITH next AS (
+			SELECT b.period_end AS begins, n.number, n.anchor + make_interval(months => n.number) AS anchored
+			FROM sandbox_subscription b CROSS JOIN LATERAL (SELECT max(number) + 1 AS number, min(period_start) AS anchor
+				FROM sandbox_invoice WHERE subscription_id = b.id) n WHERE b.id = $1),
+		made AS (
+			INSERT INTO sandbox_invoice (id, subscription_id, number, period_start, period_end)
+			SELECT $2, $1, number, begins, CASE WHEN anchored BETWEEN begins + interval '27 days' AND begins + interval '32 days'
+				THEN anchored ELSE begins + interval '1 month' END FROM next RETURNING period_end)
+		UPDATE sandbox_subscription SET period_end = made.period_end FROM made WHERE id = $1`, id, invoice); err != nil {
 		return fmt.Errorf("begin a period: %w", err)
 	}
 	return nil

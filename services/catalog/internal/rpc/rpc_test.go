@@ -64,7 +64,8 @@ func TestAPublicModelHasThePublishedFields(t *testing.T) {
 		"payout_output_price_str": "0.135",
 		"context_length":          8192.0, "max_output_tokens": 1024.0, "online_providers": 2.0,
 		"guaranteed_context_length": 4096.0, "guaranteed_context_basis": "partial", "max_reported_context_length": 4096.0,
-		"min_vram_gb": 0.0, "successor": "", "plan_coverage": "undrawn", "capabilities": []any{"chat"}, "supported_parameters": []any{},
+		"plan_coverage": "undrawn",
+		"min_vram_gb":   0.0, "successor": "", "capabilities": []any{"chat"}, "supported_parameters": []any{},
 		"quantizations": []any{"q8"},
 		"created_at":    "2026-11-21T12:00:00Z", "deprecated_at": nil,
 	}

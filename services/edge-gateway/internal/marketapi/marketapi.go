@@ -51,6 +51,8 @@ type Peers struct {
 	Accounts       billingv1.AccountAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
+	Subscriptions  billingv1.SubscriptionServiceClient
+	PlanInvoices   billingv1.SubscriptionAdminServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
@@ -96,6 +98,8 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
+		billingv1.RegisterSubscriptionServiceHandlerClient(ctx, mux, peers.Subscriptions),
+		billingv1.RegisterSubscriptionAdminServiceHandlerClient(ctx, mux, peers.PlanInvoices),
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
 		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
