@@ -106,6 +106,7 @@ func peers(n *node.Node) (Deps, error) {
 		Earnings:        settlementv1.NewEarningServiceClient(settlement),
 		EarningAdmin:    settlementv1.NewEarningAdminServiceClient(settlement),
 		Chains:          settlementv1.NewChainAdminServiceClient(settlement),
+		Deposits:        settlementv1.NewConsumerDepositServiceClient(settlement),
 		Reserves:        settlementv1.NewReserveAdminServiceClient(settlement),
 		Payouts:         settlementv1.NewPayoutServiceClient(settlement),
 		PayoutAdmin:     settlementv1.NewPayoutAdminServiceClient(settlement),

@@ -114,6 +114,8 @@ type Deps struct {
 	EarningAdmin settlementv1.EarningAdminServiceClient
 	// Chains is for operators.
 	Chains settlementv1.ChainAdminServiceClient
+	// Deposits is for consumers.
+	Deposits settlementv1.ConsumerDepositServiceClient
 	// Reserves is for operators, too.
 	Reserves settlementv1.ReserveAdminServiceClient
 	// Payouts is for providers' owners, PayoutAdmin for operators.
@@ -176,6 +178,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Penalties:      deps.PenaltyAdmin,
 		Earnings:       deps.EarningAdmin,
 		Chains:         deps.Chains,
+		Deposits:       deps.Deposits,
 		Reserves:       deps.Reserves,
 		Recovery:       deps.Recovery,
 		Payouts:        deps.PayoutAdmin,

@@ -50,6 +50,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterEarningServiceServer(r, f.earned)
 	settlementv1.RegisterEarningAdminServiceServer(r, settlementv1.UnimplementedEarningAdminServiceServer{})
 	settlementv1.RegisterChainAdminServiceServer(r, settlementv1.UnimplementedChainAdminServiceServer{})
+	settlementv1.RegisterConsumerDepositServiceServer(r, settlementv1.UnimplementedConsumerDepositServiceServer{})
 	settlementv1.RegisterReserveAdminServiceServer(r, settlementv1.UnimplementedReserveAdminServiceServer{})
 	settlementv1.RegisterPayoutServiceServer(r, paid{})
 	settlementv1.RegisterPayoutAdminServiceServer(r, settlementv1.UnimplementedPayoutAdminServiceServer{})
@@ -108,6 +109,7 @@ func (f *fleet) deps() Deps {
 		Collateral:        settlementv1.NewCollateralServiceClient(conn),
 		CollateralAdmin:   settlementv1.NewCollateralAdminServiceClient(conn),
 		Chains:            settlementv1.NewChainAdminServiceClient(conn),
+		Deposits:          settlementv1.NewConsumerDepositServiceClient(conn),
 		Reserves:          settlementv1.NewReserveAdminServiceClient(conn),
 		PayoutAdmin:       settlementv1.NewPayoutAdminServiceClient(conn),
 		Recovery:          settlementv1.NewRecoveryAdminServiceClient(conn),

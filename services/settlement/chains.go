@@ -74,8 +74,10 @@ func (w *chainWork) register(r grpc.ServiceRegistrar) {
 	for id, c := range w.chains {
 		readers[id] = c
 	}
-	settlementv1.RegisterDepositServiceServer(r, &rpc.Deposits{Keeper: keeper, Chains: w.watch.cfgs,
-		Gateway: node.EdgeGateway, Address: w.address, States: w.watch.store, Quotes: w.quotes})
+	deposits := &rpc.Deposits{Keeper: keeper, Chains: w.watch.cfgs, Gateway: node.EdgeGateway, Address: w.address,
+		States: w.watch.store, Quotes: w.quotes}
+	settlementv1.RegisterDepositServiceServer(r, deposits)
+	settlementv1.RegisterConsumerDepositServiceServer(r, &rpc.ConsumerDeposits{Deposits: deposits})
 	settlementv1.RegisterChainAdminServiceServer(r, &rpc.ChainAdmin{Keeper: keeper, Chains: w.watch.cfgs, Readers: readers,
 		States: w.watch.store, Lifter: &watch.Lifter{Store: w.watch.store, Chains: readers}})
 }

@@ -2,20 +2,27 @@ package settlement
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
+	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/chain"
@@ -147,6 +154,7 @@ func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
 	if got.GetAddress() != a.Address.String() {
 		t.Errorf("the account's address: got %s, want %s", got.GetAddress(), a.Address)
 	}
+	seenByItsConsumer(t, conn, account, a.Address.String())
 	for name, req := range map[string]*settlementv1.LiftHaltRequest{
 		"no such chain": {ChainId: 1, BlockHash: script.HashOf(1).String(), Reason: "x"},
 		"no hash":       {ChainId: 254, BlockHash: "0x1", Reason: "x"},
@@ -157,4 +165,51 @@ func TestADepositGoesFromTheChainToTheListOfItsAccount(t *testing.T) {
 			t.Errorf("%s: got no error, want one", name)
 		}
 	}
+}
+
+// seenByItsConsumer fails the test unless the account's consumer, and nobody else, sees a coin that was credited.
+func seenByItsConsumer(t *testing.T, conn *grpc.ClientConn, account, address string) {
+	t.Helper()
+	consumer := settlementv1.NewConsumerDepositServiceClient(conn)
+	as := func(account string) context.Context {
+		return metadata.NewOutgoingContext(t.Context(), serve.UserMetadata(serve.Caller{User: "user", Account: account}))
+	}
+	where, err := consumer.GetConsumerDepositAddress(as(account), &settlementv1.GetConsumerDepositAddressRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wantChain = `chain_id:254 name:"SVC" address:"%s" assets:{symbol:"SVC" decimals:18 bonus_percent:20} ` +
+		`minimum_usd:1 minimum_usd_str:"1.00" bonus_percent:20 confirmations:2`
+	if got, want := oneLine(where.GetChains()[0]), fmt.Sprintf(wantChain, address); got != want {
+		t.Errorf("where the account is funded:\n got %s\nwant %s", got, want)
+	}
+	list, err := consumer.ListConsumerDeposits(as(account), &settlementv1.ListConsumerDepositsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list.GetList()[0]
+	got.At, got.RateAt, got.TransactionHash = nil, nil, ""
+	const want = `chain_id:254 chain:"SVC" asset:"SVC" amount:"1" usd:2 usd_str:"2.00" bonus_usd:0.4 ` +
+		`bonus_usd_str:"0.40" rate_usd:2 rate_usd_str:"2.00" rate_source:"fixed" confirmations:2 confirmations_needed:2 ` +
+		`state:"credited" note:"It is credited." entry_id:"entry"`
+	if text := oneLine(got); text != want {
+		t.Errorf("the deposit:\n got %s\nwant %s", text, want)
+	}
+	strangers, err := consumer.ListConsumerDeposits(as("018f4d1c-0000-7000-8000-000000000002"),
+		&settlementv1.ListConsumerDepositsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strangers.GetTotal(); got != 0 {
+		t.Errorf("a stranger's list: got %d, want 0", got)
+	}
+	_, err = consumer.ListConsumerDeposits(t.Context(), &settlementv1.ListConsumerDepositsRequest{})
+	if text := fmt.Sprint(err); !strings.Contains(text, string(fault.InvalidSession)) {
+		t.Errorf("for nobody: got the error %q, want %s", text, fault.InvalidSession)
+	}
+}
+
+// oneLine is a message as text, with single spaces.
+func oneLine(m proto.Message) string {
+	return strings.Join(strings.Fields(prototext.MarshalOptions{}.Format(m)), " ")
 }

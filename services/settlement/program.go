@@ -42,8 +42,7 @@ func Spec() node.Spec {
 			settlementv1.PayoutAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
 			settlementv1.ReserveAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			settlementv1.RecoveryAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
-			settlementv1.DepositService_ServiceDesc.ServiceName:         {node.EdgeGateway},
-			settlementv1.ChainAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			settlementv1.ConsumerDepositService_ServiceDesc.ServiceName: {node.EdgeGateway},
 		},
 	}
 }

@@ -22,6 +22,8 @@ var ofUsers = []route{
 		(*Handler).asUser},
 	{"/api/v1/user/me/keys/{key_id}/rotate", post, (*Handler).asUser},
 	{"/api/v1/consumer/limits", []string{http.MethodGet, http.MethodHead, http.MethodPut}, (*Handler).asUser},
+	{"/api/v1/consumer/deposit-address", get, (*Handler).asUser},
+	{"/api/v1/consumer/deposits", get, (*Handler).asUser},
 }
 
 // findUsers returns the route of a user's path.

@@ -60,6 +60,7 @@ type Peers struct {
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
 	Chains         settlementv1.ChainAdminServiceClient
+	Deposits       settlementv1.ConsumerDepositServiceClient
 	Reserves       settlementv1.ReserveAdminServiceClient
 	Payouts        settlementv1.PayoutAdminServiceClient
 	Recovery       settlementv1.RecoveryAdminServiceClient
@@ -107,6 +108,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
 		settlementv1.RegisterChainAdminServiceHandlerClient(ctx, mux, peers.Chains),
+		settlementv1.RegisterConsumerDepositServiceHandlerClient(ctx, mux, peers.Deposits),
 		settlementv1.RegisterReserveAdminServiceHandlerClient(ctx, mux, peers.Reserves),
 		settlementv1.RegisterPayoutAdminServiceHandlerClient(ctx, mux, peers.Payouts),
 		settlementv1.RegisterRecoveryAdminServiceHandlerClient(ctx, mux, peers.Recovery),

@@ -34,7 +34,8 @@ var public = []proto.Message{
 	&verifierv1.VoidObservationsResponse{}, &verifierv1.StartCalibrationResponse{},
 	&verifierv1.ListCalibrationsResponse{}, &verifierv1.ListReferencesResponse{}, &verifierv1.SetPenaltiesResponse{},
 	&verifierv1.GetPenaltiesResponse{}, &verifierv1.RunBenchmarkResponse{}, &verifierv1.ListEffectsResponse{},
-	&verifierv1.RetryEffectResponse{},
+	&verifierv1.RetryEffectResponse{}, &settlementv1.GetConsumerDepositAddressResponse{},
+	&settlementv1.ListConsumerDepositsResponse{},
 }
 
 // asText are 64-bit integers that operators alone read, as protojson writes them.

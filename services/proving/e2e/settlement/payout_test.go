@@ -77,13 +77,16 @@ func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	c.verified(t)
 }
 
+// Consumers fund themselves before, in the same marketplace.
 func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	c := newTown(t)
 	o := c.newOwner(t, "cid", 0xc1)
 	o.serveWithCollateral(t, 254)
+	stray := c.consumersFundThemselves(t)
 	o.earn(t, 60)
 	c.nextDay(t)
+	c.waitStray(t, stray, "4")
 	o.payable(t)
 	before := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
 	paid := o.payout(t, "10", "coins")
