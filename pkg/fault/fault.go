@@ -67,6 +67,7 @@ const (
 	InvalidSession               Reason = "invalid_session"
 	SessionExpired               Reason = "session_expired"
 	ModelNotAllowed              Reason = "model_not_allowed"
+	EmailNotConfirmed            Reason = "email_not_confirmed"
 	AccountFrozen                Reason = "account_frozen"
 	InsufficientCredits          Reason = "insufficient_credits"
 	InsufficientEarnings         Reason = "insufficient_earnings"

@@ -83,6 +83,8 @@ type Config struct {
 
 	// Card says how cards are charged.
 	Card CardConfig `yaml:"card"`
+	// Mail says how letters reach users.
+	Mail MailConfig `yaml:"mail"`
 
 	// RetentionDays is for how many whole days after its own a closed request is kept
 	// with its hold and everything that gateways and providers said of it, at least 8.
@@ -110,7 +112,8 @@ func DefaultConfig() Config {
 		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
-		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(), RetentionDays: 35,
+		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(),
+		Mail: defaultMailConfig(), RetentionDays: 35,
 		SealInterval: time.Minute, SealAfter: 15 * time.Minute, ReconcileInterval: time.Minute,
 	}
 }
@@ -155,5 +158,5 @@ func (c Config) Validate() error {
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
-	return errors.Join(append(faults, c.Card.Validate())...)
+	return errors.Join(append(faults, c.Card.Validate(), c.Mail.Validate())...)
 }

@@ -47,6 +47,9 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			}},
 			{"visitors", st.PruneVisitors},
 			{"sessions", st.PruneSessions},
+			{"session families", st.PruneFamilies},
+			{"tokens of letters", st.PruneLetterTokens},
+			{"letters", st.PruneLetters},
 			{"attempts to sign in", st.PruneAttempts},
 			{"known networks", st.PruneNetworks},
 		}}

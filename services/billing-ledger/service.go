@@ -46,7 +46,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
-	"svc.internal/services/billing-ledger/internal/user"
 )
 
 // Schema and Role are the service's own in a shared database.
@@ -115,7 +114,7 @@ type Service struct {
 	plans     *plan.Plans
 	claims    *idempotency.Claims
 	visitors  *limit.Visitors
-	users     *user.Users
+	users     *userWork
 	demand    *demand.Cache
 	rates     *limit.Rates
 	pruner    *pruner
@@ -203,9 +202,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
 		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
 	}
-	s.users = &user.Users{
-		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
-		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
+	if s.users, err = newUserWork(cfg, deps, st, s.accounts, s.keys); err != nil {
+		return nil, err
 	}
 	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
 		secret: proven.webhooks, fingerprints: proven.cards, observe: m.cardAlarm,
@@ -256,8 +254,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
-	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
-	billingv1.RegisterUserSelfServiceServer(r, &rpc.UserSelf{Users: s.users})
+	s.users.register(r)
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
@@ -279,7 +276,8 @@ func (s *Service) Run(ctx context.Context) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range append([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
-		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run}, s.cards.loops()...) {
+		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
+		s.users.mail.Run}, s.cards.loops()...) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
@@ -118,6 +119,11 @@ type Config struct {
 	// TrustedProxies are the addresses and networks, separated by commas, whose
 	// X-Forwarded-For is believed; empty for none.
 	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_GATEWAY_TRUSTED_PROXIES"`
+
+	// Origins are the origins of the site's own pages, separated by commas, beside the one
+	// that the API itself has: https://console.example.com. Their pages may refresh sessions
+	// and sign users out by the session's cookie.
+	Origins string `yaml:"origins" env:"SVC_GATEWAY_ORIGINS"`
 
 	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
 	// the site may ask without a key. PlaygroundKey is the consumer key of the account
@@ -242,6 +248,12 @@ func (c Config) Validate() error {
 	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, fmt.Errorf("TrustedProxies: %w", err))
 	}
+	for _, origin := range c.origins() {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host ||
+			u.Scheme != "https" && u.Scheme != "http" {
+			errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS): %.100q is no origin", origin))
+		}
+	}
 	positive("HoldLease", c.HoldLease > 0)
 	if c.PlaygroundPerHour < 1 || c.PlaygroundPerHour > maxPerHour {
 		errs = append(errs, fmt.Errorf("PlaygroundPerHour must be 1 to %d", maxPerHour))
@@ -259,6 +271,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("ReportBatch must be at most %d", maxReportBatch))
 	}
 	return errors.Join(errs...)
+}
+
+// origins are those of Origins.
+func (c Config) origins() []string {
+	return strings.FieldsFunc(c.Origins, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func (c Config) auth() auth.Config {

@@ -38,5 +38,8 @@ func (c Config) provider() providerapi.Config {
 		Keys:       providerapi.Rate{Calls: 20, Span: time.Hour},
 		LogIns:     providerapi.Rate{Calls: 10, Span: logInSpan},
 		Challenges: providerapi.Rate{Calls: 60, Span: time.Minute},
+		Refreshes:  providerapi.Rate{Calls: 120, Span: time.Minute},
+		Letters:    providerapi.Rate{Calls: 5, Span: time.Hour},
+		Origins:    c.origins(),
 	}
 }

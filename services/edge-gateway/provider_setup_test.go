@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -159,6 +160,7 @@ type people struct {
 	mu       sync.Mutex
 	provider string
 	linkErr  error
+	ended    []*billingv1.EndSessionRequest
 }
 
 func (p *people) set(provider string, linkErr error) {
@@ -191,7 +193,11 @@ func (p *people) LogInUser(_ context.Context, req *billingv1.LogInUserRequest) (
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user %s with that password",
 			req.GetEmail())
 	}
-	return &billingv1.LogInUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now()}, nil
+	resp := &billingv1.LogInUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now()}
+	if req.GetRemember() {
+		resp.RefreshToken, resp.RefreshExpiresAt = refreshToken, timestamppb.New(time.Now().Add(time.Hour))
+	}
+	return resp, nil
 }
 
 func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*billingv1.GetUserResponse, error) {

@@ -45,6 +45,9 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 		}
 		cfg.Gateway.AdminTokens = config.NewSecret(tokens)
 	}
+	if cfg.Billing.Mail.Sender == billingledger.NoLetters && cfg.onLoopback() {
+		cfg.Billing.Mail.Sender, cfg.Billing.Mail.Folder = billingledger.LettersAsFiles, dir.Path("letters")
+	}
 	cfg = withSigner(cfg, dir)
 	if cfg.runs(node.ProviderHub) {
 		cfg.Gateway.NearHubID = cfg.Hub.HubID

@@ -41,7 +41,9 @@ type ConsumerKeyServiceClient interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListConsumerKeys(ctx context.Context, in *ListConsumerKeysRequest, opts ...grpc.CallOption) (*ListConsumerKeysResponse, error)
 	// CreateConsumerKey makes a key and shows it this once. Not idempotent. Fails with
-	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (too_many_keys).
+	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (too_many_keys), and
+	// PERMISSION_DENIED (email_not_confirmed) for a second key before the user has
+	// confirmed the e-mail.
 	CreateConsumerKey(ctx context.Context, in *CreateConsumerKeyRequest, opts ...grpc.CallOption) (*CreateConsumerKeyResponse, error)
 	// GetConsumerKey reads a key of the account. Read only. Fails with NOT_FOUND (key_not_found).
 	GetConsumerKey(ctx context.Context, in *GetConsumerKeyRequest, opts ...grpc.CallOption) (*GetConsumerKeyResponse, error)
@@ -141,7 +143,9 @@ type ConsumerKeyServiceServer interface {
 	// INVALID_ARGUMENT (invalid_value).
 	ListConsumerKeys(context.Context, *ListConsumerKeysRequest) (*ListConsumerKeysResponse, error)
 	// CreateConsumerKey makes a key and shows it this once. Not idempotent. Fails with
-	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (too_many_keys).
+	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (too_many_keys), and
+	// PERMISSION_DENIED (email_not_confirmed) for a second key before the user has
+	// confirmed the e-mail.
 	CreateConsumerKey(context.Context, *CreateConsumerKeyRequest) (*CreateConsumerKeyResponse, error)
 	// GetConsumerKey reads a key of the account. Read only. Fails with NOT_FOUND (key_not_found).
 	GetConsumerKey(context.Context, *GetConsumerKeyRequest) (*GetConsumerKeyResponse, error)

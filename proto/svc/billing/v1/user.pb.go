@@ -131,6 +131,8 @@ type SignUpUserRequest struct {
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// As in LogInUserRequest.
 	Network       string `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	NetworkShown  string `protobuf:"bytes,5,opt,name=network_shown,json=networkShown,proto3" json:"network_shown,omitempty"`
+	Remember      bool   `protobuf:"varint,6,opt,name=remember,proto3" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,14 +195,31 @@ func (x *SignUpUserRequest) GetNetwork() string {
 	return ""
 }
 
+func (x *SignUpUserRequest) GetNetworkShown() string {
+	if x != nil {
+		return x.NetworkShown
+	}
+	return ""
+}
+
+func (x *SignUpUserRequest) GetRemember() bool {
+	if x != nil {
+		return x.Remember
+	}
+	return false
+}
+
 type SignUpUserResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	ApiKey        string                 `protobuf:"bytes,4,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	User      *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Token     string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ApiKey    string                 `protobuf:"bytes,4,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	// Empty unless asked for.
+	RefreshToken     string                 `protobuf:"bytes,5,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SignUpUserResponse) Reset() {
@@ -261,6 +280,20 @@ func (x *SignUpUserResponse) GetApiKey() string {
 	return ""
 }
 
+func (x *SignUpUserResponse) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *SignUpUserResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefreshExpiresAt
+	}
+	return nil
+}
+
 type LogInUserRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Email    string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
@@ -268,7 +301,11 @@ type LogInUserRequest struct {
 	// A digest of the network that the call comes from, at most 64 characters.
 	// Failures are counted apart for each network, and more leniently for one that
 	// the user has signed in from before.
-	Network       string `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
+	Network string `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
+	// The network, rounded, as the user is shown it; at most 64 characters.
+	NetworkShown string `protobuf:"bytes,4,opt,name=network_shown,json=networkShown,proto3" json:"network_shown,omitempty"`
+	// Whether a refresh token is asked for.
+	Remember      bool `protobuf:"varint,5,opt,name=remember,proto3" json:"remember,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,13 +361,30 @@ func (x *LogInUserRequest) GetNetwork() string {
 	return ""
 }
 
+func (x *LogInUserRequest) GetNetworkShown() string {
+	if x != nil {
+		return x.NetworkShown
+	}
+	return ""
+}
+
+func (x *LogInUserRequest) GetRemember() bool {
+	if x != nil {
+		return x.Remember
+	}
+	return false
+}
+
 type LogInUserResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	User      *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Token     string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Empty unless asked for.
+	RefreshToken     string                 `protobuf:"bytes,4,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *LogInUserResponse) Reset() {
@@ -384,6 +438,505 @@ func (x *LogInUserResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LogInUserResponse) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *LogInUserResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefreshExpiresAt
+	}
+	return nil
+}
+
+type RefreshSessionRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	RefreshToken string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	// As in LogInUserRequest.
+	NetworkShown  string `protobuf:"bytes,2,opt,name=network_shown,json=networkShown,proto3" json:"network_shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefreshSessionRequest) Reset() {
+	*x = RefreshSessionRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefreshSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefreshSessionRequest) ProtoMessage() {}
+
+func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefreshSessionRequest.ProtoReflect.Descriptor instead.
+func (*RefreshSessionRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RefreshSessionRequest) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *RefreshSessionRequest) GetNetworkShown() string {
+	if x != nil {
+		return x.NetworkShown
+	}
+	return ""
+}
+
+type RefreshSessionResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	User             *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Token            string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	RefreshToken     string                 `protobuf:"bytes,4,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *RefreshSessionResponse) Reset() {
+	*x = RefreshSessionResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefreshSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefreshSessionResponse) ProtoMessage() {}
+
+func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefreshSessionResponse.ProtoReflect.Descriptor instead.
+func (*RefreshSessionResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RefreshSessionResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *RefreshSessionResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *RefreshSessionResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *RefreshSessionResponse) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *RefreshSessionResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefreshExpiresAt
+	}
+	return nil
+}
+
+type EndSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the text of a token, or of a refresh token.
+	TokenDigest   []byte `protobuf:"bytes,1,opt,name=token_digest,json=tokenDigest,proto3" json:"token_digest,omitempty"`
+	RefreshDigest []byte `protobuf:"bytes,2,opt,name=refresh_digest,json=refreshDigest,proto3" json:"refresh_digest,omitempty"`
+	// All sessions of the user.
+	Everywhere    bool `protobuf:"varint,3,opt,name=everywhere,proto3" json:"everywhere,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionRequest) Reset() {
+	*x = EndSessionRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionRequest) ProtoMessage() {}
+
+func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
+func (*EndSessionRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *EndSessionRequest) GetTokenDigest() []byte {
+	if x != nil {
+		return x.TokenDigest
+	}
+	return nil
+}
+
+func (x *EndSessionRequest) GetRefreshDigest() []byte {
+	if x != nil {
+		return x.RefreshDigest
+	}
+	return nil
+}
+
+func (x *EndSessionRequest) GetEverywhere() bool {
+	if x != nil {
+		return x.Everywhere
+	}
+	return false
+}
+
+type EndSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionResponse) Reset() {
+	*x = EndSessionResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionResponse) ProtoMessage() {}
+
+func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
+func (*EndSessionResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{8}
+}
+
+type AskPasswordResetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskPasswordResetRequest) Reset() {
+	*x = AskPasswordResetRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskPasswordResetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskPasswordResetRequest) ProtoMessage() {}
+
+func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskPasswordResetRequest.ProtoReflect.Descriptor instead.
+func (*AskPasswordResetRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AskPasswordResetRequest) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+type AskPasswordResetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskPasswordResetResponse) Reset() {
+	*x = AskPasswordResetResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskPasswordResetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskPasswordResetResponse) ProtoMessage() {}
+
+func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskPasswordResetResponse.ProtoReflect.Descriptor instead.
+func (*AskPasswordResetResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+type ResetPasswordRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// 8 to 256 characters.
+	NewPassword string `protobuf:"bytes,2,opt,name=new_password,json=newPassword,proto3" json:"new_password,omitempty"`
+	// As in LogInUserRequest.
+	Network       string `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetPasswordRequest) Reset() {
+	*x = ResetPasswordRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetPasswordRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetPasswordRequest) ProtoMessage() {}
+
+func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
+func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResetPasswordRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *ResetPasswordRequest) GetNewPassword() string {
+	if x != nil {
+		return x.NewPassword
+	}
+	return ""
+}
+
+func (x *ResetPasswordRequest) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+type ResetPasswordResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetPasswordResponse) Reset() {
+	*x = ResetPasswordResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetPasswordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetPasswordResponse) ProtoMessage() {}
+
+func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
+func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+}
+
+type ConfirmEmailRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmEmailRequest) Reset() {
+	*x = ConfirmEmailRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmEmailRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmEmailRequest) ProtoMessage() {}
+
+func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmEmailRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmEmailRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ConfirmEmailRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type ConfirmEmailResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmEmailResponse) Reset() {
+	*x = ConfirmEmailResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmEmailResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmEmailResponse) ProtoMessage() {}
+
+func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmEmailResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmEmailResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
+}
+
 type GetUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the token's text.
@@ -394,7 +947,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +959,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +972,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetUserRequest) GetTokenDigest() []byte {
@@ -440,7 +993,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +1005,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +1018,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -492,7 +1045,7 @@ type LinkProviderRequest struct {
 
 func (x *LinkProviderRequest) Reset() {
 	*x = LinkProviderRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +1057,7 @@ func (x *LinkProviderRequest) String() string {
 func (*LinkProviderRequest) ProtoMessage() {}
 
 func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +1070,7 @@ func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderRequest.ProtoReflect.Descriptor instead.
 func (*LinkProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LinkProviderRequest) GetUserId() string {
@@ -543,7 +1096,7 @@ type LinkProviderResponse struct {
 
 func (x *LinkProviderResponse) Reset() {
 	*x = LinkProviderResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +1108,7 @@ func (x *LinkProviderResponse) String() string {
 func (*LinkProviderResponse) ProtoMessage() {}
 
 func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +1121,7 @@ func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderResponse.ProtoReflect.Descriptor instead.
 func (*LinkProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LinkProviderResponse) GetUser() *User {
@@ -586,7 +1139,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +1151,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +1164,7 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
 }
 
 type GetMeResponse struct {
@@ -623,7 +1176,7 @@ type GetMeResponse struct {
 
 func (x *GetMeResponse) Reset() {
 	*x = GetMeResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +1188,7 @@ func (x *GetMeResponse) String() string {
 func (*GetMeResponse) ProtoMessage() {}
 
 func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +1201,7 @@ func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
 func (*GetMeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetMeResponse) GetUser() *User {
@@ -656,6 +1209,423 @@ func (x *GetMeResponse) GetUser() *User {
 		return x.User
 	}
 	return nil
+}
+
+type ListSessionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsRequest) Reset() {
+	*x = ListSessionsRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsRequest) ProtoMessage() {}
+
+func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
+}
+
+type ListSessionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sessions      []*UserSession         `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsResponse) Reset() {
+	*x = ListSessionsResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsResponse) ProtoMessage() {}
+
+func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListSessionsResponse) GetSessions() []*UserSession {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+type UserSession struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Whether the call was made in it.
+	Current bool `protobuf:"varint,2,opt,name=current,proto3" json:"current,omitempty"`
+	// Whether it is renewed by a cookie.
+	Remembered bool `protobuf:"varint,3,opt,name=remembered,proto3" json:"remembered,omitempty"`
+	// The network of its last use, rounded.
+	Network   string                 `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// The last sign-in or refresh.
+	UsedAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserSession) Reset() {
+	*x = UserSession{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserSession) ProtoMessage() {}
+
+func (x *UserSession) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserSession.ProtoReflect.Descriptor instead.
+func (*UserSession) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *UserSession) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *UserSession) GetCurrent() bool {
+	if x != nil {
+		return x.Current
+	}
+	return false
+}
+
+func (x *UserSession) GetRemembered() bool {
+	if x != nil {
+		return x.Remembered
+	}
+	return false
+}
+
+func (x *UserSession) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *UserSession) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *UserSession) GetUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UsedAt
+	}
+	return nil
+}
+
+func (x *UserSession) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+type DeleteSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSessionRequest) Reset() {
+	*x = DeleteSessionRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSessionRequest) ProtoMessage() {}
+
+func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
+func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DeleteSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+type DeleteSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSessionResponse) Reset() {
+	*x = DeleteSessionResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSessionResponse) ProtoMessage() {}
+
+func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
+func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
+}
+
+type ChangePasswordRequest struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	CurrentPassword string                 `protobuf:"bytes,1,opt,name=current_password,json=currentPassword,proto3" json:"current_password,omitempty"`
+	// 8 to 256 characters.
+	NewPassword   string `protobuf:"bytes,2,opt,name=new_password,json=newPassword,proto3" json:"new_password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangePasswordRequest) Reset() {
+	*x = ChangePasswordRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangePasswordRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangePasswordRequest) ProtoMessage() {}
+
+func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
+func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ChangePasswordRequest) GetCurrentPassword() string {
+	if x != nil {
+		return x.CurrentPassword
+	}
+	return ""
+}
+
+func (x *ChangePasswordRequest) GetNewPassword() string {
+	if x != nil {
+		return x.NewPassword
+	}
+	return ""
+}
+
+type ChangePasswordResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangePasswordResponse) Reset() {
+	*x = ChangePasswordResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangePasswordResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangePasswordResponse) ProtoMessage() {}
+
+func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
+func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
+}
+
+type AskEmailConfirmationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskEmailConfirmationRequest) Reset() {
+	*x = AskEmailConfirmationRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskEmailConfirmationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskEmailConfirmationRequest) ProtoMessage() {}
+
+func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskEmailConfirmationRequest.ProtoReflect.Descriptor instead.
+func (*AskEmailConfirmationRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
+}
+
+type AskEmailConfirmationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskEmailConfirmationResponse) Reset() {
+	*x = AskEmailConfirmationResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskEmailConfirmationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskEmailConfirmationResponse) ProtoMessage() {}
+
+func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskEmailConfirmationResponse.ProtoReflect.Descriptor instead.
+func (*AskEmailConfirmationResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
 }
 
 type ListModelDemandRequest struct {
@@ -666,7 +1636,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +1648,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +1661,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
 }
 
 type ListModelDemandResponse struct {
@@ -703,7 +1673,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +1685,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +1698,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -757,7 +1727,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +1739,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +1752,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -849,27 +1819,63 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"providerId\x129\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12'\n" +
-	"\x0femail_confirmed\x18\a \x01(\bR\x0eemailConfirmed\"\x82\x01\n" +
+	"\x0femail_confirmed\x18\a \x01(\bR\x0eemailConfirmed\"\xc3\x01\n" +
 	"\x11SignUpUserRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\x12!\n" +
 	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12\x18\n" +
-	"\anetwork\x18\x04 \x01(\tR\anetwork\"\xa8\x01\n" +
+	"\anetwork\x18\x04 \x01(\tR\anetwork\x12#\n" +
+	"\rnetwork_shown\x18\x05 \x01(\tR\fnetworkShown\x12\x1a\n" +
+	"\bremember\x18\x06 \x01(\bR\bremember\"\x97\x02\n" +
 	"\x12SignUpUserResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x17\n" +
-	"\aapi_key\x18\x04 \x01(\tR\x06apiKey\"^\n" +
+	"\aapi_key\x18\x04 \x01(\tR\x06apiKey\x12#\n" +
+	"\rrefresh_token\x18\x05 \x01(\tR\frefreshToken\x12H\n" +
+	"\x12refresh_expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\"\x9f\x01\n" +
 	"\x10LogInUserRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\x12\x18\n" +
-	"\anetwork\x18\x03 \x01(\tR\anetwork\"\x8e\x01\n" +
+	"\anetwork\x18\x03 \x01(\tR\anetwork\x12#\n" +
+	"\rnetwork_shown\x18\x04 \x01(\tR\fnetworkShown\x12\x1a\n" +
+	"\bremember\x18\x05 \x01(\bR\bremember\"\xfd\x01\n" +
 	"\x11LogInUserResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"3\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
+	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
+	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\"a\n" +
+	"\x15RefreshSessionRequest\x12#\n" +
+	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12#\n" +
+	"\rnetwork_shown\x18\x02 \x01(\tR\fnetworkShown\"\x82\x02\n" +
+	"\x16RefreshSessionResponse\x12(\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
+	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
+	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\"}\n" +
+	"\x11EndSessionRequest\x12!\n" +
+	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\x12%\n" +
+	"\x0erefresh_digest\x18\x02 \x01(\fR\rrefreshDigest\x12\x1e\n" +
+	"\n" +
+	"everywhere\x18\x03 \x01(\bR\n" +
+	"everywhere\"\x14\n" +
+	"\x12EndSessionResponse\"/\n" +
+	"\x17AskPasswordResetRequest\x12\x14\n" +
+	"\x05email\x18\x01 \x01(\tR\x05email\"\x1a\n" +
+	"\x18AskPasswordResetResponse\"i\n" +
+	"\x14ResetPasswordRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12!\n" +
+	"\fnew_password\x18\x02 \x01(\tR\vnewPassword\x12\x18\n" +
+	"\anetwork\x18\x03 \x01(\tR\anetwork\"\x17\n" +
+	"\x15ResetPasswordResponse\"+\n" +
+	"\x13ConfirmEmailRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\x16\n" +
+	"\x14ConfirmEmailResponse\"3\n" +
 	"\x0eGetUserRequest\x12!\n" +
 	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\"Z\n" +
 	"\x0fGetUserResponse\x12(\n" +
@@ -884,7 +1890,33 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"\x0e\n" +
 	"\fGetMeRequest\"9\n" +
 	"\rGetMeResponse\x12(\n" +
-	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"\x18\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\"\x15\n" +
+	"\x13ListSessionsRequest\"O\n" +
+	"\x14ListSessionsResponse\x127\n" +
+	"\bsessions\x18\x01 \x03(\v2\x1b.svc.billing.v1.UserSessionR\bsessions\"\xab\x02\n" +
+	"\vUserSession\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x18\n" +
+	"\acurrent\x18\x02 \x01(\bR\acurrent\x12\x1e\n" +
+	"\n" +
+	"remembered\x18\x03 \x01(\bR\n" +
+	"remembered\x12\x18\n" +
+	"\anetwork\x18\x04 \x01(\tR\anetwork\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"\aused_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"5\n" +
+	"\x14DeleteSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\x17\n" +
+	"\x15DeleteSessionResponse\"e\n" +
+	"\x15ChangePasswordRequest\x12)\n" +
+	"\x10current_password\x18\x01 \x01(\tR\x0fcurrentPassword\x12!\n" +
+	"\fnew_password\x18\x02 \x01(\tR\vnewPassword\"\x18\n" +
+	"\x16ChangePasswordResponse\"\x1d\n" +
+	"\x1bAskEmailConfirmationRequest\"\x1e\n" +
+	"\x1cAskEmailConfirmationResponse\"\x18\n" +
 	"\x16ListModelDemandRequest\"N\n" +
 	"\x17ListModelDemandResponse\x123\n" +
 	"\x06models\x18\x01 \x03(\v2\x1b.svc.billing.v1.ModelDemandR\x06models\"\x99\x02\n" +
@@ -896,15 +1928,25 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"tokens_24h\x18\x04 \x01(\x03R\ttokens24h\x12/\n" +
 	"\x14revenue_24h_nano_usd\x18\x05 \x01(\x03R\x11revenue24hNanoUsd\x12-\n" +
 	"\x13payout_24h_nano_usd\x18\x06 \x01(\x03R\x10payout24hNanoUsd\x12$\n" +
-	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xe5\x02\n" +
+	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xbb\x06\n" +
 	"\vUserService\x12S\n" +
 	"\n" +
 	"SignUpUser\x12!.svc.billing.v1.SignUpUserRequest\x1a\".svc.billing.v1.SignUpUserResponse\x12P\n" +
 	"\tLogInUser\x12 .svc.billing.v1.LogInUserRequest\x1a!.svc.billing.v1.LogInUserResponse\x12O\n" +
-	"\aGetUser\x12\x1e.svc.billing.v1.GetUserRequest\x1a\x1f.svc.billing.v1.GetUserResponse\"\x03\x90\x02\x01\x12^\n" +
-	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022s\n" +
+	"\aGetUser\x12\x1e.svc.billing.v1.GetUserRequest\x1a\x1f.svc.billing.v1.GetUserResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\x0eRefreshSession\x12%.svc.billing.v1.RefreshSessionRequest\x1a&.svc.billing.v1.RefreshSessionResponse\x12S\n" +
+	"\n" +
+	"EndSession\x12!.svc.billing.v1.EndSessionRequest\x1a\".svc.billing.v1.EndSessionResponse\x12e\n" +
+	"\x10AskPasswordReset\x12'.svc.billing.v1.AskPasswordResetRequest\x1a(.svc.billing.v1.AskPasswordResetResponse\x12\\\n" +
+	"\rResetPassword\x12$.svc.billing.v1.ResetPasswordRequest\x1a%.svc.billing.v1.ResetPasswordResponse\x12Y\n" +
+	"\fConfirmEmail\x12#.svc.billing.v1.ConfirmEmailRequest\x1a$.svc.billing.v1.ConfirmEmailResponse\x12^\n" +
+	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022\x9e\x05\n" +
 	"\x0fUserSelfService\x12`\n" +
-	"\x05GetMe\x12\x1c.svc.billing.v1.GetMeRequest\x1a\x1d.svc.billing.v1.GetMeResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/user/me\x90\x02\x012x\n" +
+	"\x05GetMe\x12\x1c.svc.billing.v1.GetMeRequest\x1a\x1d.svc.billing.v1.GetMeResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/user/me\x90\x02\x01\x12~\n" +
+	"\fListSessions\x12#.svc.billing.v1.ListSessionsRequest\x1a$.svc.billing.v1.ListSessionsResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/user/me/sessions\x90\x02\x01\x12\x8b\x01\n" +
+	"\rDeleteSession\x12$.svc.billing.v1.DeleteSessionRequest\x1a%.svc.billing.v1.DeleteSessionResponse\"-\x82\xd3\xe4\x93\x02'*%/api/v1/user/me/sessions/{session_id}\x12\x84\x01\n" +
+	"\x0eChangePassword\x12%.svc.billing.v1.ChangePasswordRequest\x1a&.svc.billing.v1.ChangePasswordResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/user/me/password\x12\x93\x01\n" +
+	"\x14AskEmailConfirmation\x12+.svc.billing.v1.AskEmailConfirmationRequest\x1a,.svc.billing.v1.AskEmailConfirmationResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/user/me/email2x\n" +
 	"\rDemandService\x12g\n" +
 	"\x0fListModelDemand\x12&.svc.billing.v1.ListModelDemandRequest\x1a'.svc.billing.v1.ListModelDemandResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
@@ -920,51 +1962,97 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_svc_billing_v1_user_proto_goTypes = []any{
-	(*User)(nil),                    // 0: svc.billing.v1.User
-	(*SignUpUserRequest)(nil),       // 1: svc.billing.v1.SignUpUserRequest
-	(*SignUpUserResponse)(nil),      // 2: svc.billing.v1.SignUpUserResponse
-	(*LogInUserRequest)(nil),        // 3: svc.billing.v1.LogInUserRequest
-	(*LogInUserResponse)(nil),       // 4: svc.billing.v1.LogInUserResponse
-	(*GetUserRequest)(nil),          // 5: svc.billing.v1.GetUserRequest
-	(*GetUserResponse)(nil),         // 6: svc.billing.v1.GetUserResponse
-	(*LinkProviderRequest)(nil),     // 7: svc.billing.v1.LinkProviderRequest
-	(*LinkProviderResponse)(nil),    // 8: svc.billing.v1.LinkProviderResponse
-	(*GetMeRequest)(nil),            // 9: svc.billing.v1.GetMeRequest
-	(*GetMeResponse)(nil),           // 10: svc.billing.v1.GetMeResponse
-	(*ListModelDemandRequest)(nil),  // 11: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil), // 12: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),             // 13: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
+	(*User)(nil),                         // 0: svc.billing.v1.User
+	(*SignUpUserRequest)(nil),            // 1: svc.billing.v1.SignUpUserRequest
+	(*SignUpUserResponse)(nil),           // 2: svc.billing.v1.SignUpUserResponse
+	(*LogInUserRequest)(nil),             // 3: svc.billing.v1.LogInUserRequest
+	(*LogInUserResponse)(nil),            // 4: svc.billing.v1.LogInUserResponse
+	(*RefreshSessionRequest)(nil),        // 5: svc.billing.v1.RefreshSessionRequest
+	(*RefreshSessionResponse)(nil),       // 6: svc.billing.v1.RefreshSessionResponse
+	(*EndSessionRequest)(nil),            // 7: svc.billing.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),           // 8: svc.billing.v1.EndSessionResponse
+	(*AskPasswordResetRequest)(nil),      // 9: svc.billing.v1.AskPasswordResetRequest
+	(*AskPasswordResetResponse)(nil),     // 10: svc.billing.v1.AskPasswordResetResponse
+	(*ResetPasswordRequest)(nil),         // 11: svc.billing.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),        // 12: svc.billing.v1.ResetPasswordResponse
+	(*ConfirmEmailRequest)(nil),          // 13: svc.billing.v1.ConfirmEmailRequest
+	(*ConfirmEmailResponse)(nil),         // 14: svc.billing.v1.ConfirmEmailResponse
+	(*GetUserRequest)(nil),               // 15: svc.billing.v1.GetUserRequest
+	(*GetUserResponse)(nil),              // 16: svc.billing.v1.GetUserResponse
+	(*LinkProviderRequest)(nil),          // 17: svc.billing.v1.LinkProviderRequest
+	(*LinkProviderResponse)(nil),         // 18: svc.billing.v1.LinkProviderResponse
+	(*GetMeRequest)(nil),                 // 19: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),                // 20: svc.billing.v1.GetMeResponse
+	(*ListSessionsRequest)(nil),          // 21: svc.billing.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),         // 22: svc.billing.v1.ListSessionsResponse
+	(*UserSession)(nil),                  // 23: svc.billing.v1.UserSession
+	(*DeleteSessionRequest)(nil),         // 24: svc.billing.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),        // 25: svc.billing.v1.DeleteSessionResponse
+	(*ChangePasswordRequest)(nil),        // 26: svc.billing.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),       // 27: svc.billing.v1.ChangePasswordResponse
+	(*AskEmailConfirmationRequest)(nil),  // 28: svc.billing.v1.AskEmailConfirmationRequest
+	(*AskEmailConfirmationResponse)(nil), // 29: svc.billing.v1.AskEmailConfirmationResponse
+	(*ListModelDemandRequest)(nil),       // 30: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil),      // 31: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),                  // 32: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),        // 33: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	14, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	33, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	14, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	14, // 4: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 6: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 7: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	13, // 8: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 9: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 10: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	5,  // 11: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	7,  // 12: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	9,  // 13: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	11, // 14: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 15: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 16: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	6,  // 17: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	8,  // 18: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	10, // 19: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	12, // 20: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	15, // [15:21] is the sub-list for method output_type
-	9,  // [9:15] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	33, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 4: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
+	33, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 7: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
+	33, // 8: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	33, // 9: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
+	0,  // 11: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 12: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	23, // 13: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	33, // 14: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	33, // 15: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	33, // 16: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	32, // 17: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 18: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 19: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	15, // 20: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 21: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	7,  // 22: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	9,  // 23: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	11, // 24: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	13, // 25: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	17, // 26: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	19, // 27: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	21, // 28: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	24, // 29: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	26, // 30: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	28, // 31: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	30, // 32: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 33: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 34: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	16, // 35: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 36: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	8,  // 37: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	10, // 38: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	12, // 39: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	14, // 40: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	18, // 41: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	20, // 42: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	22, // 43: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	25, // 44: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	27, // 45: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	29, // 46: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	31, // 47: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	33, // [33:48] is the sub-list for method output_type
+	18, // [18:33] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -978,7 +2066,7 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

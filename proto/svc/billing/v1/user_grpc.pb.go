@@ -21,10 +21,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	UserService_SignUpUser_FullMethodName   = "/svc.billing.v1.UserService/SignUpUser"
-	UserService_LogInUser_FullMethodName    = "/svc.billing.v1.UserService/LogInUser"
-	UserService_GetUser_FullMethodName      = "/svc.billing.v1.UserService/GetUser"
-	UserService_LinkProvider_FullMethodName = "/svc.billing.v1.UserService/LinkProvider"
+	UserService_SignUpUser_FullMethodName       = "/svc.billing.v1.UserService/SignUpUser"
+	UserService_LogInUser_FullMethodName        = "/svc.billing.v1.UserService/LogInUser"
+	UserService_GetUser_FullMethodName          = "/svc.billing.v1.UserService/GetUser"
+	UserService_RefreshSession_FullMethodName   = "/svc.billing.v1.UserService/RefreshSession"
+	UserService_EndSession_FullMethodName       = "/svc.billing.v1.UserService/EndSession"
+	UserService_AskPasswordReset_FullMethodName = "/svc.billing.v1.UserService/AskPasswordReset"
+	UserService_ResetPassword_FullMethodName    = "/svc.billing.v1.UserService/ResetPassword"
+	UserService_ConfirmEmail_FullMethodName     = "/svc.billing.v1.UserService/ConfirmEmail"
+	UserService_LinkProvider_FullMethodName     = "/svc.billing.v1.UserService/LinkProvider"
 )
 
 // UserServiceClient is the client API for UserService service.
@@ -46,6 +51,25 @@ type UserServiceClient interface {
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*GetUserResponse, error)
+	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
+	// place: the same one for 10 s after the first use. Later the session ends, and its user
+	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
+	RefreshSession(ctx context.Context, in *RefreshSessionRequest, opts ...grpc.CallOption) (*RefreshSessionResponse, error)
+	// EndSession ends the session of a token, or of a refresh token, or all sessions of
+	// its user. Fails with UNAUTHENTICATED (invalid_session).
+	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
+	// AskPasswordReset has a letter sent to an e-mail that lets its reader set a
+	// password. It does the same whether there is a user of the e-mail or not. Fails
+	// with INVALID_ARGUMENT (invalid_value), RESOURCE_EXHAUSTED (rate_limit_exceeded),
+	// and UNAVAILABLE (service_unavailable), also where no letters are sent.
+	AskPasswordReset(ctx context.Context, in *AskPasswordResetRequest, opts ...grpc.CallOption) (*AskPasswordResetResponse, error)
+	// ResetPassword sets a password by the token of a letter, which counts once, for
+	// 30 minutes. It ends all sessions of the user. Fails with UNAUTHENTICATED
+	// (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
+	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
+	// ConfirmEmail confirms an e-mail by the token of a letter, which counts once, for
+	// 24 hours. Fails with UNAUTHENTICATED (invalid_credentials).
+	ConfirmEmail(ctx context.Context, in *ConfirmEmailRequest, opts ...grpc.CallOption) (*ConfirmEmailResponse, error)
 	// LinkProvider notes that a user owns a provider account. Idempotent. Fails
 	// with NOT_FOUND (user_not_found) and FAILED_PRECONDITION
 	// (transition_not_allowed) when the user owns another.
@@ -90,6 +114,56 @@ func (c *userServiceClient) GetUser(ctx context.Context, in *GetUserRequest, opt
 	return out, nil
 }
 
+func (c *userServiceClient) RefreshSession(ctx context.Context, in *RefreshSessionRequest, opts ...grpc.CallOption) (*RefreshSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefreshSessionResponse)
+	err := c.cc.Invoke(ctx, UserService_RefreshSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndSessionResponse)
+	err := c.cc.Invoke(ctx, UserService_EndSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) AskPasswordReset(ctx context.Context, in *AskPasswordResetRequest, opts ...grpc.CallOption) (*AskPasswordResetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskPasswordResetResponse)
+	err := c.cc.Invoke(ctx, UserService_AskPasswordReset_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetPasswordResponse)
+	err := c.cc.Invoke(ctx, UserService_ResetPassword_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) ConfirmEmail(ctx context.Context, in *ConfirmEmailRequest, opts ...grpc.CallOption) (*ConfirmEmailResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmEmailResponse)
+	err := c.cc.Invoke(ctx, UserService_ConfirmEmail_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *userServiceClient) LinkProvider(ctx context.Context, in *LinkProviderRequest, opts ...grpc.CallOption) (*LinkProviderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LinkProviderResponse)
@@ -119,6 +193,25 @@ type UserServiceServer interface {
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).
 	GetUser(context.Context, *GetUserRequest) (*GetUserResponse, error)
+	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
+	// place: the same one for 10 s after the first use. Later the session ends, and its user
+	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
+	RefreshSession(context.Context, *RefreshSessionRequest) (*RefreshSessionResponse, error)
+	// EndSession ends the session of a token, or of a refresh token, or all sessions of
+	// its user. Fails with UNAUTHENTICATED (invalid_session).
+	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
+	// AskPasswordReset has a letter sent to an e-mail that lets its reader set a
+	// password. It does the same whether there is a user of the e-mail or not. Fails
+	// with INVALID_ARGUMENT (invalid_value), RESOURCE_EXHAUSTED (rate_limit_exceeded),
+	// and UNAVAILABLE (service_unavailable), also where no letters are sent.
+	AskPasswordReset(context.Context, *AskPasswordResetRequest) (*AskPasswordResetResponse, error)
+	// ResetPassword sets a password by the token of a letter, which counts once, for
+	// 30 minutes. It ends all sessions of the user. Fails with UNAUTHENTICATED
+	// (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
+	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
+	// ConfirmEmail confirms an e-mail by the token of a letter, which counts once, for
+	// 24 hours. Fails with UNAUTHENTICATED (invalid_credentials).
+	ConfirmEmail(context.Context, *ConfirmEmailRequest) (*ConfirmEmailResponse, error)
 	// LinkProvider notes that a user owns a provider account. Idempotent. Fails
 	// with NOT_FOUND (user_not_found) and FAILED_PRECONDITION
 	// (transition_not_allowed) when the user owns another.
@@ -141,6 +234,21 @@ func (UnimplementedUserServiceServer) LogInUser(context.Context, *LogInUserReque
 }
 func (UnimplementedUserServiceServer) GetUser(context.Context, *GetUserRequest) (*GetUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetUser not implemented")
+}
+func (UnimplementedUserServiceServer) RefreshSession(context.Context, *RefreshSessionRequest) (*RefreshSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefreshSession not implemented")
+}
+func (UnimplementedUserServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
+}
+func (UnimplementedUserServiceServer) AskPasswordReset(context.Context, *AskPasswordResetRequest) (*AskPasswordResetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AskPasswordReset not implemented")
+}
+func (UnimplementedUserServiceServer) ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetPassword not implemented")
+}
+func (UnimplementedUserServiceServer) ConfirmEmail(context.Context, *ConfirmEmailRequest) (*ConfirmEmailResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmEmail not implemented")
 }
 func (UnimplementedUserServiceServer) LinkProvider(context.Context, *LinkProviderRequest) (*LinkProviderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LinkProvider not implemented")
@@ -220,6 +328,96 @@ func _UserService_GetUser_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserService_RefreshSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefreshSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).RefreshSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_RefreshSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).RefreshSession(ctx, req.(*RefreshSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).EndSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_EndSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).EndSession(ctx, req.(*EndSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_AskPasswordReset_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskPasswordResetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).AskPasswordReset(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_AskPasswordReset_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).AskPasswordReset(ctx, req.(*AskPasswordResetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_ResetPassword_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetPasswordRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).ResetPassword(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_ResetPassword_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).ResetPassword(ctx, req.(*ResetPasswordRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_ConfirmEmail_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmEmailRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).ConfirmEmail(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_ConfirmEmail_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).ConfirmEmail(ctx, req.(*ConfirmEmailRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UserService_LinkProvider_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LinkProviderRequest)
 	if err := dec(in); err != nil {
@@ -258,6 +456,26 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _UserService_GetUser_Handler,
 		},
 		{
+			MethodName: "RefreshSession",
+			Handler:    _UserService_RefreshSession_Handler,
+		},
+		{
+			MethodName: "EndSession",
+			Handler:    _UserService_EndSession_Handler,
+		},
+		{
+			MethodName: "AskPasswordReset",
+			Handler:    _UserService_AskPasswordReset_Handler,
+		},
+		{
+			MethodName: "ResetPassword",
+			Handler:    _UserService_ResetPassword_Handler,
+		},
+		{
+			MethodName: "ConfirmEmail",
+			Handler:    _UserService_ConfirmEmail_Handler,
+		},
+		{
 			MethodName: "LinkProvider",
 			Handler:    _UserService_LinkProvider_Handler,
 		},
@@ -267,7 +485,11 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	UserSelfService_GetMe_FullMethodName = "/svc.billing.v1.UserSelfService/GetMe"
+	UserSelfService_GetMe_FullMethodName                = "/svc.billing.v1.UserSelfService/GetMe"
+	UserSelfService_ListSessions_FullMethodName         = "/svc.billing.v1.UserSelfService/ListSessions"
+	UserSelfService_DeleteSession_FullMethodName        = "/svc.billing.v1.UserSelfService/DeleteSession"
+	UserSelfService_ChangePassword_FullMethodName       = "/svc.billing.v1.UserSelfService/ChangePassword"
+	UserSelfService_AskEmailConfirmation_FullMethodName = "/svc.billing.v1.UserSelfService/AskEmailConfirmation"
 )
 
 // UserSelfServiceClient is the client API for UserSelfService service.
@@ -280,6 +502,23 @@ type UserSelfServiceClient interface {
 	// GetMe shows the user who is signed in. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, session_expired).
 	GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*GetMeResponse, error)
+	// ListSessions lists the sessions of the user that have not ended, at most 32,
+	// those first that were used last. Read only.
+	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
+	// DeleteSession ends one session of the user. Fails with NOT_FOUND
+	// (session_not_found).
+	DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionResponse, error)
+	// ChangePassword sets another password and ends all other sessions. Fails with
+	// UNAUTHENTICATED (invalid_credentials), INVALID_ARGUMENT (invalid_value),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and FAILED_PRECONDITION
+	// (transition_not_allowed) for a user without a password, who has one set by a
+	// letter.
+	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*ChangePasswordResponse, error)
+	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
+	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
+	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed, and
+	// UNAVAILABLE (service_unavailable), also where no letters are sent.
+	AskEmailConfirmation(ctx context.Context, in *AskEmailConfirmationRequest, opts ...grpc.CallOption) (*AskEmailConfirmationResponse, error)
 }
 
 type userSelfServiceClient struct {
@@ -300,6 +539,46 @@ func (c *userSelfServiceClient) GetMe(ctx context.Context, in *GetMeRequest, opt
 	return out, nil
 }
 
+func (c *userSelfServiceClient) ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSessionsResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_ListSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userSelfServiceClient) DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteSessionResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_DeleteSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userSelfServiceClient) ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*ChangePasswordResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangePasswordResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_ChangePassword_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userSelfServiceClient) AskEmailConfirmation(ctx context.Context, in *AskEmailConfirmationRequest, opts ...grpc.CallOption) (*AskEmailConfirmationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AskEmailConfirmationResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_AskEmailConfirmation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // UserSelfServiceServer is the server API for UserSelfService service.
 // All implementations must embed UnimplementedUserSelfServiceServer
 // for forward compatibility.
@@ -310,6 +589,23 @@ type UserSelfServiceServer interface {
 	// GetMe shows the user who is signed in. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, session_expired).
 	GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error)
+	// ListSessions lists the sessions of the user that have not ended, at most 32,
+	// those first that were used last. Read only.
+	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
+	// DeleteSession ends one session of the user. Fails with NOT_FOUND
+	// (session_not_found).
+	DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionResponse, error)
+	// ChangePassword sets another password and ends all other sessions. Fails with
+	// UNAUTHENTICATED (invalid_credentials), INVALID_ARGUMENT (invalid_value),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and FAILED_PRECONDITION
+	// (transition_not_allowed) for a user without a password, who has one set by a
+	// letter.
+	ChangePassword(context.Context, *ChangePasswordRequest) (*ChangePasswordResponse, error)
+	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
+	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
+	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed, and
+	// UNAVAILABLE (service_unavailable), also where no letters are sent.
+	AskEmailConfirmation(context.Context, *AskEmailConfirmationRequest) (*AskEmailConfirmationResponse, error)
 	mustEmbedUnimplementedUserSelfServiceServer()
 }
 
@@ -322,6 +618,18 @@ type UnimplementedUserSelfServiceServer struct{}
 
 func (UnimplementedUserSelfServiceServer) GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMe not implemented")
+}
+func (UnimplementedUserSelfServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
+}
+func (UnimplementedUserSelfServiceServer) DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteSession not implemented")
+}
+func (UnimplementedUserSelfServiceServer) ChangePassword(context.Context, *ChangePasswordRequest) (*ChangePasswordResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangePassword not implemented")
+}
+func (UnimplementedUserSelfServiceServer) AskEmailConfirmation(context.Context, *AskEmailConfirmationRequest) (*AskEmailConfirmationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AskEmailConfirmation not implemented")
 }
 func (UnimplementedUserSelfServiceServer) mustEmbedUnimplementedUserSelfServiceServer() {}
 func (UnimplementedUserSelfServiceServer) testEmbeddedByValue()                         {}
@@ -362,6 +670,78 @@ func _UserSelfService_GetMe_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserSelfService_ListSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).ListSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_ListSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).ListSessions(ctx, req.(*ListSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserSelfService_DeleteSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).DeleteSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_DeleteSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).DeleteSession(ctx, req.(*DeleteSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserSelfService_ChangePassword_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangePasswordRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).ChangePassword(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_ChangePassword_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).ChangePassword(ctx, req.(*ChangePasswordRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserSelfService_AskEmailConfirmation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AskEmailConfirmationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).AskEmailConfirmation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_AskEmailConfirmation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).AskEmailConfirmation(ctx, req.(*AskEmailConfirmationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // UserSelfService_ServiceDesc is the grpc.ServiceDesc for UserSelfService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -372,6 +752,22 @@ var UserSelfService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetMe",
 			Handler:    _UserSelfService_GetMe_Handler,
+		},
+		{
+			MethodName: "ListSessions",
+			Handler:    _UserSelfService_ListSessions_Handler,
+		},
+		{
+			MethodName: "DeleteSession",
+			Handler:    _UserSelfService_DeleteSession_Handler,
+		},
+		{
+			MethodName: "ChangePassword",
+			Handler:    _UserSelfService_ChangePassword_Handler,
+		},
+		{
+			MethodName: "AskEmailConfirmation",
+			Handler:    _UserSelfService_AskEmailConfirmation_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

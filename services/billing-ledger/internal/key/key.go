@@ -55,6 +55,7 @@ var (
 	ErrNotFound        = errors.New("no such key")
 	ErrAccountNotFound = errors.New("no such account")
 	ErrTooMany         = errors.New("the account has too many keys")
+	ErrUnconfirmed     = errors.New("the account's user has not confirmed its e-mail")
 	ErrEnded           = errors.New("the key is revoked or has expired")
 	ErrOverlap         = errors.New("the old text of the key still works")
 )
@@ -203,6 +204,9 @@ func (k *Keys) explain(err error, attempted string) error {
 	case errors.Is(err, ErrTooMany):
 		return fault.New(fault.Precondition, fault.TooManyKeys,
 			"the account has as many keys as it may: %d, and as many that ended within a day", k.MaxKeys)
+	case errors.Is(err, ErrUnconfirmed):
+		return fault.New(fault.Denied, fault.EmailNotConfirmed,
+			"an account has one key until its user confirms the e-mail address; POST /api/v1/user/me/email asks for the letter")
 	case errors.Is(err, ErrEnded):
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the key is revoked or has expired").On("key_id")
 	case errors.Is(err, ErrOverlap):

@@ -53,7 +53,8 @@ type Secret struct {
 
 // OwnStore keeps keys for the accounts that own them. A key of another account is ErrNotFound.
 type OwnStore interface {
-	// MakeKey is IssueKey for a key that its owner makes.
+	// MakeKey is IssueKey for a key that its owner makes: ErrUnconfirmed when the account has
+	// a key and a user whose e-mail is not confirmed.
 	MakeKey(ctx context.Context, k Key, maxKeys int) (Owned, error)
 	// KeysOf lists up to limit keys of an account, the newest first, that are older than the
 	// given key; revoked ones are listed where they are asked for.

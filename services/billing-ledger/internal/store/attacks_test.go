@@ -36,6 +36,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO held_earning SELECT request_id, day, account_id, provider_id, 'same_user', '', payout
 		FROM usage_settlement WHERE source = 'payg' LIMIT 1`)
 	e.exec(t, `INSERT INTO user_session SELECT sha256('s'), id, now(), now() + interval '1 minute' FROM app_user`)
+	e.besiegeUsers(t)
 	e.exec(t, `INSERT INTO sign_in_attempt VALUES (sha256('e'), '{}', '{}', now())`)
 	e.exec(t, `INSERT INTO sign_in_count VALUES (sha256('e'), sha256('n'), now())`)
 	e.exec(t, `INSERT INTO known_network SELECT id, sha256('n'), now() FROM app_user`)
@@ -199,7 +200,8 @@ func rootOf(changes string) string {
 func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
-	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" + strings.TrimSpace(planAttacks)
+	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
+		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -295,8 +297,13 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"ended_at,due_at,tell_at)",
 		"plan_invoice": "SELECT INSERT(id,subscription_id,account_id,payment_id,cents,period_start,period_end,paid_at," +
 			"month,entry_id,refund_cause,refund_due_at) UPDATE(refund_cause,refund_due_at,refund_looks)",
-		"plan_return":   "SELECT INSERT(id,invoice_id,cents,month,entry_id)",
-		"app_user":      "INSERT SELECT UPDATE(provider_id)",
+		"plan_return": "SELECT INSERT(id,invoice_id,cents,month,entry_id)",
+		"app_user":    "INSERT SELECT UPDATE(password_hash,provider_id,email_confirmed_at)",
+		"session_family": "DELETE SELECT INSERT(id,user_id,network,remembered,expires_at) " +
+			"UPDATE(network,used_at,expires_at,ended_at,cause)",
+		"refresh_token": "DELETE SELECT INSERT(token_sha256,family_id,expires_at) UPDATE(used_at,sealed)",
+		"mail_outbox":   "DELETE SELECT INSERT(kind,recipient,user_id) UPDATE(due_at,tries)",
+		"letter_token":  "DELETE SELECT INSERT(token_sha256,user_id,kind,email,expires_at) UPDATE(expires_at)",
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
 		"closed_day":   "SELECT INSERT(day)",
@@ -346,7 +353,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
 		"sign_in_count": "DELETE INSERT SELECT UPDATE(full_at)", "known_network": "DELETE INSERT SELECT UPDATE(used_at)",
 		"sign_in_attempt": "DELETE INSERT SELECT UPDATE(made_at,networks,expires_at)",
-		"user_session":    "DELETE SELECT INSERT(token_sha256,user_id,expires_at) UPDATE(expires_at)",
+		"user_session":    "DELETE SELECT INSERT(token_sha256,user_id,expires_at,family_id) UPDATE(expires_at)",
 		"void_attempt":    "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
 		"wallet":          "INSERT SELECT UPDATE(posted,held)", "request_report": "INSERT SELECT",

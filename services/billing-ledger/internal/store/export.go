@@ -33,6 +33,7 @@ var exported = []string{
 var secret = map[string][]string{
 	"consumer_key": {"hash", "old_hash"}, "idempotency_claim": {"sealed"}, "app_user": {"password_hash"},
 	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
+	"refresh_token": {"token_sha256", "sealed"}, "letter_token": {"token_sha256"},
 }
 
 // Export writes every row of every table as lines of JSON, from one view of the data, row

@@ -116,6 +116,16 @@ func (s *Store) MakeKey(ctx context.Context, k key.Key, maxKeys int) (made key.O
 // roomForOwnKey is roomForKey for a key that its owner makes or brings back. What a user must
 // have done before a further key stands here.
 func roomForOwnKey(ctx context.Context, tx pgx.Tx, account ids.AccountID, maxKeys int) error {
+	var unconfirmed bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM app_user WHERE account_id = $1 AND email_confirmed_at IS NULL)
+		AND EXISTS (SELECT FROM consumer_key WHERE account_id = $1 AND state = 'active'
+			AND (expires_at IS NULL OR expires_at > now()))`, [16]byte(account)).Scan(&unconfirmed)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether an e-mail is confirmed: %w", err)
+	case unconfirmed:
+		return key.ErrUnconfirmed
+	}
 	return roomForKey(ctx, tx, account, maxKeys)
 }
 

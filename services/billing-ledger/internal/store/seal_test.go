@@ -371,7 +371,8 @@ var exportedBytes = []string{
 	"idempotency_claim.request_sha256", "idempotency_claim.token_sha256", "known_network.network",
 	"processor_event.sha256", "quarantine.payload",
 	"quarantine.payload_hash", "seal.digest", "seal.previous", "seal.root", "sign_in_attempt.email_sha256",
-	"sign_in_count.email_sha256", "sign_in_count.network", "usage_key.key_id", "usage_settlement.payload_hash",
+	"sign_in_count.email_sha256", "sign_in_count.network", "usage_key.key_id",
+	"usage_settlement.payload_hash",
 	"visitor.address", "work_receipt.proof", "work_receipt.public_key", "work_receipt.signature",
 }
 

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"sync"
@@ -82,24 +81,24 @@ func TestStrangersWhoGuessDoNotShutTheOwnerOut(t *testing.T) {
 			t.Fatalf("attempt %d: room: got %t, want %t", n+1, ok, n < user.StrangersPace.AtOnce)
 		}
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); err != nil {
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "home"}); err != nil {
 		t.Errorf("from the network of the sign-up: %v", err)
 	}
-	_, err := users.LogIn(t.Context(), string(ada), password, "abroad")
+	_, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "abroad"})
 	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded {
 		t.Errorf("from elsewhere: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
 	} else if f.RetryAfter > user.StrangersPace.Interval {
 		t.Errorf("from elsewhere: f.RetryAfter: got %v, want at most %v", f.RetryAfter, user.StrangersPace.Interval)
 	}
 	e.exec(t, `UPDATE sign_in_count SET full_at = full_at - interval '36 seconds'`)
-	if _, err := users.LogIn(t.Context(), string(ada), password, "abroad"); err != nil {
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "abroad"}); err != nil {
 		t.Errorf("from elsewhere, 36 seconds later: %v", err)
 	}
 	e.take(t, e.store, ada, from(1000)) // takes what the sign-in has given back
 	if _, ok := e.take(t, e.store, ada, from(1001)); ok {
 		t.Error("got room for a stranger, want none")
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, "abroad"); err != nil {
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "abroad"}); err != nil {
 		t.Errorf("from where the owner has signed in: %v", err)
 	}
 	e.sound(t)
@@ -110,7 +109,7 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 	e.signUp(t, string(ada))
 	users := e.users(t)
 	for n := range user.NetworkPace.AtOnce + 1 {
-		_, err := users.LogIn(t.Context(), string(ada), "wrong horse", "home")
+		_, err := users.LogIn(t.Context(), string(ada), "wrong horse", user.From{Network: "home"})
 		if fault.Is(err, fault.RateLimitExceeded) != (n == user.NetworkPace.AtOnce) {
 			t.Errorf("attempt %d: got %t, want %t", n+1, fault.Is(err, fault.RateLimitExceeded), n == user.NetworkPace.AtOnce)
 		}
@@ -118,13 +117,15 @@ func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
 	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_count`); n != 1 {
 		t.Errorf("got %d rows, want that of the known network alone", n)
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, "b"); err != nil {
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "b"}); err != nil {
 		t.Errorf("from elsewhere: %v", err)
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, "home"); !fault.Is(err, fault.RateLimitExceeded) {
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{Network: "home"}); !fault.Is(err,
+		fault.RateLimitExceeded) {
 		t.Errorf("after signing in elsewhere: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), password, strings.Repeat("n", 65)); !fault.Is(err,
+	if _, err := users.LogIn(t.Context(), string(ada), password, user.From{
+		Network: strings.Repeat("n", 65)}); !fault.Is(err,
 		fault.InvalidValue) {
 		t.Errorf("a long network: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
@@ -135,14 +136,15 @@ func TestWhoSignsInRightIsNotCounted(t *testing.T) {
 	e.signUp(t, string(ada))
 	users := e.users(t)
 	for range user.NetworkPace.AtOnce + 2 {
-		if _, err := users.LogIn(t.Context(), "ADA@example.com", password, "net"); err != nil {
+		if _, err := users.LogIn(t.Context(), "ADA@example.com", password, user.From{Network: "net"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_count WHERE full_at > now()`); n != 0 {
 		t.Errorf("got %d rows that count, want none", n)
 	}
-	if _, err := users.LogIn(t.Context(), string(ada), "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
+	if _, err := users.LogIn(t.Context(), string(ada), "wrong horse", user.From{Network: "net"}); !fault.Is(err,
+		fault.InvalidCredentials) {
 		t.Errorf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_count WHERE full_at > now()`); n != 1 {
@@ -168,7 +170,7 @@ func TestAnAttemptThatComparedNothingIsTakenBack(t *testing.T) {
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		users.Store = gone{e.store, cancel}
-		if _, err := users.LogIn(ctx, string(ada), "wrong horse", "net"); err == nil ||
+		if _, err := users.LogIn(ctx, string(ada), "wrong horse", user.From{Network: "net"}); err == nil ||
 			fault.Is(err, fault.InvalidCredentials) {
 			t.Errorf("got %v, want that nothing was compared", err)
 		}
@@ -190,11 +192,8 @@ func TestKnownNetworksAreBoundedInNumberAndAge(t *testing.T) {
 	}
 	open := func(n int) {
 		t.Helper()
-		token, err := user.NewToken(rand.Reader)
-		if err == nil {
-			_, err = e.store.OpenSession(t.Context(), in.User, user.Attempt{Network: from(n)}, token.Digest())
-		}
-		if err != nil {
+		f, _ := newFamily(t)
+		if _, err := e.store.OpenSession(t.Context(), in.User, user.Attempt{Network: from(n)}, f); err != nil {
 			t.Error(err)
 		}
 	}

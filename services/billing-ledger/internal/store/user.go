@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,11 +12,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
-const userColumns = `u.id, coalesce(u.email, ''), u.email_confirmed_at IS NOT NULL, u.display_name, u.account_id,
-	u.provider_id, u.created_at`
+const userColumns = `u.id, coalesce(u.email, ''), u.email_confirmed_at IS NOT NULL, u.password_hash IS NOT NULL,
+	u.display_name, u.account_id, u.provider_id, u.created_at`
 
 // OpenUser stores everything that signing up writes; see user.Store.
-func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User, until time.Time, err error) {
+func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User, ends user.Ends, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := insertAccount(ctx, tx, o.Account, ""); err != nil {
 			return err
@@ -38,21 +37,29 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 		if err := insertNetwork(ctx, tx, o.ID, o.Network); err != nil {
 			return err
 		}
-		until, err = insertSession(ctx, tx, o.ID, o.Session)
+		if o.Confirm {
+			if err := keepLetter(ctx, tx, user.ConfirmLetter, o.Email, o.ID); err != nil {
+				return err
+			}
+		}
+		ends, err = insertFamily(ctx, tx, o.ID, o.Family)
 		return err
 	})
-	return opened, until, err
+	return opened, ends, err
 }
 
 // UserByEmail finds a user and the hash of its password; see user.Store.
 func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.Hash, error) {
-	var kept string
+	var kept *string
 	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+
 		`, u.password_hash FROM app_user u WHERE u.email = $1`, string(e)), &kept)
 	if err != nil {
 		return user.User{}, user.Hash{}, orNotFound(err, "select user")
 	}
-	hash, err := user.ParseHash(kept)
+	if kept == nil {
+		return found, user.Hash{}, nil
+	}
+	hash, err := user.ParseHash(*kept)
 	if err != nil {
 		return user.User{}, user.Hash{}, fmt.Errorf("read the hash of a user: %w", err)
 	}
@@ -62,56 +69,42 @@ func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.
 // OpenSession takes an attempt back, remembers its network and stores a session; see
 // user.Store.
 func (s *Store) OpenSession(
-	ctx context.Context, u user.User, a user.Attempt, session user.Digest,
-) (until time.Time, err error) {
+	ctx context.Context, u user.User, a user.Attempt, f user.NewFamily,
+) (ends user.Ends, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if err := uncount(ctx, tx, u.Email, a); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `SELECT FROM app_user WHERE id = $1 FOR NO KEY UPDATE`, [16]byte(u.ID)); err != nil {
-			return fmt.Errorf("lock user: %w", err)
+		if err := lockUser(ctx, tx, u.ID); err != nil {
+			return err
 		}
 		if err := rememberNetwork(ctx, tx, u.ID, a.Network); err != nil {
 			return err
 		}
-		until, err = replaceSession(ctx, tx, u.ID, session)
+		ends, err = replaceFamily(ctx, tx, u.ID, f)
 		return err
 	})
-	return until, err
-}
-
-// replaceSession stores a session of a user that is locked. When the user has as many
-// sessions as it may, the new one takes the place of the session that ends first.
-func replaceSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Digest) (time.Time, error) {
-	if _, err := tx.Exec(ctx, `DELETE FROM user_session WHERE user_id = $1 AND token_sha256 IN (
-			SELECT token_sha256 FROM user_session WHERE user_id = $1 ORDER BY expires_at DESC, token_sha256 OFFSET $2)`,
-		[16]byte(id), user.MaxSessions-1); err != nil {
-		return time.Time{}, fmt.Errorf("end sessions: %w", err)
-	}
-	return insertSession(ctx, tx, id, session)
-}
-
-func insertSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Digest) (until time.Time, err error) {
-	err = tx.QueryRow(ctx, `INSERT INTO user_session (token_sha256, user_id, expires_at) VALUES ($1, $2, now() + $3)
-		RETURNING expires_at`, session[:], [16]byte(id), user.SessionLife).Scan(&until)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("insert session: %w", err)
-	}
-	return until, nil
+	return ends, err
 }
 
 // UserBySession finds the user of a session; see user.Store.
-func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.User, error) {
+func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.User, user.FamilyID, error) {
 	var over bool
-	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+`, t.expires_at <= now() FROM user_session t
-		JOIN app_user u ON u.id = t.user_id WHERE t.token_sha256 = $1`, session[:]), &over)
+	var family *[16]byte
+	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+`, t.family_id,
+			t.expires_at <= now() OR f.ended_at IS NOT NULL
+		FROM user_session t JOIN app_user u ON u.id = t.user_id LEFT JOIN session_family f ON f.id = t.family_id
+		WHERE t.token_sha256 = $1`, session[:]), &family, &over)
 	if err != nil {
-		return user.User{}, orNotFound(err, "select session")
+		return user.User{}, user.FamilyID{}, orNotFound(err, "select session")
 	}
 	if over {
-		return user.User{}, user.ErrOver
+		return user.User{}, user.FamilyID{}, user.ErrOver
 	}
-	return found, nil
+	if family == nil {
+		return found, user.FamilyID{}, nil
+	}
+	return found, *family, nil
 }
 
 // UserByID finds a user; see user.Store.
@@ -170,8 +163,8 @@ func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any)
 func scanUser(row pgx.Row, more ...any) (u user.User, err error) {
 	var id, account [16]byte
 	var provider *[16]byte
-	if err := row.Scan(append([]any{&id, &u.Email, &u.Confirmed, &u.DisplayName, &account, &provider, &u.CreatedAt},
-		more...)...); err != nil {
+	if err := row.Scan(append([]any{&id, &u.Email, &u.Confirmed, &u.HasPassword, &u.DisplayName, &account, &provider,
+		&u.CreatedAt}, more...)...); err != nil {
 		return user.User{}, err
 	}
 	u.ID, u.Account = id, account

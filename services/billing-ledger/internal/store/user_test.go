@@ -23,14 +23,14 @@ const password = "correct horse"
 func (e *env) users(t testing.TB) *user.Users {
 	t.Helper()
 	return &user.Users{
-		Store: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts, Keys: e.keys,
-		Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSemaphore(1),
+		Store: e.store, Families: e.store, Letters: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts,
+		Keys: e.keys, Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSemaphore(1), SendsLetters: true,
 	}
 }
 
 func (e *env) signUp(t testing.TB, email string) (user.SignedIn, string) {
 	t.Helper()
-	in, keyText, err := e.users(t).SignUp(t.Context(), email, password, "Ada", "home")
+	in, keyText, err := e.users(t).SignUp(t.Context(), email, password, "Ada", user.From{Network: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestSigningUpOpensAnAccountWithAKeyThatWorks(t *testing.T) {
 	} else if k.Account != in.User.Account {
 		t.Errorf("the key: k.Account: got %v, want %v", k.Account, in.User.Account)
 	}
-	whose, err := e.users(t).Whose(t.Context(), in.Token.Digest())
+	whose, _, err := e.users(t).Whose(t.Context(), in.Token.Digest())
 	if err != nil {
 		t.Errorf("got the error %v, want none", err)
 	} else if whose != in.User {
@@ -85,7 +85,8 @@ func TestOfRacingSignUpsWithOneEmailOneStandsAndTheOthersLeaveNothing(t *testing
 	for i := range 4 {
 		racers.Go(func() {
 			// Places of its own, as another replica has them.
-			_, _, err := e.users(t).SignUp(t.Context(), []string{"ada@example.com", "ADA@example.com"}[i%2], password, "", "net")
+			_, _, err := e.users(t).SignUp(t.Context(), []string{"ada@example.com", "ADA@example.com"}[i%2], password, "",
+				user.From{Network: "net"})
 			mu.Lock()
 			defer mu.Unlock()
 			if f, ok := fault.As(err); err == nil {
@@ -122,7 +123,7 @@ func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
 		{"password", "a@b", fmt.Sprintf("%0257d", 1), ""}, {"display_name", "a@b", password, "a\nb"},
 		{"display_name", "a@b", password, fmt.Sprintf("%065d", 1)},
 	} {
-		_, _, err := e.users(t).SignUp(t.Context(), c.email, c.password, c.name, "net")
+		_, _, err := e.users(t).SignUp(t.Context(), c.email, c.password, c.name, user.From{Network: "net"})
 		switch f, ok := fault.As(err); {
 		case !ok:
 			t.Errorf("%+v: got the error %v, want a fault", c, err)
@@ -138,7 +139,7 @@ func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
 		t.Errorf("accounts opened: got %d, want 0", n)
 	}
 	if _, _, err := e.users(t).SignUp(t.Context(), "a@b", fmt.Sprintf("%0256d", 1), fmt.Sprintf("%064d", 1),
-		"net"); err != nil {
+		user.From{Network: "net"}); err != nil {
 		t.Errorf("at every bound: %v", err)
 	}
 }
@@ -159,7 +160,7 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 	for i := range user.NetworkPace.AtOnce + 1 {
 		var texts []string
 		for _, email := range []string{"ada@example.com", "eve@example.com"} {
-			_, err := users.LogIn(t.Context(), email, "wrong horse", "net")
+			_, err := users.LogIn(t.Context(), email, "wrong horse", user.From{Network: "net"})
 			f := refusal(t, err)
 			want := fault.InvalidCredentials
 			if i == user.NetworkPace.AtOnce {
@@ -182,22 +183,22 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 			t.Errorf("what the two e-mails are told: got %q, want %q", texts[0], texts[1])
 		}
 	}
-	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t,
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, user.From{Network: "net"}); refusal(t,
 		err).Reason != fault.RateLimitExceeded {
 		t.Errorf("the right password after ten failures: %v", err)
 	}
 	e.exec(t, `UPDATE sign_in_count SET full_at = full_at - interval '40 seconds'`)
-	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); err != nil {
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, user.From{Network: "net"}); err != nil {
 		t.Errorf("40 seconds later: %v", err)
 	}
 }
 
 func TestWhatCannotBeRightCostsNoComparisonAndSaysTheSame(t *testing.T) {
 	e := setup(t, unlimited)
-	_, wrong := e.users(t).LogIn(t.Context(), "eve@example.com", "wrong horse", "net")
+	_, wrong := e.users(t).LogIn(t.Context(), "eve@example.com", "wrong horse", user.From{Network: "net"})
 	for _, c := range [][2]string{{"no address", password}, {"ada@example.com", "short"}, {"", ""},
 		{"ada@example.com", "\xff1234567"}} {
-		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], "net"); err == nil {
+		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], user.From{Network: "net"}); err == nil {
 			t.Errorf("%q: got no error, want one", c)
 		} else if err.Error() != wrong.Error() {
 			t.Errorf("%q: got the error %q, want %q", c, err, wrong.Error())
@@ -213,19 +214,15 @@ func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
 	first, _ := e.signUp(t, "ada@example.com")
 	open := func() user.Token {
 		t.Helper()
-		token, err := user.NewToken(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.store.OpenSession(t.Context(), first.User, user.Attempt{Network: user.Digest{1}},
-			token.Digest()); err != nil {
-			t.Fatal(err)
+		f, token := newFamily(t)
+		if _, err := e.store.OpenSession(t.Context(), first.User, user.Attempt{Network: user.Digest{1}}, f); err != nil {
+			t.Error(err)
 		}
 		return token
 	}
 	live := func(token user.Token) bool {
 		t.Helper()
-		_, err := e.users(t).Whose(t.Context(), token.Digest())
+		_, _, err := e.users(t).Whose(t.Context(), token.Digest())
 		if err != nil && !fault.Is(err, fault.InvalidSession) {
 			t.Fatal(err)
 		}
@@ -258,13 +255,13 @@ func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
 	e := setup(t, unlimited)
 	in, _ := e.signUp(t, "ada@example.com")
 	e.exec(t, `UPDATE user_session SET created_at = now() - interval '15 minutes', expires_at = now()`)
-	_, err := e.users(t).Whose(t.Context(), in.Token.Digest())
+	_, _, err := e.users(t).Whose(t.Context(), in.Token.Digest())
 	if f := refusal(t, err); f.Kind != fault.Unauthenticated {
 		t.Errorf("after 15 minutes: f.Kind: got %d, want %d", f.Kind, fault.Unauthenticated)
 	} else if f.Reason != fault.SessionExpired {
 		t.Errorf("after 15 minutes: f.Reason: got %q, want %q", f.Reason, fault.SessionExpired)
 	}
-	if _, err = e.users(t).Whose(t.Context(), user.Digest{1}); !fault.Is(err, fault.InvalidSession) {
+	if _, _, err = e.users(t).Whose(t.Context(), user.Digest{1}); !fault.Is(err, fault.InvalidSession) {
 		t.Errorf("nobody's session: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
 	if n, err := e.store.PruneSessions(t.Context(), 10); n != 0 {
@@ -282,7 +279,7 @@ func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
 			t.Errorf("sessions: got %d, want %d", sessions, want)
 		}
 	}
-	if _, err = e.users(t).Whose(t.Context(), in.Token.Digest()); !fault.Is(err, fault.InvalidSession) {
+	if _, _, err = e.users(t).Whose(t.Context(), in.Token.Digest()); !fault.Is(err, fault.InvalidSession) {
 		t.Errorf("a session that is forgotten: got the error %v, want the reason %v", err, fault.InvalidSession)
 	}
 }
@@ -324,7 +321,7 @@ func TestAUserOwnsOneProviderAndAProviderHasOneUser(t *testing.T) {
 	if _, err := users.LinkProvider(t.Context(), user.ID{1}, providers[1]); !fault.Is(err, fault.UserNotFound) {
 		t.Errorf("nobody's: got the error %v, want the reason %v", err, fault.UserNotFound)
 	}
-	in, err := users.LogIn(t.Context(), "ada@example.com", password, "net")
+	in, err := users.LogIn(t.Context(), "ada@example.com", password, user.From{Network: "net"})
 	if err != nil {
 		t.Errorf("signed: got the error %v, want none", err)
 	} else if in.User.Provider != providers[0] {
@@ -337,9 +334,9 @@ func TestUsersWithoutTheirStoreAreUnavailable(t *testing.T) {
 	e := setup(t, unlimited)
 	users := e.users(t)
 	e.pool.Close()
-	_, _, signUp := users.SignUp(t.Context(), "a@b", password, "", "net")
-	_, logIn := users.LogIn(t.Context(), "a@b", password, "net")
-	_, whose := users.Whose(t.Context(), user.Digest{})
+	_, _, signUp := users.SignUp(t.Context(), "a@b", password, "", user.From{Network: "net"})
+	_, logIn := users.LogIn(t.Context(), "a@b", password, user.From{Network: "net"})
+	_, _, whose := users.Whose(t.Context(), user.Digest{})
 	_, link := users.LinkProvider(t.Context(), user.ID{}, ids.ProviderID{1})
 	for name, err := range map[string]error{"sign up": signUp, "log in": logIn, "whose": whose, "link": link} {
 		switch {
@@ -389,7 +386,8 @@ func BenchmarkARefusedSignIn(b *testing.B) {
 					e.exec(b, `DELETE FROM sign_in_count`)
 					b.StartTimer()
 				}
-				if _, err := users.LogIn(b.Context(), email, "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
+				if _, err := users.LogIn(b.Context(), email, "wrong horse", user.From{Network: "net"}); !fault.Is(err,
+					fault.InvalidCredentials) {
 					b.Fatalf("got the error %v, want the reason %v", err, fault.InvalidCredentials)
 				}
 			}

@@ -75,15 +75,6 @@ func (p Pace) wait(full, now time.Time) time.Duration {
 	return full.Add(-time.Duration(p.AtOnce-1) * p.Interval).Sub(now)
 }
 
-// checkNetwork refuses a network that no gateway names. Callers whose network is unknown
-// share the empty one.
-func checkNetwork(network string) error {
-	if len(network) > maxNetwork {
-		return invalid("network", "must have at most %d bytes", maxNetwork)
-	}
-	return nil
-}
-
 // markPurpose keeps marks apart from everything else that is hashed under the pepper.
 const markPurpose = "sign-in network "
 

@@ -56,12 +56,13 @@ func ParseID(text string) (ID, error) {
 
 // User is a person who may sign in.
 type User struct {
-	ID          ID
-	Email       Email
-	// Confirmed reports whether the user has shown that it reads the e-mail.
-	Confirmed   bool
-	DisplayName string
-	Account     ids.AccountID
+	ID    ID
+	Email Email
+	// Confirmed reports whether the user has shown that it reads the e-mail, HasPassword
+	// whether it has chosen a password.
+	Confirmed, HasPassword bool
+	DisplayName            string
+	Account                ids.AccountID
 	// Provider is zero for a user who is only a consumer.
 	Provider  ids.ProviderID
 	CreatedAt time.Time
@@ -84,16 +85,18 @@ type Opening struct {
 	Password    Hash
 	Account     account.Draft
 	Key         key.Key
-	Session     Digest
+	Family      NewFamily
 	// Network is the mark of the network that the user signs up from.
 	Network Digest
+	// Confirm has a letter sent that lets its reader confirm the e-mail.
+	Confirm bool
 }
 
 // Store keeps users. The store's clock decides all times.
 type Store interface {
 	// OpenUser stores a user with account, wallet, key, session and network, or nothing:
 	// ErrEmailTaken.
-	OpenUser(ctx context.Context, o Opening) (User, time.Time, error)
+	OpenUser(ctx context.Context, o Opening) (User, Ends, error)
 	// TakeAttempt counts an attempt to sign in from a network if Counts.Room has room for
 	// it. The calls for one e-mail wait for each other.
 	TakeAttempt(ctx context.Context, e Email, network Digest) (Attempt, error)
@@ -101,12 +104,12 @@ type Store interface {
 	GiveBack(ctx context.Context, e Email, a Attempt) error
 	// UserByEmail finds a user and the hash of its password: ErrNotFound.
 	UserByEmail(ctx context.Context, e Email) (User, Hash, error)
-	// OpenSession takes an attempt back, remembers its network and stores a session. It
-	// returns the session's end.
-	OpenSession(ctx context.Context, u User, a Attempt, session Digest) (time.Time, error)
-	// UserBySession finds the user of a session: ErrOver when the session is over and not
-	// forgotten yet, ErrNotFound.
-	UserBySession(ctx context.Context, session Digest) (User, error)
+	// OpenSession takes an attempt back, remembers its network and stores a family with a
+	// session.
+	OpenSession(ctx context.Context, u User, a Attempt, f NewFamily) (Ends, error)
+	// UserBySession finds the user of a session, and the session's family: ErrOver when the
+	// session is over and not forgotten yet, ErrNotFound.
+	UserBySession(ctx context.Context, session Digest) (User, FamilyID, error)
 	// UserByID finds a user: ErrNotFound.
 	UserByID(ctx context.Context, id ID) (User, error)
 	// LinkProvider stores that the user owns a provider account: ErrNotFound,
@@ -117,6 +120,8 @@ type Store interface {
 // Users answers gateways.
 type Users struct {
 	Store     Store
+	Families  FamilyStore
+	Letters   LetterStore
 	Passwords *Passwords
 	Accounts  *account.Accounts
 	Keys      *key.Keys
@@ -125,6 +130,10 @@ type Users struct {
 	Random    io.Reader
 	// Lookups are the places for calls that need no password.
 	Lookups *limit.Semaphore
+	// SendsLetters reports whether the installation sends letters.
+	SendsLetters bool
+	// ObserveReuse is told of a refresh token that was used twice; nil for nobody.
+	ObserveReuse func(context.Context, ID, FamilyID)
 }
 
 // SignedIn is a user with a token, which is shown this once.
@@ -132,14 +141,19 @@ type SignedIn struct {
 	User      User
 	Token     Token
 	ExpiresAt time.Time
+	Family    FamilyID
+	// Refresh is the zero token when nobody asked for one.
+	Refresh          Token
+	RefreshExpiresAt time.Time
 }
 
 // SignUp opens a user with a consumer account and returns the text of its first key,
 // which is not stored.
 func (u *Users) SignUp(
-	ctx context.Context, email, password, displayName, network string,
+	ctx context.Context, email, password, displayName string, from From,
 ) (in SignedIn, keyText string, err error) {
-	if err := checkNetwork(network); err != nil {
+	family, in, err := u.begin(from)
+	if err != nil {
 		return SignedIn{}, "", err
 	}
 	o, err := u.opening(email, displayName)
@@ -152,11 +166,8 @@ func (u *Users) SignUp(
 	if o.Key, keyText, err = u.Keys.Draft(key.IssueRequest{Account: o.Account.ID, Name: firstKey}); err != nil {
 		return SignedIn{}, "", err
 	}
-	if in.Token, err = NewToken(u.Random); err != nil {
-		return SignedIn{}, "", err
-	}
-	o.Session, o.Network = in.Token.Digest(), u.mark(o.Email, network)
-	stay, err := u.Passwords.enter(origin(network))
+	o.Family, o.Network, o.Confirm = family, u.mark(o.Email, from.Network), u.SendsLetters
+	stay, err := u.Passwords.enter(origin(from.Network))
 	if err != nil {
 		return SignedIn{}, "", err
 	}
@@ -172,7 +183,9 @@ func (u *Users) SignUp(
 		if o.Password, err = hash(password, u.Random); err != nil {
 			return err
 		}
-		in.User, in.ExpiresAt, err = u.Store.OpenUser(ctx, o)
+		var ends Ends
+		in.User, ends, err = u.Store.OpenUser(ctx, o)
+		in.ExpiresAt, in.RefreshExpiresAt = ends.Token, ends.Refresh
 		return err
 	})
 	if errors.Is(err, ErrEmailTaken) {
@@ -214,43 +227,27 @@ const giveBackTimeout = 2 * time.Second
 // LogIn signs a user in. It fails alike for a wrong password, for an e-mail without a
 // user and for a text that is no e-mail. Failures are counted by the network that they
 // come from.
-func (u *Users) LogIn(ctx context.Context, email, password, network string) (in SignedIn, err error) {
-	if err := checkNetwork(network); err != nil {
+func (u *Users) LogIn(ctx context.Context, email, password string, from From) (in SignedIn, err error) {
+	family, in, err := u.begin(from)
+	if err != nil {
 		return SignedIn{}, err
 	}
 	e, err := ParseEmail(email)
 	if err != nil || !fits(password) {
 		return SignedIn{}, wrong()
 	}
-	if in.Token, err = NewToken(u.Random); err != nil {
-		return SignedIn{}, err
-	}
-	stay, err := u.Passwords.enter(origin(network))
-	if err != nil {
-		return SignedIn{}, err
-	}
-	defer stay.leave()
-	// The attempt is counted before it waits for a place, so that refused attempts keep
-	// nobody waiting.
-	var attempt Attempt
-	err = stay.count(ctx, func() (err error) {
-		attempt, err = u.Store.TakeAttempt(ctx, e, u.mark(e, network))
-		return err
-	})
-	if err != nil {
-		return SignedIn{}, fmt.Errorf("count an attempt to sign in: %w", err)
-	}
-	err = stay.hash(ctx, classOf(attempt.Known), func() error {
-		if in.User, err = u.verify(ctx, e, password); err != nil {
+	err = u.guarded(ctx, e, from.Network, func(attempt Attempt) (err error) {
+		if in.User, _, err = u.verify(ctx, e, password); err != nil {
 			return err
 		}
-		if in.ExpiresAt, err = u.Store.OpenSession(ctx, in.User, attempt, in.Token.Digest()); err != nil {
+		ends, err := u.Store.OpenSession(ctx, in.User, attempt, family)
+		if err != nil {
 			return fmt.Errorf("open session: %w", err)
 		}
+		in.ExpiresAt, in.RefreshExpiresAt = ends.Token, ends.Refresh
 		return nil
 	})
 	if err != nil {
-		u.giveBack(ctx, stay, e, attempt, err)
 		return SignedIn{}, err
 	}
 	return in, nil
@@ -268,41 +265,42 @@ func (u *Users) giveBack(ctx context.Context, s *seat, e Email, a Attempt, failu
 	_ = s.count(ctx, func() error { return u.Store.GiveBack(ctx, e, a) })
 }
 
-// verify compares a password, and compares it with nobody's when there is no such user.
-func (u *Users) verify(ctx context.Context, e Email, password string) (User, error) {
+// verify compares a password, and compares it with nobody's when there is no such user or
+// the user has no password.
+func (u *Users) verify(ctx context.Context, e Email, password string) (User, Hash, error) {
 	found, kept, err := u.Store.UserByEmail(ctx, e)
-	known := err == nil
+	known := err == nil && found.HasPassword
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return User{}, Hash{}, fmt.Errorf("look up the e-mail: %w", err)
+	case !known:
 		kept = nobody()
-	case err != nil:
-		return User{}, fmt.Errorf("look up the e-mail: %w", err)
 	}
 	matches, err := kept.matches(password)
 	if err != nil {
-		return User{}, fmt.Errorf("compare a password: %w", err)
+		return User{}, Hash{}, fmt.Errorf("compare a password: %w", err)
 	}
 	if !known || !matches {
-		return User{}, wrong()
+		return User{}, Hash{}, wrong()
 	}
-	return found, nil
+	return found, kept, nil
 }
 
-// Whose finds the user who signed in with a token.
-func (u *Users) Whose(ctx context.Context, session Digest) (found User, err error) {
+// Whose finds the user who signed in with a token, and the family of the token.
+func (u *Users) Whose(ctx context.Context, session Digest) (found User, family FamilyID, err error) {
 	err = u.Lookups.Do(ctx, func() (err error) {
-		found, err = u.Store.UserBySession(ctx, session)
+		found, family, err = u.Store.UserBySession(ctx, session)
 		return err
 	})
 	switch {
 	case errors.Is(err, ErrOver):
-		return User{}, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
+		return User{}, family, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
 	case errors.Is(err, ErrNotFound):
-		return User{}, fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session; sign in again")
+		return User{}, family, noSession()
 	case err != nil:
-		return User{}, fmt.Errorf("look up session: %w", err)
+		return User{}, family, fmt.Errorf("look up session: %w", err)
 	}
-	return found, nil
+	return found, family, nil
 }
 
 // Get finds a user.

@@ -20,7 +20,7 @@ var decided = map[int][]fault.Reason{
 	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type", "invalid_credentials",
 		"invalid_session", "session_expired"},
 	402: {"insufficient_credits", "plan_allowance_exceeded"},
-	403: {"model_not_allowed", "account_frozen", "origin_not_allowed", "owner_required"},
+	403: {"model_not_allowed", "account_frozen", "email_not_confirmed", "origin_not_allowed", "owner_required"},
 	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found",
 		"penalty_not_found", "payout_not_found", "proposal_not_found",
 		"provider_not_found", "user_not_found", "offering_not_found",

@@ -88,6 +88,7 @@ var Table = map[fault.Reason]Row{
 	fault.InsufficientCredits:   {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
 	fault.PlanAllowanceExceeded: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
 	fault.ModelNotAllowed:       {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.EmailNotConfirmed:     {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
 	OriginNotAllowed:            {http.StatusForbidden, openai.TypePermission, true, 0},
 	OwnerRequired:               {http.StatusForbidden, openai.TypePermission, true, 0},

@@ -24,6 +24,10 @@ var ofUsers = []route{
 	{"/api/v1/consumer/limits", []string{http.MethodGet, http.MethodHead, http.MethodPut}, (*Handler).asUser},
 	{"/api/v1/consumer/deposit-address", get, (*Handler).asUser},
 	{"/api/v1/consumer/deposits", get, (*Handler).asUser},
+	{"/api/v1/user/me/sessions", get, (*Handler).asUser},
+	{"/api/v1/user/me/sessions/{session_id}", []string{http.MethodDelete}, (*Handler).asUser},
+	{"/api/v1/user/me/password", post, (*Handler).asUser},
+	{"/api/v1/user/me/email", post, (*Handler).asUser},
 }
 
 // findUsers returns the route of a user's path.

@@ -23,12 +23,13 @@ const (
 	maxDepth   = 8
 )
 
-// member is one member of a body. Its value is read into text, number, amount or, from
+// member is one member of a body. Its value is read into text, number, flag, amount or, from
 // hexadecimal digits after 0x, bytes.
 type member struct {
 	name   string
 	text   *string
 	number *int64
+	flag   *bool
 	bytes  *[]byte
 	// amount is a positive decimal number of dollars, which may be written as a string or
 	// as a number: as it is written, at most maxAmount characters.
@@ -114,6 +115,13 @@ func known(members []member, name string) string {
 func (m member) read(value []byte) error {
 	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, m.name+" "+format, args...).On(m.name)
+	}
+	if m.flag != nil {
+		*m.flag = string(value) == "true"
+		if !*m.flag && string(value) != "false" {
+			return refuse("must be true or false")
+		}
+		return nil
 	}
 	if m.number != nil {
 		n, err := jsonscan.Int(value)

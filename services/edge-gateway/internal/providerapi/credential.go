@@ -108,7 +108,7 @@ func (a *API) SignedIn(ctx context.Context, header http.Header, from netip.Addr)
 		return nil, fault.New(fault.Unauthenticated, apierror.WrongKeyType,
 			"This is an API key; sign in and send the session's token.")
 	}
-	digest := apikey.Sum(token)
+	digest := apikey.Sum(token) // as of bearerDigest
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	var resp *billingv1.GetUserResponse
@@ -128,6 +128,15 @@ func (a *API) SignedIn(ctx context.Context, header http.Header, from netip.Addr)
 	}
 	a.sessions.know(digest)
 	return resp, nil
+}
+
+// bearerDigest returns the digest of the bearer token that headers carry.
+func bearerDigest(header http.Header) (apikey.Digest, error) {
+	token, err := auth.Bearer(header)
+	if err != nil {
+		return apikey.Digest{}, noSession()
+	}
+	return apikey.Sum(token), nil
 }
 
 func noSession() error {

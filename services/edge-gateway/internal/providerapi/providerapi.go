@@ -88,6 +88,11 @@ type Config struct {
 	// the passwords that are tried, and Challenges the wallets' challenges and, by
 	// themselves, the calls that wallets signed. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
+	// Refreshes bounds the sessions that are refreshed, Letters the letters that are asked
+	// for. The tokens of letters that are tried have the bound of LogIns.
+	Refreshes, Letters Rate
+	// Origins are the origins of our pages beside the one that the call goes to.
+	Origins []string
 }
 
 // Call is one request, its body read.
@@ -126,8 +131,12 @@ type API struct {
 	logIns     *quota
 	challenges *quota
 	signatures *quota
-	demand     *demand
-	contracts  *contracts
+	refreshes  *quota
+	letters    *quota
+	// letterTokens counts the tokens of letters that are tried.
+	letterTokens *quota
+	demand       *demand
+	contracts    *contracts
 }
 
 // New makes the API.
@@ -144,7 +153,11 @@ func New(peers Peers, cfg Config) (*API, error) {
 		logIns:     newQuota("sign-ins", cfg.LogIns, cfg.Networks),
 		challenges: newQuota("challenges", cfg.Challenges, cfg.Networks),
 		signatures: newQuota("signed calls", cfg.Challenges, cfg.Networks),
-		demand:     newDemand(peers, cfg),
+		refreshes:  newQuota("refreshed sessions", cfg.Refreshes, cfg.Networks),
+		letters:    newQuota("letters", cfg.Letters, cfg.Networks),
+
+		letterTokens: newQuota("letters' tokens", cfg.LogIns, cfg.Networks),
+		demand:       newDemand(peers, cfg),
 	}, nil
 }
 

@@ -46,9 +46,11 @@ type session struct {
 }
 
 // UserSignUp answers POST /api/v1/user/signup: it makes a user, a consumer account and
-// its first key, and signs the user in.
+// its first key, and signs the user in. A page of ours gets a cookie besides; programs get
+// none.
 func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
-	req := &billingv1.SignUpUserRequest{Network: NetworkOf(c.From)}
+	req := &billingv1.SignUpUserRequest{Network: NetworkOf(c.From), NetworkShown: shownNetwork(c.From),
+		Remember: a.ours(c.Header)}
 	err := c.read(
 		member{name: "email", text: &req.Email, limit: maxText, required: true},
 		member{name: "password", text: &req.Password, limit: maxPassword, required: true},
@@ -68,13 +70,15 @@ func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return answer(http.StatusCreated, session{resp.GetToken(), moment(resp.GetExpiresAt()), userOf(resp.GetUser()),
+	out, err := answer(http.StatusCreated, session{resp.GetToken(), moment(resp.GetExpiresAt()), userOf(resp.GetUser()),
 		resp.GetApiKey(), keyShownOnce})
+	return withCookie(out, err, resp.GetRefreshToken(), moment(resp.GetRefreshExpiresAt()))
 }
 
-// LogIn answers POST /api/v1/user/login: it signs a user in.
+// LogIn answers POST /api/v1/user/login: it signs a user in, as UserSignUp does.
 func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
-	req := &billingv1.LogInUserRequest{Network: NetworkOf(c.From)}
+	req := &billingv1.LogInUserRequest{Network: NetworkOf(c.From), NetworkShown: shownNetwork(c.From),
+		Remember: a.ours(c.Header)}
 	err := c.read(
 		member{name: "email", text: &req.Email, limit: maxText, required: true},
 		member{name: "password", text: &req.Password, limit: maxPassword, required: true})
@@ -94,8 +98,9 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return answer(http.StatusOK, session{Token: resp.GetToken(), ExpiresAt: moment(resp.GetExpiresAt()),
+	out, err := answer(http.StatusOK, session{Token: resp.GetToken(), ExpiresAt: moment(resp.GetExpiresAt()),
 		User: userOf(resp.GetUser())})
+	return withCookie(out, err, resp.GetRefreshToken(), moment(resp.GetRefreshExpiresAt()))
 }
 
 // NetworkOf returns a digest of a caller's network (of IPv6, a /64). billing-ledger

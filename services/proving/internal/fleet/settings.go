@@ -134,6 +134,7 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 	case Billing:
 		s["billing"] = settings{
 			"pepper": f.secret("pepper"), "card": settings{"sandbox_url": "http://" + f.layout.face(instance(Gateway, 1))},
+			"mail": settings{"sender": "file", "folder": f.dir.Path("letters")},
 		}
 	case Verifier:
 		s["verifier"] = settings{

@@ -1,0 +1,59 @@
+package mail
+
+import (
+	"fmt"
+
+	"svc.internal/services/billing-ledger/internal/user"
+)
+
+// compose writes a letter. Its links have the token behind a #, which browsers send to no
+// server, so that no log has it.
+func compose(l Letter, site, token string) (Message, error) {
+	m := Message{Kind: l.Kind, To: string(l.To)}
+	switch l.Kind {
+	case user.ConfirmLetter:
+		m.Subject = "Confirm your e-mail address"
+		m.Text = fmt.Sprintf(`Somebody, probably you, opened an account with this e-mail address.
+
+To confirm the address, open this page within 24 hours:
+%s/confirm-email#token=%s
+
+Programs post the token to /api/v1/user/email/confirm:
+%s
+
+If it was not you, do nothing. The account stays unconfirmed.
+`, site, token, token)
+	case user.ResetLetter:
+		m.Subject = "Set a new password"
+		m.Text = fmt.Sprintf(`Somebody, probably you, asked to set a new password for your account.
+
+To set one, open this page within 30 minutes:
+%s/reset-password#token=%s
+
+Programs post the token to /api/v1/user/password/reset:
+%s
+
+If it was not you, do nothing. Your password stays as it is.
+`, site, token, token)
+	case user.ReuseLetter:
+		m.Subject = "A session of your account was ended"
+		m.Text = `A sign-in of your account was renewed twice with the same secret, which happens when
+somebody has copied it. We have ended that session. Sign in again, and change your password
+if you do not know how this could happen.
+`
+	case user.ChangedLetter:
+		m.Subject = "Your password was changed"
+		m.Text = `The password of your account was changed. All other sessions have ended.
+
+If it was not you, ask for a letter that sets a new password, at once.
+`
+	case user.ResetDoneLetter:
+		m.Subject = "Your password was set"
+		m.Text = `A new password was set for your account by a letter to this address. All sessions have
+ended. API keys go on: if you did not make all of them yourself, end those that are not yours.
+`
+	default:
+		return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)
+	}
+	return m, nil
+}

@@ -1,0 +1,75 @@
+package billingledger
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/mail"
+	"svc.internal/services/billing-ledger/internal/rpc"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/user"
+)
+
+// userWork keeps users, their sessions and the letters to them.
+type userWork struct {
+	users *user.Users
+	mail  *mail.Worker
+}
+
+// newUserWork makes the work on users.
+func newUserWork(
+	cfg Config, deps Deps, st *store.Store, accounts *account.Accounts, keys *key.Keys,
+) (*userWork, error) {
+	m, err := newUserMetrics(deps.Meters.Meter("svc.internal/services/billing-ledger"))
+	if err != nil {
+		return nil, err
+	}
+	sender, err := cfg.Mail.sender(deps.Clock, deps.Log)
+	if err != nil {
+		return nil, err
+	}
+	w := &userWork{users: &user.Users{
+		Store: st, Families: st, Letters: st, Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
+		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
+		SendsLetters: cfg.Mail.Sends(),
+		ObserveReuse: func(ctx context.Context, id user.ID, family user.FamilyID) {
+			m.reused.Add(ctx, 1)
+			deps.Log.ErrorContext(ctx, "a refresh token was used twice; its session has ended", "user_id", id.String(),
+				"session_id", family.String())
+		},
+	}}
+	w.mail = &mail.Worker{Store: store.Letters{Store: st}, Tokens: w.users, Sender: sender, Site: cfg.Mail.SiteURL,
+		Log: deps.Log, Observe: m.letter}
+	return w, nil
+}
+
+func (w *userWork) register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: w.users})
+	billingv1.RegisterUserSelfServiceServer(r, &rpc.UserSelf{Users: w.users})
+}
+
+// userMetrics are the instruments of the work on users.
+type userMetrics struct {
+	reused, letters metric.Int64Counter
+}
+
+func newUserMetrics(meter metric.Meter) (m userMetrics, err error) {
+	var errs [2]error
+	m.reused, errs[0] = meter.Int64Counter("svc.billing.refresh_tokens_reused",
+		metric.WithDescription("Refresh tokens that were used twice. Each time a session was ended."))
+	m.letters, errs[1] = meter.Int64Counter("svc.billing.letters",
+		metric.WithDescription("Tries to send a letter, by outcome."))
+	return m, errors.Join(errs[:]...)
+}
+
+func (m userMetrics) letter(ctx context.Context, o mail.Outcome) {
+	m.letters.Add(ctx, 1, metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o)))))
+}
