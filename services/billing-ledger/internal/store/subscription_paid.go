@@ -110,7 +110,7 @@ func paidInvoice(
 	}
 	verdict := b.Judge(i, taken)
 	if verdict == subscription.Begins {
-		if b, err = beginAnew(ctx, tx, b, i); err != nil {
+		if b, err = beginAnew(ctx, tx, b, i, now); err != nil {
 			return b, nil, err
 		}
 	}
@@ -123,23 +123,28 @@ func paidInvoice(
 	return b, posted, err
 }
 
-// hasOtherPlan reports whether an account has a plan beside a subscription.
+// hasOtherPlan reports whether an account has a plan beside a subscription. One that is incomplete
+// is none.
 func hasOtherPlan(ctx context.Context, tx pgx.Tx, b subscription.Subscription, now time.Time) (bool, error) {
 	taken, err := operatorsPlan(ctx, tx, b.Account, now)
 	if err != nil || taken {
 		return taken, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM subscription WHERE account_id = $1 AND state <> 'ended'
-		AND id <> $2)`, b.Account, b.ID).Scan(&taken); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM subscription WHERE account_id = $1 AND id <> $2
+		AND state IN ('active', 'past_due'))`, b.Account, b.ID).Scan(&taken); err != nil {
 		return false, fmt.Errorf("look for another subscription: %w", err)
 	}
 	return taken, nil
 }
 
-// beginAnew begins a subscription with a payment behind the end of another.
+// beginAnew begins a subscription with a payment behind the end of another. One that is incomplete
+// gives way.
 func beginAnew(
-	ctx context.Context, tx pgx.Tx, b subscription.Subscription, i subscription.Invoice,
+	ctx context.Context, tx pgx.Tx, b subscription.Subscription, i subscription.Invoice, now time.Time,
 ) (subscription.Subscription, error) {
+	if err := endIncomplete(ctx, tx, b.Account, `true`, now); err != nil {
+		return b, err
+	}
 	if err := tx.QueryRow(ctx, `INSERT INTO subscription (id, account_id, plan_id, price_cents, checkout_id, object_id,
 			state, period_start, period_end) VALUES (gen_random_uuid(), $1, $2, $3, $4, $5, 'active', $6, $7) RETURNING id`,
 		b.Account, b.Plan, int64(b.Price/cent), b.Checkout, b.Object, i.PeriodStart, i.PeriodEnd).Scan(&b.ID); err != nil {

@@ -20,6 +20,9 @@ func (s Subscriptions) Begin(
 		if taken, err := operatorsPlan(ctx, tx, b.Account, now); err != nil || taken {
 			return nil, errors.Join(err, errWhere(taken, subscription.ErrHasPlan))
 		}
+		if err := endIncomplete(ctx, tx, b.Account, pageIsOver, now); err != nil {
+			return nil, err
+		}
 		if _, err := tx.Exec(ctx, `INSERT INTO subscription (id, account_id, plan_id, price_cents, checkout_id, due_at)
 			SELECT $1, $2, $3, $4, $5, c.expires_at FROM checkout c WHERE c.id = $5 AND NOT EXISTS (
 				SELECT FROM subscription WHERE account_id = $2 AND state <> 'ended' OR checkout_id = $5)`,
@@ -38,6 +41,22 @@ func errWhere(so bool, err error) error {
 		return err
 	}
 	return nil
+}
+
+// pageIsOver is the condition of a page that was not paid in time, before the news of that.
+const pageIsOver = `c.state <> 'paid' AND c.expires_at <= clock_timestamp()`
+
+// endIncomplete ends a subscription of an account that nobody has paid, if its page is as a
+// condition says. A payment that comes nevertheless begins anew.
+func endIncomplete(ctx context.Context, tx pgx.Tx, account ids.AccountID, page string, now time.Time) error {
+	b, err := firstSubscription(ctx, tx, `b.account_id = $1 AND b.state = 'incomplete' AND `+page, account)
+	if errors.Is(err, subscription.ErrNone) {
+		return nil
+	}
+	if err == nil {
+		_, err = endSubscriptionRow(ctx, tx, b, subscription.Abandoned, now)
+	}
+	return err
 }
 
 // SetCancel implements subscription.Store.

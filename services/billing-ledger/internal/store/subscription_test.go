@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ func (e *env) page(t testing.TB, account ids.AccountID) string {
 	id := newSubscription(t).String()
 	e.exec(t, `INSERT INTO checkout (id, purpose, account_id, plan_id, cents, fee_cents, processor, livemode, return_url,
 			session_id, url, expires_at)
-		VALUES ($1::text::uuid, 'plan', $2, 'pro', 600, 0, 'sandbox', false, 'x', $1::text, 'x', now())`, id, account)
+		VALUES ($1::text::uuid, 'plan', $2, 'pro', 600, 0, 'sandbox', false, 'x', $1::text, 'x',
+			now() + interval '1 hour')`, id, account)
 	return id
 }
 
@@ -536,6 +538,35 @@ func TestNoMoreGoesBackOfAnInvoiceThanWasPaid(t *testing.T) {
 	e.sound(t)
 }
 
+func TestAPageThatWasLeftIsNoObstacleToAnother(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	begin := func() subscription.Subscription {
+		t.Helper()
+		b, err := e.sales().Begin(t.Context(), subscription.Subscription{ID: newSubscription(t), Account: c.account,
+			Plan: "pro", Price: planPrice, Checkout: e.page(t, c.account)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	first := begin()
+	if again := begin(); again.ID != first.ID {
+		t.Errorf("while the page is open: got %s, want %s", again.ID, first.ID)
+	}
+	e.exec(t, `UPDATE checkout SET expires_at = now()`)
+	if second := begin(); second.ID == first.ID {
+		t.Error("once the page is over: got the same subscription, want another")
+	}
+	// The first page was paid at the last moment, and the news of it is late.
+	e.exec(t, `UPDATE checkout SET state = 'paid', paid_at = now() WHERE id = $1::text::uuid`, first.Checkout)
+	e.hear(t, first, invoice("1", 0, aMonth))
+	e.wantState(t, c, subscription.Active, "")
+	e.wantPays(t, c, hold.Plan)
+	e.sound(t)
+}
+
 func TestAnOperatorsPlanIsNeitherSoldNorMoved(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
@@ -557,6 +588,61 @@ func TestAnOperatorsPlanIsNeitherSoldNorMoved(t *testing.T) {
 		Account: c.account, Plan: "pro", Price: planPrice, Checkout: e.page(t, c.account)})
 	if !errors.Is(err, subscription.ErrHasPlan) {
 		t.Errorf("got the error %v, want %v", err, subscription.ErrHasPlan)
+	}
+	e.sound(t)
+}
+
+// Requests come to three replicas while others renew, cancel and go on. As many are covered as the
+// plan has in a day, and not one more; the others are paid from credit.
+func TestRenewalsOnThreeReplicasLeaveALimitExactAtItsEdge(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	c := e.consumer(t, 10*money.USD)
+	e.makePlan(t, "small", limits{requests: 30, images: 1000, tokens: 1000, rate: 1000, concurrent: 1000})
+	b := e.subscribed(t, c)
+	e.exec(t, `UPDATE subscription SET plan_id = 'small'`)
+	e.hear(t, b, invoice("0", time.Hour, aMonth))
+	var work sync.WaitGroup
+	var covered, paid atomic.Int64
+	for _, pool := range e.pools(t, 3, nil) {
+		replica := store.Subscriptions{Store: store.New(pool, unlimited, terms)}
+		requests := make([]hold.Reservation, 20)
+		for n := range requests {
+			requests[n] = e.standard(t, c, 1)
+		}
+		work.Go(func() {
+			for n, r := range requests {
+				got, err := replica.Admit(t.Context(), []hold.Reservation{r})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				switch got[0].Admission.Billing {
+				case hold.Plan:
+					covered.Add(1)
+				case hold.PayAsYouGo:
+					paid.Add(1)
+				case hold.Free:
+				}
+				renewal := invoice(fmt.Sprint(n/4+1), 0, aMonth+time.Duration(n/4)*time.Hour)
+				if err := replica.Hear(t.Context(), newsOf(b, renewal), newEntryID); err != nil {
+					t.Error(err)
+				}
+				if _, err := replica.SetCancel(t.Context(), c.account, n%2 == 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if covered.Load() != 30 || paid.Load() != 30 {
+		t.Errorf("covered %d and paid %d, want 30 of each", covered.Load(), paid.Load())
+	}
+	if n := e.used(t, c, plan.Requests, "day"); n != 30 {
+		t.Errorf("requests of the day: got %d, want 30", n)
+	}
+	if n := scan[int64](t, e, `SELECT count(*) FROM account_plan`); n != 1 {
+		t.Errorf("rows of plans: got %d, want 1", n)
 	}
 	e.sound(t)
 }
