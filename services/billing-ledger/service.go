@@ -248,8 +248,11 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer,
 		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
-	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
-		Earnings: s.store, NewEntry: s.newEntry})
+	accounts := &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
+		Earnings: s.store, NewEntry: s.newEntry}
+	billingv1.RegisterAccountAdminServiceServer(r, accounts)
+	billingv1.RegisterAccountOverviewAdminServiceServer(r, &rpc.Overview{Accounts: accounts,
+		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store})
 	billingv1.RegisterBalanceServiceServer(r, &rpc.Balances{Store: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})

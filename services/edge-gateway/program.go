@@ -89,6 +89,7 @@ func peers(n *node.Node) (Deps, error) {
 		CardWebhooks:    billingv1.NewCardWebhookServiceClient(billing),
 		CardSandbox:     billingv1.NewCardSandboxServiceClient(billing),
 		Accounts:        billingv1.NewAccountAdminServiceClient(billing),
+		Overview:        billingv1.NewAccountOverviewAdminServiceClient(billing),
 		Router:          routerv1.NewRouterServiceClient(router),
 		Catalog:         catalogv1.NewCatalogServiceClient(catalog),
 		PublicCatalog:   catalogv1.NewPublicCatalogServiceClient(catalog),

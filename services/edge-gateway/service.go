@@ -92,6 +92,8 @@ type Deps struct {
 	PublicCatalog catalogv1.PublicCatalogServiceClient
 	CatalogAdmin  catalogv1.CatalogAdminServiceClient
 	Accounts      billingv1.AccountAdminServiceClient
+	// Overview finds accounts for operators.
+	Overview billingv1.AccountOverviewAdminServiceClient
 	// UserSelf answers users who are signed in.
 	UserSelf billingv1.UserSelfServiceClient
 	// ConsumerKeys has the keys of their accounts, ConsumerLimits their limits and spend caps.
@@ -167,6 +169,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		PublicCatalog:  deps.PublicCatalog,
 		CatalogAdmin:   deps.CatalogAdmin,
 		Accounts:       deps.Accounts,
+		Overview:       deps.Overview,
 		UserSelf:       deps.UserSelf,
 		Checkouts:      deps.Checkouts,
 		Subscriptions:  deps.Subscriptions,

@@ -25,6 +25,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
 	billingv1.RegisterConsumerLimitServiceServer(r, f.ownKeys)
+	billingv1.RegisterAccountOverviewAdminServiceServer(r, billingv1.UnimplementedAccountOverviewAdminServiceServer{})
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
@@ -93,6 +94,7 @@ func (f *fleet) deps() Deps {
 		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(conn),
 		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(conn),
 		Accounts:          billingv1.NewAccountAdminServiceClient(conn),
+		Overview:          billingv1.NewAccountOverviewAdminServiceClient(conn),
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),

@@ -23,6 +23,7 @@ const (
 	releasedEarnings action = "release_earnings"
 	forfeitEarnings  action = "forfeit_earnings"
 	refundedPlan     action = "refund_plan"
+	refundedRequest  action = "refund_request"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

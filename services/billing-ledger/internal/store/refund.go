@@ -18,10 +18,28 @@ import (
 func (s *Store) Refund(
 	ctx context.Context, id ids.EntryID, request ids.RequestID, cause usage.RefundCause, memo string,
 ) (ids.EntryID, error) {
+	return s.refund(ctx, id, request, cause, memo, refundHooks{
+		allow: func(usage.Refundable) error { return nil }, also: func(pgx.Tx) error { return nil },
+	})
+}
+
+// refundHooks are what a caller adds to a refund: allow refuses a request, and also writes more
+// in the same transaction, the first time.
+type refundHooks struct {
+	allow func(usage.Refundable) error
+	also  func(pgx.Tx) error
+}
+
+func (s *Store) refund(
+	ctx context.Context, id ids.EntryID, request ids.RequestID, cause usage.RefundCause, memo string, by refundHooks,
+) (ids.EntryID, error) {
 	posted := id
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		charge, err := readCharge(ctx, tx, request)
 		if err != nil {
+			return err
+		}
+		if err := by.allow(charge); err != nil {
 			return err
 		}
 		// Two refunds of one request wait for each other here.
@@ -51,9 +69,11 @@ func (s *Store) Refund(
 		if err != nil {
 			return err
 		}
-		_, err = post(ctx, tx, []ledger.Entry{entry}, nil)
+		if _, err := post(ctx, tx, []ledger.Entry{entry}, nil); err != nil {
+			return err
+		}
 		posted = id
-		return err
+		return by.also(tx)
 	})
 	return posted, err
 }

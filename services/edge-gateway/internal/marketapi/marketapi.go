@@ -49,6 +49,7 @@ type Peers struct {
 	PublicCatalog  catalogv1.PublicCatalogServiceClient
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
 	Accounts       billingv1.AccountAdminServiceClient
+	Overview       billingv1.AccountOverviewAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
 	Subscriptions  billingv1.SubscriptionServiceClient
@@ -97,6 +98,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
 		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
+		billingv1.RegisterAccountOverviewAdminServiceHandlerClient(ctx, mux, peers.Overview),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
 		billingv1.RegisterSubscriptionServiceHandlerClient(ctx, mux, peers.Subscriptions),

@@ -138,7 +138,7 @@ var needy = []string{
 	"/api/v1/admin/verification/observations", "/api/v1/admin/verification/offerings/{provider_id}/{model_id}",
 	"/api/v1/admin/verification/verdicts/{verdict_id}/evidence", "/api/v1/provider/penalties/{penalty_id}/evidence",
 	"/api/v1/provider/earnings.csv", "/api/v1/provider/statements/{day}", "/api/v1/stats/plan-pool/{month}",
-	"/sandbox/checkout/{session}", "/api/v1/admin/chains/{chain_id}/adoption",
+	"/sandbox/checkout/{session}", "/api/v1/admin/chains/{chain_id}/adoption", "/api/v1/user/me/keys/{key_id}",
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {
