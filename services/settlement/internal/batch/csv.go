@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"hash"
 	"strconv"
-	"strings"
 	"time"
 
+	"svc.internal/pkg/csvout"
 	"svc.internal/pkg/ids"
 )
 
@@ -18,15 +18,15 @@ const Header = "at,kind,request_id,entry_id,account,month,amount_usd,amount_nano
 func AppendRow(dst []byte, c *Change) []byte {
 	dst = c.At.UTC().AppendFormat(dst, time.RFC3339Nano)
 	dst = append(dst, ',')
-	dst = append(appendCell(dst, string(c.Kind)), ',')
+	dst = append(csvout.AppendCell(dst, string(c.Kind)), ',')
 	dst = append(appendID(dst, c.Request), ',')
 	dst = append(appendID(dst, c.Entry), ',')
-	dst = append(appendCell(dst, c.Account), ',')
-	dst = append(appendCell(dst, c.Month), ',')
+	dst = append(csvout.AppendCell(dst, c.Account), ',')
+	dst = append(csvout.AppendCell(dst, c.Month), ',')
 	dst = append(append(dst, c.Amount.String()...), ',')
 	dst = append(strconv.AppendInt(dst, int64(c.Amount), 10), ',')
-	dst = append(appendCell(dst, c.EntryKind), ',')
-	return append(appendCell(dst, c.BusinessID), "\r\n"...)
+	dst = append(csvout.AppendCell(dst, c.EntryKind), ',')
+	return append(csvout.AppendCell(dst, c.BusinessID), "\r\n"...)
 }
 
 // appendID writes the zero id as an empty cell.
@@ -35,21 +35,6 @@ func appendID[K any](dst []byte, id ids.Of[K]) []byte {
 		return dst
 	}
 	return append(dst, id.String()...)
-}
-
-func appendCell(dst []byte, text string) []byte {
-	guarded := text != "" && strings.IndexByte("=+-@\t\r", text[0]) >= 0
-	quoted := strings.ContainsAny(text, ",\"\r\n")
-	if quoted {
-		dst = append(dst, '"')
-	}
-	if guarded {
-		dst = append(dst, '\'')
-	}
-	if quoted {
-		return append(append(dst, strings.ReplaceAll(text, `"`, `""`)...), '"')
-	}
-	return append(dst, text...)
 }
 
 // Digest is the SHA-256 of a CSV that is written row by row.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/csvout"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/batch"
 )
@@ -88,8 +89,8 @@ func TestAnExportComesInPiecesAndIsWhole(t *testing.T) {
 			if pieces == 0 && string(piece) != batch.Header {
 				t.Errorf("first piece: got %q, want the header", piece)
 			}
-			if len(piece) > batch.MaxPiece {
-				t.Errorf("a piece: got %d bytes, want at most %d", len(piece), batch.MaxPiece)
+			if len(piece) > csvout.MaxPiece {
+				t.Errorf("a piece: got %d bytes, want at most %d", len(piece), csvout.MaxPiece)
 			}
 			whole, rows = append(whole, piece...), n
 			pieces++

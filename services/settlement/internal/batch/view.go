@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc.internal/pkg/csvout"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/settlement/internal/merkle"
@@ -53,8 +54,6 @@ type Lines interface {
 }
 
 const (
-	// MaxPiece bounds a piece of an exported CSV in bytes.
-	MaxPiece = 64 << 10
 	// exportPage is how many lines are read at once. A reader that is slow holds none of the database's connections,
 	// because each page is a query of its own.
 	exportPage = 500
@@ -62,19 +61,20 @@ const (
 	MaxExportDays = 366
 )
 
-// Export writes the CSV of a provider's lines of a period in pieces of at most MaxPiece bytes, with the rows so far.
-// The header is the first piece, so that a reader has it at once.
+// Export writes the CSV of a provider's lines of a period in pieces (see csvout.Writer), with the rows so far. The
+// header is the first piece, so that a reader has it at once.
 func Export(ctx context.Context, from Lines, provider ids.ProviderID, first, last time.Time,
 	write func(piece []byte, rows int64) error,
 ) error {
-	if err := write([]byte(Header), 0); err != nil {
+	out, err := csvout.NewWriter(Header, write)
+	if err != nil {
 		return err
 	}
 	days, err := from.DaysWithLines(ctx, provider, first, last)
 	if err != nil {
 		return err
 	}
-	e := &exporter{write: write, piece: make([]byte, 0, MaxPiece)}
+	var row []byte
 	lines := make([]Line, 0, exportPage)
 	for _, day := range days {
 		for after := int64(0); ; after = lines[len(lines)-1].Number {
@@ -82,7 +82,8 @@ func Export(ctx context.Context, from Lines, provider ids.ProviderID, first, las
 				return fmt.Errorf("export %s: %w", day.Format(time.DateOnly), err)
 			}
 			for i := range lines {
-				if err := e.add(&lines[i].Change); err != nil {
+				row = AppendRow(row[:0], &lines[i].Change)
+				if err := out.Add(row); err != nil {
 					return err
 				}
 			}
@@ -91,36 +92,7 @@ func Export(ctx context.Context, from Lines, provider ids.ProviderID, first, las
 			}
 		}
 	}
-	return e.flush()
-}
-
-type exporter struct {
-	write func(piece []byte, rows int64) error
-	piece []byte
-	rows  int64
-	row   []byte
-}
-
-func (e *exporter) add(c *Change) error {
-	e.row = AppendRow(e.row[:0], c)
-	if len(e.piece)+len(e.row) > MaxPiece {
-		if err := e.flush(); err != nil {
-			return err
-		}
-	}
-	e.piece = append(e.piece, e.row...)
-	e.rows++
-	return nil
-}
-
-// flush writes the piece. Its bytes are free again then.
-func (e *exporter) flush() error {
-	if len(e.piece) == 0 {
-		return nil
-	}
-	err := e.write(e.piece, e.rows)
-	e.piece = e.piece[:0]
-	return err
+	return out.Flush()
 }
 
 // Backlog counts what waits.
