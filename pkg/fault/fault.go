@@ -85,6 +85,7 @@ const (
 	CountsDiffer                 Reason = "counts_differ"
 	StatementNotFound            Reason = "statement_not_found"
 	MonthNotClosed               Reason = "month_not_closed"
+	DocumentNotFound             Reason = "document_not_found"
 	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"

@@ -86,6 +86,9 @@ type Config struct {
 	// Mail says how letters reach users.
 	Mail MailConfig `yaml:"mail"`
 
+	// Passbook says what documents have of their seller, and how soon consumers see their money.
+	Passbook PassbookConfig `yaml:"passbook"`
+
 	// RetentionDays is for how many whole days after its own a closed request is kept
 	// with its hold and everything that gateways and providers said of it, at least 8.
 	// Settled lines are kept for ever. Plans are verified for windows that began within
@@ -113,7 +116,7 @@ func DefaultConfig() Config {
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
 		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(),
-		Mail: defaultMailConfig(), RetentionDays: 35,
+		Mail: defaultMailConfig(), RetentionDays: 35, Passbook: defaultPassbookConfig(),
 		SealInterval: time.Minute, SealAfter: 15 * time.Minute, ReconcileInterval: time.Minute,
 	}
 }
@@ -158,5 +161,5 @@ func (c Config) Validate() error {
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
-	return errors.Join(append(faults, c.Card.Validate(), c.Mail.Validate())...)
+	return errors.Join(append(faults, c.Card.Validate(), c.Mail.Validate(), c.Passbook.Validate())...)
 }

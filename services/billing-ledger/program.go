@@ -65,6 +65,8 @@ func Spec() node.Spec {
 			billingv1.CheckoutService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.CardWebhookService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.PassbookService_ServiceDesc.ServiceName:             {node.EdgeGateway},
+			billingv1.PassbookExportService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 		},
 	}
 }

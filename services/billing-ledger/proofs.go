@@ -21,6 +21,8 @@ type proven struct {
 	webhooks []byte
 	// cards is the key under which cards are told apart.
 	cards []byte
+	// cursors is the secret of the cursors that consumers are given.
+	cursors []byte
 }
 
 // proofs derives everything from the ledger's secret.
@@ -35,10 +37,12 @@ func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Cloc
 	}
 	webhooks := usageseal.Derive(secret, "card webhooks").Secret
 	cards := usageseal.Derive(secret, "card fingerprints").Secret
+	cursors := usageseal.Derive(secret, "cursors").Secret
 	return proven{
 		tickets:  usage.NewTickets(usageseal.Derive(secret, "tickets").Secret),
 		seals:    &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")},
 		webhooks: webhooks[:],
 		cards:    cards[:],
+		cursors:  cursors[:],
 	}, nil
 }

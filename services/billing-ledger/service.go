@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -121,6 +122,7 @@ type Service struct {
 	cards     *cardWork
 
 	subscriptions *subscriptionWork
+	passbooks     *passbookWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -213,7 +215,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.subscriptions = newSubscriptionWork(subscriptionDeps{store: st, cards: s.cards, counters: s.plans,
 		clock: deps.Clock, random: deps.Random, log: deps.Log, observe: m.cardAlarm})
-	return s, s.newDrift()
+	s.passbooks, err = newPassbookWork(cfg.Passbook, passbookDeps{store: st, clock: deps.Clock, log: deps.Log,
+		meter: deps.Meters.Meter("svc.internal/services/billing-ledger"), secret: proven.cursors})
+	return s, errors.Join(err, s.newDrift())
 }
 
 // newExpirer returns what ends holds without a report, and opens and settles their reviews.
@@ -264,6 +268,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 	s.cards.register(r)
 	s.subscriptions.register(r)
+	s.passbooks.register(r)
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until ctx ends.
@@ -274,13 +279,18 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = watch.Unregister() }() // it fails only for a closed meter
+	age, err := s.passbooks.watch()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = age.Unregister() }()
 	s.makePartitions(ctx)
 	s.tellStandby(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range append([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions,
-		s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
-		s.users.mail.Run}, s.cards.loops()...) {
+	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run,
+		s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
+		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops()) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -96,7 +96,9 @@ type fleet struct {
 	subscriptions billingv1.SubscriptionServiceClient
 	planInvoices  billingv1.SubscriptionAdminServiceClient
 
-	clock *ahead
+	clock     *ahead
+	passbooks billingv1.PassbookServiceClient
+	exports   billingv1.PassbookExportServiceClient
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -191,6 +193,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.sandbox = billingv1.NewCardSandboxServiceClient(calls)
 	f.subscriptions = billingv1.NewSubscriptionServiceClient(calls)
 	f.planInvoices = billingv1.NewSubscriptionAdminServiceClient(calls)
+	f.passbooks = billingv1.NewPassbookServiceClient(calls)
+	f.exports = billingv1.NewPassbookExportServiceClient(calls)
 	return f
 }
 

@@ -100,6 +100,8 @@ func peers(n *node.Node) (Deps, error) {
 		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
 		ConsumerKeys:    billingv1.NewConsumerKeyServiceClient(billing),
 		ConsumerLimits:  billingv1.NewConsumerLimitServiceClient(billing),
+		Passbooks:       billingv1.NewPassbookServiceClient(billing),
+		PassbookExports: billingv1.NewPassbookExportServiceClient(billing),
 		Demand:          billingv1.NewDemandServiceClient(billing),
 		Reconciliation:  settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:       settlementv1.NewPenaltyServiceClient(settlement),

@@ -100,6 +100,9 @@ type Deps struct {
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
 	ProviderAdmin  hubv1.ProviderAdminServiceClient
+	// Passbooks shows users their money and usage, and PassbookExports writes it as files.
+	Passbooks       billingv1.PassbookServiceClient
+	PassbookExports billingv1.PassbookExportServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
 	ProviderSelf   hubv1.ProviderSelfServiceClient
 	Users          billingv1.UserServiceClient
@@ -176,6 +179,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		PlanInvoices:   deps.PlanInvoices,
 		ConsumerKeys:   deps.ConsumerKeys,
 		ConsumerLimits: deps.ConsumerLimits,
+		Passbooks:      deps.Passbooks,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
 		Penalties:      deps.PenaltyAdmin,
@@ -237,6 +241,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Log:       deps.Log,
 		}, cfg.inference()),
 		Receipts:   deps.Receipts,
+		Passbooks:  deps.PassbookExports,
 		Playground: newPlayground(deps.Visits, cfg),
 		Idempotency: idempotency.New(cfg.idempotency(), idempotency.Deps{
 			Claims: deps.Idempotency, Clock: deps.Clock, Random: deps.Random, Log: deps.Log,

@@ -42,6 +42,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
+	billingv1.RegisterPassbookServiceServer(r, passbooks{})
+	billingv1.RegisterPassbookExportServiceServer(r, passbooks{})
 	billingv1.RegisterDemandServiceServer(r, asked{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
@@ -101,6 +103,8 @@ func (f *fleet) deps() Deps {
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
 		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(conn),
+		Passbooks:         billingv1.NewPassbookServiceClient(conn),
+		PassbookExports:   billingv1.NewPassbookExportServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),

@@ -62,6 +62,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO revaluation SELECT (now() AT TIME ZONE 'UTC')::date, '254:native', 1, 2, 3, gen_random_uuid()`)
 	e.besiegeCards(t)
 	e.besiegePlans(t)
+	e.besiegePassbook(t, account)
 	return e
 }
 
@@ -116,8 +117,8 @@ var copied = map[string]string{
 	"hold": "state = 'open'", "usage_settlement": "source = 'payg'", "posting": "account_kind = 'l:consumer:available'",
 	"entry": "kind = 'goodwill'", "consumer_key": "state = 'active'", "plan_limit": "kind = 'tokens' AND period = 'week'",
 	"seal": "previous IS NOT NULL", "account": "idempotency_key = 'taken'", "chart": "kind = 'e:gas'",
-	"posting_rule": "entry_kind = 'gas'",
-	"plan":         "id = 'new'", "entry_kind": "kind = 'gas'", "asset": "id = 'usd'",
+	"posting_rule": "entry_kind = 'gas'", "document": "series = 'R'",
+	"plan": "id = 'new'", "entry_kind": "kind = 'gas'", "asset": "id = 'usd'",
 }
 
 // again inserts a row of a table again, with the columns that role may write.
@@ -201,7 +202,7 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
-		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks)
+		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -356,7 +357,12 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"user_session":    "DELETE SELECT INSERT(token_sha256,user_id,expires_at,family_id) UPDATE(expires_at)",
 		"void_attempt":    "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
-		"wallet":          "INSERT SELECT UPDATE(posted,held)", "request_report": "INSERT SELECT",
+		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
+		"document_number": "SELECT", "passbook_fold": "SELECT UPDATE(until_at,invoice_month,invoiced)",
+		"passbook_line": "INSERT SELECT",
+		"usage_day":     "INSERT SELECT UPDATE(requests,prompt_tokens,completion_tokens,charged,covered)",
+		"usage_series":  "SELECT INSERT(account_id,key_id,model_id,provider_id,source,unit)",
+		"wallet":        "INSERT SELECT UPDATE(posted,held)", "request_report": "INSERT SELECT",
 	}
 	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
 			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a

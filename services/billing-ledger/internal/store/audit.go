@@ -69,8 +69,9 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 	err := pg.InTx(ctx, s.pool, opts, func(tx pgx.Tx) error {
 		facts = audit.Facts{}
 		// Compiling a query takes longer than most of them run, and grouped rows should
-		// stay in memory.
-		if _, err := tx.Exec(ctx, `SELECT set_config('jit', 'off', true), set_config('work_mem', '64MB', true)`); err != nil {
+		// stay in memory. The lock has the fold of passbooks go on meanwhile.
+		if _, err := tx.Exec(ctx, `SELECT set_config('jit', 'off', true), set_config('work_mem', '64MB', true),
+			pg_advisory_xact_lock_shared(`+readerLock+`)`); err != nil {
 			return fmt.Errorf("prepare the session: %w", err)
 		}
 		p, err := readPass(ctx, tx)
@@ -84,7 +85,7 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 			}
 		}
 		for _, c := range slices.Concat(auditChecks, planChecks, spendChecks, heldChecks, payoutChecks, monthChecks,
-			holdingChecks, cardChecks, subscriptionChecks) {
+			holdingChecks, cardChecks, subscriptionChecks, passbookChecks) {
 			var population int64
 			if err := tx.QueryRow(ctx, c.population).Scan(&population); err != nil {
 				return fmt.Errorf("count for %q: %w", c.name, err)

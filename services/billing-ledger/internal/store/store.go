@@ -24,10 +24,11 @@
 //     holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
-// Three kinds of transactions are apart from these. A claim of an idempotency key holds
-// the lock on its key's quota and only reads beside it. A visit holds the row of its
-// address. Signing in locks the rows of the e-mail's attempts, then the user, then the
-// sessions.
+// Four kinds of transactions are apart from these. The fold holds the row of passbook_fold,
+// and after it those of document_number; it only reads what others write. A claim of an
+// idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
+// the row of its address. Signing in locks the rows of the e-mail's attempts, then the user,
+// then the sessions.
 //
 // A report frees the places that its request takes in the concurrency of account and
 // plan. When there is no report, the transaction that closes the hold frees them. Each of
@@ -85,6 +86,10 @@
 //   - A hub adds at most 300 keys within 24 hours: usage_key_bound, under a lock for each
 //     hub.
 //   - An account is in the state of its last change: account_state_is_kept.
+//   - The fold only moves on, and makes the invoices of a month before it passes its end:
+//     passbook_fold_moves_on, passbook_fold_month. A document never changes and has the next
+//     number of its series: document_stays, document_is_next. An entry has one document for an
+//     account, and a month one invoice: document_of_entry, document_of_month.
 package store
 
 import (

@@ -112,6 +112,7 @@ var Table = map[fault.Reason]Row{
 
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.StatementNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.DocumentNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.MonthNotClosed:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:        {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 

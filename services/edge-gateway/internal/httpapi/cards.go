@@ -35,7 +35,7 @@ func (h *Handler) cardWebhook(x *exchange) error {
 	return h.json(x, []byte(`{"received":true}`))
 }
 
-// sandboxPage serves the pages of the sandbox: the only answers in HTML. The address of a
+// sandboxPage serves the pages of the sandbox: answers in HTML. The address of a
 // page is the right to pay on it, so no other site learns the address.
 func (h *Handler) sandboxPage(x *exchange) error {
 	header := x.Header()

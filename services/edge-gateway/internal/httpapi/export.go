@@ -5,29 +5,36 @@ import (
 	"io"
 	"net/http"
 
+	"svc.internal/services/edge-gateway/internal/export"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
-// exportEarnings streams a CSV. Its last piece is followed by the trailer with the number of rows. What breaks off has
-// no trailer, and its connection is cut, so that no client takes a part for the whole.
+// exportEarnings streams a provider's lines.
 func (h *Handler) exportEarnings(x *exchange) error {
-	export, err := h.Provider.ExportEarnings(x.request.Context(), providerapi.Call{
+	e, err := h.Provider.ExportEarnings(x.request.Context(), providerapi.Call{
 		Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(),
 		Path: x.request.URL.EscapedPath(), From: h.Addresses.Of(x.request),
 	})
 	if err != nil {
 		return err
 	}
+	return h.sendExport(x, e)
+}
+
+// sendExport streams a CSV. Its last piece is followed by the trailer with the number of rows. What breaks off has no
+// trailer, and its connection is cut, so that no client takes a part for the whole. A client that does not take a piece
+// within the time of one write is dropped.
+func (h *Handler) sendExport(x *exchange, e *export.Export) error {
 	header := x.Header()
 	header.Set("Content-Type", "text/csv; charset=utf-8")
-	header.Set("Content-Disposition", `attachment; filename="`+export.Name+`"`)
+	header.Set("Content-Disposition", `attachment; filename="`+e.Name+`"`)
 	header.Set("Cache-Control", "no-store")
-	header.Set("Trailer", providerapi.RowsTrailer)
+	header.Set("Trailer", export.RowsTrailer)
 	x.WriteHeader(http.StatusOK)
 	for x.request.Method != http.MethodHead {
-		piece, err := export.Next()
+		piece, err := e.Next()
 		if errors.Is(err, io.EOF) {
-			header.Set(providerapi.RowsTrailer, export.Rows())
+			header.Set(export.RowsTrailer, e.Rows())
 			return nil
 		}
 		if err == nil {

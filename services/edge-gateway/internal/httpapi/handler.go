@@ -56,6 +56,8 @@ type Parts struct {
 	Catalog   *catalog.View
 	Runner    *inference.Runner
 	Receipts  billingv1.ReceiptServiceClient
+	// Passbooks writes users' ledgers, usage and documents as files.
+	Passbooks billingv1.PassbookExportServiceClient
 	// Playground serves visitors without a key; nil where there is none.
 	Playground *playground.Playground
 	// Idempotency claims the keys of requests that carry one.

@@ -5,7 +5,7 @@
 //
 // Routes are matched by hand and not by http.ServeMux, because no SDK understands its
 // redirects and plain-text errors, and because model ids hold slashes, raw or as %2F.
-// Nothing is answered in HTML but the sandbox's pages.
+// Nothing is answered in HTML but the sandbox's pages and documents to print.
 //
 // Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout. The server
 // bounds headers.

@@ -28,6 +28,16 @@ var ofUsers = []route{
 	{"/api/v1/user/me/sessions/{session_id}", []string{http.MethodDelete}, (*Handler).asUser},
 	{"/api/v1/user/me/password", post, (*Handler).asUser},
 	{"/api/v1/user/me/email", post, (*Handler).asUser},
+	{"/api/v1/consumer/balance", get, (*Handler).asUser},
+	{"/api/v1/consumer/ledger", get, (*Handler).asUser},
+	{"/api/v1/consumer/ledger.csv", get, (*Handler).exportLedger},
+	{"/api/v1/consumer/usage", get, (*Handler).asUser},
+	{"/api/v1/consumer/usage.csv", get, (*Handler).exportUsage},
+	{"/api/v1/consumer/usage/requests", get, (*Handler).asUser},
+	{"/api/v1/consumer/receipts", get, (*Handler).asUser},
+	{"/api/v1/consumer/receipts/{number}", get, (*Handler).document},
+	{"/api/v1/consumer/invoices", get, (*Handler).asUser},
+	{"/api/v1/consumer/invoices/{number}", get, (*Handler).document},
 }
 
 // findUsers returns the route of a user's path.

@@ -56,6 +56,7 @@ type Peers struct {
 	PlanInvoices   billingv1.SubscriptionAdminServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
+	Passbooks      billingv1.PassbookServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
@@ -105,6 +106,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterSubscriptionAdminServiceHandlerClient(ctx, mux, peers.PlanInvoices),
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
 		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
+		billingv1.RegisterPassbookServiceHandlerClient(ctx, mux, peers.Passbooks),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),

@@ -4,19 +4,16 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"google.golang.org/grpc"
 
 	"svc.internal/pkg/ethereum"
 	"svc.internal/pkg/money"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+
+	"svc.internal/services/edge-gateway/internal/export"
 )
 
 // maxDay is in bytes, above the length of a day and of a month.
@@ -224,22 +221,9 @@ func (a *API) Signers(ctx context.Context, _ Call) (Answer, error) {
 	return out, err
 }
 
-// RowsTrailer is the trailer with the rows of an export. A client that has it has the whole of it.
-const RowsTrailer = "X-Svc-Rows"
-
-// Export is a CSV that comes in pieces.
-type Export struct {
-	// Name is the name of the file.
-	Name   string
-	stream grpc.ServerStreamingClient[settlementv1.ExportEarningsResponse]
-	first  *settlementv1.ExportEarningsResponse
-	ctx    context.Context //nolint:containedctx // an export is one call
-	rows   int64
-}
-
 // ExportEarnings begins the answer to GET /api/v1/provider/earnings.csv?from=&to=. What is wrong with the call is found
 // before the first piece.
-func (a *API) ExportEarnings(ctx context.Context, c Call) (*Export, error) {
+func (a *API) ExportEarnings(ctx context.Context, c Call) (*export.Export, error) {
 	provider, err := a.keyOrSession(ctx, c)
 	if err != nil {
 		return nil, err
@@ -251,32 +235,10 @@ func (a *API) ExportEarnings(ctx context.Context, c Call) (*Export, error) {
 	if req.To, err = text(c.Query, "to", maxDay); err != nil {
 		return nil, err
 	}
-	e := &Export{Name: "earnings-" + req.GetFrom() + "-" + req.GetTo() + ".csv", ctx: ctx}
-	if e.stream, err = a.peers.Earnings.ExportEarnings(ctx, req); err != nil {
-		return nil, ofPeer(ctx, err)
+	translate := func(err error) error { return ofPeer(ctx, err) }
+	stream, err := a.peers.Earnings.ExportEarnings(ctx, req)
+	if err != nil {
+		return nil, translate(err)
 	}
-	if e.first, err = e.stream.Recv(); err != nil {
-		return nil, ofPeer(ctx, err)
-	}
-	return e, nil
+	return export.New("earnings-"+req.GetFrom()+"-"+req.GetTo()+".csv", stream, translate)
 }
-
-// Next returns the next piece, or io.EOF.
-func (e *Export) Next() ([]byte, error) {
-	piece := e.first
-	if e.first = nil; piece == nil {
-		var err error
-		piece, err = e.stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil, io.EOF
-		}
-		if err != nil {
-			return nil, ofPeer(e.ctx, err)
-		}
-	}
-	e.rows = piece.GetRows()
-	return piece.GetCsv(), nil
-}
-
-// Rows returns how many rows the pieces have had, without the header.
-func (e *Export) Rows() string { return strconv.FormatInt(e.rows, 10) }
