@@ -24,8 +24,12 @@ import (
 const leastTables = 25
 
 // keptOnPurpose are the tables that may have a word because they are for keeping it: the
-// name by which a user signs in, and an engine's name for a model.
-var keptOnPurpose = map[string]string{"billing.app_user": "email", "hub.answered_as": "engine's name of a model"}
+// name by which a user signs in, the e-mail that a letter goes or went to, and an engine's
+// name for a model.
+var keptOnPurpose = map[string]string{
+	"billing.app_user": "email", "billing.mail_outbox": "email", "billing.letter_token": "email",
+	"hub.answered_as": "engine's name of a model",
+}
 
 // search looks for all canaries in each place where a marketplace writes:
 //
@@ -188,7 +192,7 @@ func (c *canaries) database() {
 }
 
 // files searches a directory, except for the secrets that are kept in files of their own,
-// the files with the demo's keys for an operator, and PostgreSQL's own tables, which
+// the letters to users, the files with the demo's keys for an operator, and PostgreSQL's own tables, which
 // database searches.
 func (c *canaries) files(dir string) {
 	c.t.Helper()
@@ -198,7 +202,7 @@ func (c *canaries) files(dir string) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (name == "secrets" || name == "certs" || entry.Name() == "base"):
+		case entry.IsDir() && (name == "secrets" || name == "certs" || name == "letters" || entry.Name() == "base"):
 			return fs.SkipDir
 		case !entry.Type().IsRegular() || name == "demo.env" || name == "demo.json" || name == "fleet.env":
 			return nil
