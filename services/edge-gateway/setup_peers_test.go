@@ -53,7 +53,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterEarningServiceServer(r, f.earned)
 	settlementv1.RegisterEarningAdminServiceServer(r, settlementv1.UnimplementedEarningAdminServiceServer{})
 	settlementv1.RegisterChainAdminServiceServer(r, settlementv1.UnimplementedChainAdminServiceServer{})
-	settlementv1.RegisterConsumerDepositServiceServer(r, settlementv1.UnimplementedConsumerDepositServiceServer{})
+	settlementv1.RegisterConsumerDepositServiceServer(r, fundings{})
 	settlementv1.RegisterReserveAdminServiceServer(r, settlementv1.UnimplementedReserveAdminServiceServer{})
 	settlementv1.RegisterPayoutServiceServer(r, paid{})
 	settlementv1.RegisterPayoutAdminServiceServer(r, settlementv1.UnimplementedPayoutAdminServiceServer{})
