@@ -85,6 +85,7 @@ type fleet struct {
 	claims    billingv1.IdempotencyServiceClient
 	visits    billingv1.VisitorServiceClient
 	users     billingv1.UserServiceClient
+	self      billingv1.UserSelfServiceClient
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
 	house     billingv1.HouseAccountServiceClient
@@ -184,6 +185,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.claims = billingv1.NewIdempotencyServiceClient(calls)
 	f.visits = billingv1.NewVisitorServiceClient(calls)
 	f.users = billingv1.NewUserServiceClient(calls)
+	f.self = billingv1.NewUserSelfServiceClient(calls)
 	f.demand = billingv1.NewDemandServiceClient(calls)
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)
 	f.house = billingv1.NewHouseAccountServiceClient(calls)

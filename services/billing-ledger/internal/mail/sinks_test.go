@@ -48,7 +48,7 @@ func TestALettersFileIsItsOwnersAndTheLogHasItsNameAlone(t *testing.T) {
 	if info, err := os.Stat(f.Folder); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder's mode: got %v and %v, want 0700", info.Mode(), err)
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the test's own
+	text, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(text), "https://site.example/reset-password#token="+token) {
 		t.Errorf("the letter: got %s and %v, want the link in it", text, err)
 	}

@@ -54,8 +54,10 @@ func cookieOf(h http.Header) string {
 // setCookie sets the cookie; an empty token deletes it.
 func setCookie(h http.Header, token string, expires time.Time) {
 	for _, path := range cookiePaths {
-		cookie := http.Cookie{Name: refreshCookie, Value: token, Path: path, Expires: expires, HttpOnly: true, Secure: true,
-			SameSite: http.SameSiteLaxMode}
+		cookie := http.Cookie{ //nolint:gosec // it is secure, and a test looks at it
+			Name: refreshCookie, Value: token, Path: path, Expires: expires, HttpOnly: true, Secure: true,
+			SameSite: http.SameSiteLaxMode,
+		}
 		if token == "" {
 			cookie.Expires, cookie.MaxAge = time.Time{}, -1
 		}
