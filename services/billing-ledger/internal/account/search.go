@@ -114,7 +114,9 @@ type Overview struct {
 
 // Find returns a page of the accounts that match, and the cursor of the next page, which is
 // empty after the last. A page of no size has the default size.
-func (o *Overview) Find(ctx context.Context, f Filter, cursor string, size int) (page []Listed, next string, err error) {
+func (o *Overview) Find(
+	ctx context.Context, f Filter, cursor string, size int,
+) (page []Listed, next string, err error) {
 	f.EmailPrefix = strings.ToLower(f.EmailPrefix)
 	if err := f.validate(); err != nil {
 		return nil, "", err

@@ -2,13 +2,8 @@ package rpc
 
 import (
 	"context"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -18,16 +13,6 @@ import (
 type ConsumerKeys struct {
 	billingv1.UnimplementedConsumerKeyServiceServer
 	Keys *key.Own
-}
-
-// ownAccount returns the account of the user for whom a call is made.
-func ownAccount(ctx context.Context) (ids.AccountID, error) {
-	who, ok := serve.User(ctx)
-	id, err := ids.ParseAccount(who.Account)
-	if !ok || err != nil || id.IsZero() {
-		return ids.AccountID{}, fault.New(fault.Unauthenticated, fault.InvalidSession, "the call is made for nobody")
-	}
-	return id, nil
 }
 
 // ownKey returns the account of the user for whom a call is made, and the key that it names. A
@@ -170,18 +155,6 @@ func settingsFromProto(m *billingv1.ConsumerKeySettings) (key.Settings, error) {
 		return key.Settings{}, malformed("budget_period")
 	}
 	return s, nil
-}
-
-// moment reads a time that may be absent. The zero time would mean the same as none.
-func moment(ts *timestamppb.Timestamp, field string) (time.Time, error) {
-	if ts == nil {
-		return time.Time{}, nil
-	}
-	at := ts.AsTime()
-	if !ts.IsValid() || at.IsZero() {
-		return time.Time{}, malformed(field)
-	}
-	return at, nil
 }
 
 func ownedToProto(k key.Owned) *billingv1.ConsumerKey {

@@ -25,8 +25,9 @@ type Overview struct {
 func (s *Overview) ListAccounts(
 	ctx context.Context, req *billingv1.ListAccountsRequest,
 ) (*billingv1.ListAccountsResponse, error) {
-	page, next, err := s.Overview.Find(ctx, account.Filter{EmailPrefix: req.GetEmailPrefix(), KeyPrefix: req.GetKeyPrefix(),
-		State: account.State(req.GetState())}, req.GetCursor(), int(req.GetPageSize()))
+	f := account.Filter{EmailPrefix: req.GetEmailPrefix(), KeyPrefix: req.GetKeyPrefix(),
+		State: account.State(req.GetState())}
+	page, next, err := s.Overview.Find(ctx, f, req.GetCursor(), int(req.GetPageSize()))
 	if err != nil {
 		return nil, err
 	}

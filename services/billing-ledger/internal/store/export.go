@@ -143,7 +143,9 @@ func exportTables(ctx context.Context, tx pgx.Tx) ([]exportedTable, error) {
 }
 
 func exportTable(ctx context.Context, tx pgx.Tx, w io.Writer, t exportedTable, progress func(int64)) (int64, error) {
-	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c string) bool { return slices.Contains(secret[t.name], c) })
+	columns := slices.DeleteFunc(slices.Clone(t.columns), func(c string) bool {
+		return slices.Contains(secret[t.name], c)
+	})
 	sql := `SELECT row_to_json(t)::text FROM (SELECT ` + quoted(columns) + ` FROM ` + quoted([]string{t.name}) +
 		` ORDER BY ` + quoted(t.key) + `) t`
 	if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`,

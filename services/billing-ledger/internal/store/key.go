@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // IssueKey stores a new key and its counter. It locks the wallet, so that no two calls
@@ -134,4 +135,19 @@ func nullTime(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
+}
+
+// budgetAmount and budgetPeriod return NULL for no budget.
+func budgetAmount(b *limit.Budget) *int64 {
+	if b == nil {
+		return nil
+	}
+	return (*int64)(&b.Amount)
+}
+
+func budgetPeriod(b *limit.Budget) *string {
+	if b == nil {
+		return nil
+	}
+	return (*string)(&b.Period)
 }

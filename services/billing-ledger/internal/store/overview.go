@@ -77,14 +77,16 @@ func (s *Store) AccountDetails(ctx context.Context, id ids.AccountID, limit int)
 		return account.Details{}, err
 	}
 	var provider *[16]byte
-	if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(email), ''), (SELECT provider_id FROM app_user WHERE account_id = $1)
+	if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(email), ''),
+			(SELECT provider_id FROM app_user WHERE account_id = $1)
 		FROM app_user WHERE account_id = $1`, [16]byte(id)).Scan(&d.Email, &provider); err != nil {
 		return account.Details{}, fmt.Errorf("select user: %w", err)
 	}
 	if provider != nil {
 		d.Provider = *provider
 	}
-	rows, err := s.pool.Query(ctx, `SELECT e.id, e.kind, p.amount, e.memo, e.at FROM posting p JOIN entry e ON e.id = p.entry_id
+	rows, err := s.pool.Query(ctx, `SELECT e.id, e.kind, p.amount, e.memo, e.at
+		FROM posting p JOIN entry e ON e.id = p.entry_id
 		WHERE p.account_kind = 'l:consumer:available' AND p.owner_id = $1 ORDER BY e.at DESC, e.id DESC LIMIT $2`,
 		[16]byte(id), limit)
 	if err != nil {

@@ -169,7 +169,8 @@ func TestARefundIsOfTheAccountsOwnRequestOnceAndNamesItsOperator(t *testing.T) {
 	e.settle(t, usage.Settled, e.served(t, r, 2))
 	ctx := actor.WithOperator(t.Context(), "alice")
 	refund := func(c consumer, request ids.RequestID, cause usage.RefundCause, note string) (ids.EntryID, error) {
-		entry, _, err := e.overview().Refund(ctx, account.Refund{Account: c.account, Request: request, Cause: cause, Note: note})
+		entry, _, err := e.overview().Refund(ctx, account.Refund{Account: c.account, Request: request, Cause: cause,
+			Note: note})
 		return entry, err
 	}
 	for name, tc := range map[string]struct {
@@ -206,6 +207,13 @@ func TestARefundIsOfTheAccountsOwnRequestOnceAndNamesItsOperator(t *testing.T) {
 	}
 	e.wantWallet(t, c, 10*cent, cent)
 	e.wantWallet(t, other, 10*cent, 0)
+	e.wantRefundTold(t, c, first, r.Request)
+	e.sound(t)
+}
+
+// wantRefundTold wants one action of alice's that names the refund, and its entry.
+func (e *env) wantRefundTold(t *testing.T, c consumer, entry ids.EntryID, request ids.RequestID) {
+	t.Helper()
 	d, err := e.overview().Details(t.Context(), c.account)
 	if err != nil {
 		t.Fatal(err)
@@ -219,17 +227,17 @@ func TestARefundIsOfTheAccountsOwnRequestOnceAndNamesItsOperator(t *testing.T) {
 	if len(told) != 1 {
 		t.Fatalf("actions: got %q, want one refund", told)
 	}
-	for _, want := range []string{"operator:alice", "it was rude", first.String(), r.Request.String()} {
+	for _, want := range []string{"operator:alice", "it was rude", entry.String(), request.String()} {
 		if !strings.Contains(told[0], want) {
 			t.Errorf("action: got %s, want %s in it", told[0], want)
 		}
 	}
 	// Settlement hears of what a provider gives back.
-	kinds := slices.ContainsFunc(d.Entries, func(e account.Entry) bool { return e.ID == first && e.Kind == "request_refund" })
-	if !kinds {
+	if !slices.ContainsFunc(d.Entries, func(e account.Entry) bool {
+		return e.ID == entry && e.Kind == "request_refund"
+	}) {
 		t.Errorf("entries: got %+v, want the refund among them", d.Entries)
 	}
-	e.sound(t)
 }
 
 func TestDetailsOfAnAccountAreBoundedAndHaveNoSecret(t *testing.T) {

@@ -55,21 +55,6 @@ func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 	return k, nil
 }
 
-// budgetAmount and budgetPeriod return NULL for no budget.
-func budgetAmount(b *limit.Budget) *int64 {
-	if b == nil {
-		return nil
-	}
-	return (*int64)(&b.Amount)
-}
-
-func budgetPeriod(b *limit.Budget) *string {
-	if b == nil {
-		return nil
-	}
-	return (*string)(&b.Period)
-}
-
 // orZero returns the zero time for NULL.
 func orZero(t *time.Time) time.Time {
 	if t == nil {

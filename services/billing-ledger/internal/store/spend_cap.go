@@ -59,7 +59,9 @@ func readSpendLimits(ctx context.Context, q querier, id ids.AccountID) (account.
 
 // SetOwnCaps replaces an account's own caps; see account.SpendStore. It holds the lock on the
 // wallet, so every later admission sees them.
-func (s *Store) SetOwnCaps(ctx context.Context, id ids.AccountID, caps limit.Caps) (set account.SpendLimits, err error) {
+func (s *Store) SetOwnCaps(
+	ctx context.Context, id ids.AccountID, caps limit.Caps,
+) (set account.SpendLimits, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(id)); err != nil {
 			return fmt.Errorf("lock wallet: %w", err)

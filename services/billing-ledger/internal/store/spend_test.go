@@ -93,7 +93,8 @@ func TestABudgetIsCorrectedByWhatARequestCameTo(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	c := e.budgeted(t, 100*cent, 10, limit.Week)
-	below, above, void, lost := e.reservation(t, c, 4), e.reservation(t, c, 2), e.reservation(t, c, 3), e.reservation(t, c, 1)
+	below, above := e.reservation(t, c, 4), e.reservation(t, c, 2)
+	void, lost := e.reservation(t, c, 3), e.reservation(t, c, 1)
 	for _, r := range []hold.Reservation{below, above, void, lost} {
 		e.admitOne(t, r, hold.Admitted)
 	}

@@ -71,7 +71,7 @@ func (m *Moves) touch(h Hold, c Change) {
 	if c == (Change{}) {
 		return
 	}
-	for w := range h.spendWindows() {
+	for w := range h.Spend.windows(h.Account, h.Key) {
 		sum := m.Spend[w]
 		sum.Charged += c.Charged
 		sum.Released += c.Released

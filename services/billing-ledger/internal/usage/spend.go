@@ -28,16 +28,16 @@ var pinned = []struct {
 	{1, "none", true}, {2, "day", true}, {4, "week", true}, {8, "month", true}, {16, "day", false}, {32, "month", false},
 }
 
-// spendWindows returns the windows that count a request.
-func (h Hold) spendWindows() iter.Seq[SpendWindow] {
+// windows returns the windows that count a request of a key and its account.
+func (p SpendPin) windows(account, key [16]byte) iter.Seq[SpendWindow] {
 	return func(yield func(SpendWindow) bool) {
-		for _, p := range pinned {
-			if h.Spend.Windows&p.bit == 0 {
+		for _, of := range pinned {
+			if p.Windows&of.bit == 0 {
 				continue
 			}
-			w := SpendWindow{Owner: h.Account, Period: p.period, Day: h.Spend.Day}
-			if p.ofKey {
-				w.Owner = h.Key
+			w := SpendWindow{Owner: account, Period: of.period, Day: p.Day}
+			if of.ofKey {
+				w.Owner = key
 			}
 			if !yield(w) {
 				return
