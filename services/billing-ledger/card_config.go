@@ -9,18 +9,24 @@ import (
 	"svc.internal/pkg/config"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/card/sandbox"
+	"svc.internal/services/billing-ledger/internal/card/stripe"
 )
 
 // CardConfig says how cards are charged.
 type CardConfig struct {
-	// Processor is the card processor. There is one so far, sandbox, in which no money
-	// moves; what is paid in it is marked (livemode is false).
+	// Processor is the card processor: stripe, or sandbox, in which no money moves; what is paid
+	// there is marked (livemode is false).
 	Processor string `yaml:"processor" env:"SVC_CARD_PROCESSOR"`
 	// WebhookSecret proves what the card processor sends, with at least 16 bytes. While it
 	// is replaced, the one before counts too. The sandbox, which sends to itself, may have
 	// none: then the secret follows from the ledger's own.
 	WebhookSecret         config.Secret `yaml:"webhook_secret" env:"SVC_CARD_WEBHOOK_SECRET"`
 	PreviousWebhookSecret config.Secret `yaml:"previous_webhook_secret" env:"SVC_CARD_PREVIOUS_WEBHOOK_SECRET"`
+	// StripeKey is the restricted API key of Stripe: rk_live_ or rk_test_. It reads sessions, payments,
+	// disputes, invoices and events, and writes sessions, refunds and subscriptions.
+	StripeKey config.Secret `yaml:"stripe_key" env:"SVC_CARD_STRIPE_KEY"`
+	// StripeURL is where Stripe's API is: https without a path, or http on this machine.
+	StripeURL string `yaml:"stripe_url" env:"SVC_CARD_STRIPE_URL"`
 	// SandboxURL is where people and the sandbox reach the public API: http or https, without
 	// a path.
 	SandboxURL string `yaml:"sandbox_url" env:"SVC_CARD_SANDBOX_URL"`
@@ -37,11 +43,13 @@ type CardConfig struct {
 // tariff.
 func defaultCardConfig() CardConfig {
 	return CardConfig{Processor: sandbox.Name, SandboxURL: "http://127.0.0.1:8080", FixedCents: 30, BasisPoints: 290,
-		ReturnURL: "http://127.0.0.1:8080/"}
+		ReturnURL: "http://127.0.0.1:8080/", StripeURL: stripe.DefaultURL}
 }
 
 // MovesMoney reports whether what is paid by card is real money.
-func (c CardConfig) MovesMoney() bool { return c.Processor != sandbox.Name }
+func (c CardConfig) MovesMoney() bool {
+	return c.Processor != sandbox.Name && strings.Contains(c.StripeKey.Reveal(), "_live_")
+}
 
 func (c CardConfig) tariff() card.Tariff {
 	return card.Tariff{Fixed: card.Cents(c.FixedCents), BasisPoints: c.BasisPoints}
@@ -65,8 +73,18 @@ func (c CardConfig) keys(own []byte) (card.Keys, error) {
 // Validate returns every fault at once.
 func (c CardConfig) Validate() error {
 	var faults []error
-	if c.Processor != sandbox.Name {
-		faults = append(faults, fmt.Errorf("card.processor (SVC_CARD_PROCESSOR): %.40q is not %s", c.Processor, sandbox.Name))
+	switch c.Processor {
+	case sandbox.Name:
+	case stripe.Name:
+		if err := stripe.CheckKey(c.StripeKey.Reveal()); err != nil {
+			faults = append(faults, fmt.Errorf("card.stripe_key (SVC_CARD_STRIPE_KEY): %w", err))
+		}
+		if err := stripe.CheckURL(c.StripeURL); err != nil {
+			faults = append(faults, fmt.Errorf("card.stripe_url (SVC_CARD_STRIPE_URL): %w", err))
+		}
+	default:
+		faults = append(faults, fmt.Errorf("card.processor (SVC_CARD_PROCESSOR): %.40q is neither %s nor %s", c.Processor,
+			sandbox.Name, stripe.Name))
 	}
 	if c.PreviousWebhookSecret.IsSet() && !c.WebhookSecret.IsSet() {
 		faults = append(faults, errors.New("card.webhook_secret (SVC_CARD_WEBHOOK_SECRET) is missing beside the one before"))

@@ -3,6 +3,7 @@ package billingledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,9 +13,11 @@ import (
 	"google.golang.org/grpc"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/card/sandbox"
+	"svc.internal/services/billing-ledger/internal/card/stripe"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 )
@@ -25,6 +28,7 @@ type cardWork struct {
 	refunds   *card.Refunds
 	receiver  *card.Receiver
 	worker    *card.Worker
+	// sandbox and sender are nil where another card processor is set.
 	sandbox   *sandbox.Sandbox
 	sender    *sandbox.Sender
 	returnURL string
@@ -50,26 +54,42 @@ func newCardWork(cfg CardConfig, deps cardDeps) (*cardWork, error) {
 	if err != nil {
 		return nil, err
 	}
-	cards, url := store.Cards{Store: deps.store}, strings.TrimRight(cfg.SandboxURL, "/")
-	pages := &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
-	only := card.Processors{Default: card.Bounded{Processor: pages}}
-	w := &cardWork{
-		checkouts: &card.Checkouts{Store: cards, Processors: only, Tariff: cfg.tariff()},
-		refunds:   &card.Refunds{Store: cards, Processors: only},
-		sandbox:   pages,
-		returnURL: cfg.ReturnURL,
-		sender: sandbox.NewSender(sandbox.Sender{
-			Store: pages.Store, Renew: pages.Renew, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card", Log: deps.log,
-			Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirects},
-		}),
+	cards := store.Cards{Store: deps.store}
+	w := &cardWork{returnURL: cfg.ReturnURL}
+	only, err := w.processors(cfg, deps, keys)
+	if err != nil {
+		return nil, err
 	}
+	newEntry := func() (ids.EntryID, error) { return ids.NewEntry(deps.clock.Now(), deps.random) }
+	w.checkouts = &card.Checkouts{Store: cards, Processors: only, Tariff: cfg.tariff()}
+	w.refunds = &card.Refunds{Store: cards, Processors: only, NewEntry: newEntry}
 	w.worker = card.NewWorker(card.Worker{
 		Store: cards, Processors: only, Checkouts: w.checkouts, Refunds: w.refunds, Plans: deps.plans,
 		Fingerprints: deps.fingerprints, Clock: deps.clock,
 		Random: deps.random, Log: deps.log, Observe: deps.observe,
 	})
-	w.receiver = &card.Receiver{Processor: sandbox.Name, Store: cards, Keys: keys, Clock: deps.clock, Wake: w.worker.Wake}
+	w.receiver = &card.Receiver{Processor: only.Default.Name(), Store: cards, Keys: keys, Clock: deps.clock, Wake: w.worker.Wake}
 	return w, nil
+}
+
+// processors returns the card processor that is set. Nobody pays in the sandbox where another one is
+// set, because what is paid there is no money.
+func (w *cardWork) processors(cfg CardConfig, deps cardDeps, keys card.Keys) (card.Processors, error) {
+	if cfg.Processor == stripe.Name {
+		p, err := stripe.New(cfg.StripeKey.Reveal(), cfg.StripeURL)
+		if err != nil {
+			return card.Processors{}, fmt.Errorf("card.stripe_key: %w", err)
+		}
+		return card.Processors{Default: card.Bounded{Processor: p}}, nil
+	}
+	url := strings.TrimRight(cfg.SandboxURL, "/")
+	w.sandbox = &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
+	w.sender = sandbox.NewSender(sandbox.Sender{
+		Store: w.sandbox.Store, Renew: w.sandbox.Renew, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card",
+		Log:    deps.log,
+		Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirects},
+	})
+	return card.Processors{Default: card.Bounded{Processor: w.sandbox}}, nil
 }
 
 func refuseRedirects(*http.Request, []*http.Request) error {
@@ -80,10 +100,17 @@ func (w *cardWork) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterCardServiceServer(r, &rpc.Cards{Checkouts: w.checkouts, Refunds: w.refunds})
 	billingv1.RegisterCheckoutServiceServer(r, &rpc.ConsumerCheckouts{Checkouts: w.checkouts, ReturnURL: w.returnURL})
 	billingv1.RegisterCardWebhookServiceServer(r, &rpc.CardWebhooks{Receiver: w.receiver})
-	billingv1.RegisterCardSandboxServiceServer(r, &rpc.CardSandbox{Sandbox: w.sandbox, Wake: w.sender.Wake})
+	pages := &rpc.CardSandbox{Sandbox: w.sandbox}
+	if w.sender != nil {
+		pages.Wake = w.sender.Wake
+	}
+	billingv1.RegisterCardSandboxServiceServer(r, pages)
 }
 
 // loops are what runs until ctx ends.
 func (w *cardWork) loops() []func(context.Context) {
+	if w.sender == nil {
+		return []func(context.Context){w.worker.Run}
+	}
 	return []func(context.Context){w.worker.Run, w.sender.Run}
 }

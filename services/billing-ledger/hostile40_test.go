@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -104,8 +105,18 @@ func (f *fleet) post(t *testing.T, e ledger.Entry, err error) error {
 var credits = map[string]func(t *testing.T, f *fleet, o owner){
 	"card": func(t *testing.T, f *fleet, o owner) {
 		account, _ := o.ids(t)
-		e, err := ledger.CardTopUp(newFact(t), account, money.USD, 0)
-		if err := f.post(t, e, err); err != nil {
+		cards := store.Cards{Store: f.books()}
+		c, err := cards.Open(t.Context(), card.Checkout{ID: card.CheckoutID(entryID(t)), Purpose: card.TopUp, Account: account,
+			Amount: 500, Processor: "sandbox", ReturnURL: "https://example.com/"}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cards.SetSession(t.Context(), c.ID, card.Session{ID: rand.Text(), URL: "https://example.com/",
+			Expires: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cards.Pay(t.Context(), c.ID, card.Charge{PaymentID: rand.Text(), CostID: rand.Text(), Total: 500},
+			newEntry); err != nil {
 			t.Fatal(err)
 		}
 	},

@@ -60,10 +60,10 @@ func (b *books) refunded(t *testing.T, of card.CheckoutID, amount card.Cents, en
 		t.Fatal(err)
 	}
 	r := card.Refund{ID: card.RefundID(id), Checkout: of, Amount: amount, Attempt: 1}
-	if _, err := b.kept().AskRefund(t.Context(), r); err != nil {
+	if _, err := b.kept().AskRefund(t.Context(), r, newEntry); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.kept().EndRefund(t.Context(), r, end, ""); err != nil {
+	if _, err := b.kept().EndRefund(t.Context(), r, end, "", newEntry); err != nil {
 		t.Fatal(err)
 	}
 	return r.ID

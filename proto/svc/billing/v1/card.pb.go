@@ -1217,8 +1217,10 @@ type ReceiveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The body as it came, byte for byte.
 	Body []byte `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`
-	// The header X-Svc-Signature: t=seconds,v1=hex; at most 1,024 bytes.
-	Signature     string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	// The header X-Svc-Signature or Stripe-Signature: t=seconds,v1=hex; at most 1,024 bytes.
+	Signature string `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	// The card processor whose header it is: sandbox or stripe; empty for the one that is set.
+	Processor     string `protobuf:"bytes,3,opt,name=processor,proto3" json:"processor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1263,6 +1265,13 @@ func (x *ReceiveRequest) GetBody() []byte {
 func (x *ReceiveRequest) GetSignature() string {
 	if x != nil {
 		return x.Signature
+	}
+	return ""
+}
+
+func (x *ReceiveRequest) GetProcessor() string {
+	if x != nil {
+		return x.Processor
 	}
 	return ""
 }
@@ -1682,10 +1691,11 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\famount_cents\x18\x03 \x01(\x03R\vamountCents\"q\n" +
 	"\x18RefundCollateralResponse\x12;\n" +
 	"\x05state\x18\x01 \x01(\x0e2%.svc.billing.v1.CollateralRefundStateR\x05state\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"B\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"`\n" +
 	"\x0eReceiveRequest\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\tR\tsignature\"\x11\n" +
+	"\tsignature\x18\x02 \x01(\tR\tsignature\x12\x1c\n" +
+	"\tprocessor\x18\x03 \x01(\tR\tprocessor\"\x11\n" +
 	"\x0fReceiveResponse\"\xea\x02\n" +
 	"\x0eSandboxSession\x12\x1d\n" +
 	"\n" +

@@ -72,6 +72,18 @@ const (
 // MaxOpen bounds the checkouts of a provider, and those of a consumer, that can still be paid.
 const MaxOpen = 5
 
+const (
+	// DebtLostAfter is how long a debt may be paid.
+	DebtLostAfter = 90 * 24 * time.Hour
+	// DebtInterval is the pause between two payments of a debt.
+	DebtInterval = time.Minute
+	// OwnRefundFor is how long after a payment a consumer may ask for the rest of its credit back.
+	OwnRefundFor = 14 * 24 * time.Hour
+)
+
+// BySettlement is who asks for refunds of collateral.
+const BySettlement = "settlement"
+
 // ByCardFor is how long after a payment its card takes a refund.
 const ByCardFor = 180 * 24 * time.Hour
 
@@ -155,6 +167,9 @@ type Refund struct {
 	Checkout CheckoutID
 	Amount   Cents
 	State    RefundState
+	// Purpose is the payment's; empty for collateral. By is who asked, in a few words.
+	Purpose Purpose
+	By      string
 	// Attempt counts from 1: each that the card did not take is followed by another.
 	Attempt int
 	// OnCard reports whether the card is asked at all, which is decided once, when the

@@ -42,6 +42,7 @@ func (w *Worker) Look(ctx context.Context) {
 		do   func(context.Context) error
 	}{
 		{"events", w.lookAtEvents}, {"checkouts", w.lookAtCheckouts}, {"refunds", w.lookAtRefunds},
+		{"debts", w.lookAtDebts},
 		{"what was made at the card processor", w.list},
 	} {
 		if err := step.do(ctx); err != nil && ctx.Err() == nil {
@@ -107,6 +108,15 @@ func (w *Worker) lookAtRefunds(ctx context.Context) error {
 	return err
 }
 
+// lookAtDebts pays debts of consumers from what they have.
+func (w *Worker) lookAtDebts(ctx context.Context) error {
+	due, err := w.Store.TakeDebts(ctx, batch)
+	for _, reversal := range due {
+		err = errors.Join(err, w.Store.RepayDebt(ctx, reversal, w.newEntry))
+	}
+	return errors.Join(err, w.Store.EndDisputes(ctx, batch))
+}
+
 // LookAt fetches an object of a processor and does what follows from it. Doing it twice changes
 // nothing.
 func (w *Worker) LookAt(ctx context.Context, processor string, o Object) error {
@@ -122,9 +132,9 @@ func (w *Worker) LookAt(ctx context.Context, processor string, o Object) error {
 		return w.lookAtInvoice(ctx, processor, o.ID)
 	case SubscriptionObject:
 		return w.lookAtSubscription(ctx, processor, o.ID)
-	case RefundObject, DisputeObject, WonObject, FailedObject:
+	case RefundObject, DisputeObject, WonObject, LostObject, FailedObject:
 		switch o.Kind {
-		case WonObject:
+		case WonObject, LostObject:
 			o.Kind = DisputeObject
 		case FailedObject:
 			o.Kind = RefundObject

@@ -31,6 +31,8 @@ const (
 	// them.
 	WonObject    ObjectKind = "won"
 	FailedObject ObjectKind = "failed"
+	// LostObject is a dispute that ended, as a list has it.
+	LostObject ObjectKind = "lost"
 )
 
 // Object names an object of a processor.
@@ -93,6 +95,8 @@ const (
 	ReturnMade    ReturnState = "made"
 	// ReturnFailed is a refund whose money is at the processor again. It may have been made before.
 	ReturnFailed ReturnState = "failed"
+	// ReturnLost is a dispute that ended against us: the money stays where it went.
+	ReturnLost ReturnState = "lost"
 	// ReturnWon is a dispute whose money the processor gave back.
 	ReturnWon ReturnState = "won"
 )

@@ -7,9 +7,13 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 )
 
 // Refunds gives back what was paid.
+//
+// A refund of credit takes the credit in the books when it is asked for, so that it is not spent
+// meanwhile. If the card does not take it, it is credit again: no bank pays it.
 //
 // The refund is committed before the processor is asked, and the processor is asked under
 // the refund's id: whoever dies between asks again and gets the same refund. A refund that
@@ -18,6 +22,7 @@ import (
 type Refunds struct {
 	Store      RefundStore
 	Processors Processors
+	NewEntry   func() (ids.EntryID, error)
 }
 
 // Ask begins a refund, and tries once to end it. A repeat returns how it stands. It tries a
@@ -29,11 +34,11 @@ func (s *Refunds) Ask(ctx context.Context, r Refund) (Refund, error) {
 	case r.Amount <= 0 || r.Amount > MaxAmount:
 		return Refund{}, invalid("amount_cents", "must be 1 to %d", MaxAmount)
 	}
-	stands, err := s.Store.AskRefund(ctx, r)
+	stands, err := s.Store.AskRefund(ctx, r, s.NewEntry)
 	switch {
 	case errors.Is(err, ErrNoCheckout):
 		return Refund{}, noCheckout()
-	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds):
+	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds), errors.Is(err, ErrSpent):
 		return Refund{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
 	case err != nil:
 		return Refund{}, err
@@ -89,7 +94,7 @@ func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 		}
 		return Asked, differsError{Alarm{AlarmDiffers, object, r.differs(made)}}
 	case made.State == ReturnMade:
-		return s.Store.EndRefund(ctx, r, ByCard, made.ID)
+		return s.Store.EndRefund(ctx, r, ByCard, made.ID, s.NewEntry)
 	case made.State == ReturnFailed:
 		return Asked, failedError{made.ID}
 	}
@@ -98,6 +103,9 @@ func (s *Refunds) try(ctx context.Context, r Refund) (RefundState, error) {
 
 // withoutCard ends a refund that no card takes.
 func (s *Refunds) withoutCard(ctx context.Context, p Processor, r Refund) (RefundState, error) {
+	if r.Purpose != Collateral {
+		return s.Store.EndRefund(ctx, r, Reversed, "", s.NewEntry)
+	}
 	b, err := p.FetchBalance(ctx, r.PaymentID)
 	if err != nil {
 		return Asked, fmt.Errorf("read the payment of refund %s: %w", r.ID, err)
@@ -111,7 +119,7 @@ func (s *Refunds) withoutCard(ctx context.Context, p Processor, r Refund) (Refun
 		return Asked, err
 	}
 	if b.Returned+paid+r.Amount > b.Total {
-		return s.Store.EndRefund(ctx, r, Reversed, "")
+		return s.Store.EndRefund(ctx, r, Reversed, "", s.NewEntry)
 	}
-	return s.Store.EndRefund(ctx, r, FromBank, "")
+	return s.Store.EndRefund(ctx, r, FromBank, "", s.NewEntry)
 }

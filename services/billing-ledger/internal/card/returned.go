@@ -13,7 +13,7 @@ func (w *Worker) returned(ctx context.Context, r Return) error {
 		return w.refunded(ctx, r)
 	}
 	switch r.State {
-	case ReturnMade, ReturnWon, ReturnFailed:
+	case ReturnMade, ReturnWon, ReturnLost, ReturnFailed:
 	default:
 		return nil // nothing has moved
 	}
@@ -53,8 +53,11 @@ func (w *Worker) reversed(ctx context.Context, r Return) error {
 	if alarm != nil {
 		w.tell(ctx, *alarm)
 	}
-	if err == nil && r.State == ReturnWon {
+	switch {
+	case err == nil && r.State == ReturnWon:
 		err = w.Store.Win(ctx, r, w.newEntry)
+	case err == nil && r.State == ReturnLost:
+		err = w.Store.Lose(ctx, r)
 	}
 	return w.odd(ctx, r, err)
 }
@@ -106,7 +109,7 @@ func (w *Worker) refunded(ctx context.Context, r Return) error {
 	case r.State != ReturnMade:
 		return nil // the look at the refund decides
 	}
-	_, err = w.Store.EndRefund(ctx, asked, ByCard, r.ID)
+	_, err = w.Store.EndRefund(ctx, asked, ByCard, r.ID, w.newEntry)
 	if errors.Is(err, ErrReused) {
 		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, "the refund " + r.Key + " has ended otherwise"})
 	}

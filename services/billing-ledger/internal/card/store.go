@@ -26,6 +26,8 @@ var (
 	ErrPaidTwice = errors.New("the checkout has another payment, or the payment another checkout")
 	// ErrExceeds is the error for more than is left of a payment.
 	ErrExceeds = errors.New("less than that is left of the payment")
+	// ErrSpent is the error for credit that an account no longer has.
+	ErrSpent = errors.New("the account has less credit than that")
 	// ErrRefundUnderWay is the error for a reversal beyond what is left while a refund has
 	// not ended, which may make room for it.
 	ErrRefundUnderWay = errors.New("a refund of the payment is under way")
@@ -78,6 +80,15 @@ type LookStore interface {
 	// Win gives back what a reversal took, once, and posts it: a dispute was won, or a refund of
 	// others failed. What was never reversed has nothing to give back. Its errors are ErrNotPaid and ErrReused.
 	Win(ctx context.Context, r Return, newID func() (ids.EntryID, error)) error
+	// Lose notes that a dispute ended against us: it no longer freezes its account. Its errors are
+	// those of Win.
+	Lose(ctx context.Context, r Return) error
+	// TakeDebts takes debts that are due, and RepayDebt pays one from what its account has unheld.
+	// What is left after DebtLostAfter is lost.
+	TakeDebts(ctx context.Context, limit int) ([]string, error)
+	RepayDebt(ctx context.Context, reversal string, newID func() (ids.EntryID, error)) error
+	// EndDisputes ends the disputes of which nobody has heard for DebtLostAfter.
+	EndDisputes(ctx context.Context, limit int) error
 	// TakeCheckouts takes checkouts that are due.
 	TakeCheckouts(ctx context.Context, every time.Duration, limit int) ([]Due, error)
 	// StopLooking ends the looks at a checkout that a person must see to.
@@ -105,15 +116,18 @@ type EventStore interface {
 
 // RefundStore keeps refunds.
 type RefundStore interface {
-	// AskRefund keeps a new refund, or returns the refund of its id. It is reversed at once
-	// where less is left because of reversals. Its errors are ErrNoCheckout, ErrNotPaid and
-	// ErrExceeds.
-	AskRefund(ctx context.Context, r Refund) (Refund, error)
+	// AskRefund keeps a new refund, or returns the refund of its id. One of collateral is reversed at
+	// once where less is left because of reversals. One of credit takes the credit. Its errors are
+	// ErrNoCheckout, ErrNotPaid, ErrExceeds, and ErrSpent for credit that the account no longer has
+	// unheld.
+	AskRefund(ctx context.Context, r Refund, newID func() (ids.EntryID, error)) (Refund, error)
 	// Refund reads a refund, or returns ErrNoRefund.
 	Refund(ctx context.Context, id RefundID) (Refund, error)
-	// EndRefund ends a refund by an attempt, once, and returns how it stands. Its errors are
-	// ErrNoRefund, and ErrReused for one that has ended otherwise or has another attempt.
-	EndRefund(ctx context.Context, r Refund, to RefundState, objectID string) (RefundState, error)
+	// EndRefund ends a refund by an attempt, once, and returns how it stands. One of credit that is
+	// not made gives the credit back. Its errors are ErrNoRefund, and ErrReused for one that has
+	// ended otherwise or has another attempt.
+	EndRefund(ctx context.Context, r Refund, to RefundState, objectID string, newID func() (ids.EntryID, error)) (
+		RefundState, error)
 	// FailRefund notes that the card did not take an attempt, once, and has the refund asked for
 	// again. It posts what the books had paid for the attempt. Of the last attempt of the card it
 	// keeps an alarm, and returns it. Its errors are ErrNoRefund, and ErrReused for an attempt that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -143,6 +144,14 @@ func (v Decision) fault() error {
 		With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
 }
 
+// frozen is the refusal of a frozen account. It says why.
+func frozen(because []string) error {
+	if len(because) == 0 {
+		return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen")
+	}
+	return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen: %s", strings.Join(because, "; "))
+}
+
 func (v Decision) refusal() error {
 	switch v.Outcome {
 	case Admitted, Repeated:
@@ -156,7 +165,7 @@ func (v Decision) refusal() error {
 	case ModelNotAllowed:
 		return fault.New(fault.Denied, fault.ModelNotAllowed, "the API key may not use this model").On("model")
 	case AccountFrozen:
-		return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen")
+		return frozen(v.FrozenBecause)
 	case RateLimited:
 		return v.rateLimited("the limit of %d requests a minute has been reached")
 	case LeftOften:

@@ -154,4 +154,6 @@ type Decision struct {
 	// ResetsAt is when the budget or the cap begins a new window that has no room; zero for
 	// one that never does.
 	ResetsAt time.Time
+	// FrozenBecause says in words why the account is frozen.
+	FrozenBecause []string
 }

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
@@ -152,7 +153,7 @@ var refundStates = map[card.RefundState]billingv1.CollateralRefundState{
 func (s *Cards) RefundCollateral(
 	ctx context.Context, req *billingv1.RefundCollateralRequest,
 ) (*billingv1.RefundCollateralResponse, error) {
-	r := card.Refund{Amount: card.Cents(req.GetAmountCents())}
+	r := card.Refund{Purpose: card.Collateral, By: card.BySettlement, Amount: card.Cents(req.GetAmountCents())}
 	if err := r.ID.UnmarshalText([]byte(req.GetRefundId())); err != nil {
 		return nil, malformed("refund_id")
 	}
@@ -176,6 +177,9 @@ type CardWebhooks struct {
 func (s *CardWebhooks) Receive(
 	ctx context.Context, req *billingv1.ReceiveRequest,
 ) (*billingv1.ReceiveResponse, error) {
+	if p := req.GetProcessor(); p != "" && p != s.Receiver.Processor {
+		return nil, fault.New(fault.Invalid, fault.InvalidSignature, "The signature is of another card processor.")
+	}
 	if err := s.Receiver.Receive(ctx, req.GetBody(), req.GetSignature()); err != nil {
 		return nil, err
 	}

@@ -10,25 +10,29 @@ import (
 	"svc.internal/services/billing-ledger/internal/account"
 )
 
-// SetState freezes or opens an account and keeps the change; see account.Store. It holds
-// the lock on the wallet, so no request of the account is admitted meanwhile, and every
-// later admission sees the new state.
+// SetState adds an operator's cause to freeze an account, or lifts what an operator may lift; see
+// account.Store. It holds the lock on the wallet, so no request of the account is admitted
+// meanwhile, and every later admission sees the new state. An account with another cause stays
+// frozen.
 func (s *Store) SetState(
 	ctx context.Context, id ids.AccountID, state account.State, memo string,
 ) (account.Account, error) {
 	var changed account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(id)); err != nil {
+		tag, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(id))
+		if err != nil {
 			return fmt.Errorf("lock wallet: %w", err)
 		}
-		tag, err := tx.Exec(ctx, `UPDATE account SET state = $2 WHERE id = $1 AND state <> $2`, [16]byte(id), string(state))
-		if err != nil {
-			return fmt.Errorf("update account: %w", err)
+		if tag.RowsAffected() == 0 {
+			return account.ErrNotFound
 		}
-		if tag.RowsAffected() > 0 {
-			if _, err := tx.Exec(ctx, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, $2, $3)`,
-				[16]byte(id), string(state), memo); err != nil {
-				return fmt.Errorf("insert change: %w", err)
+		did, err := setByOperator(ctx, tx, id, state)
+		if err != nil {
+			return err
+		}
+		if did {
+			if err := followCauses(ctx, tx, id, memo); err != nil {
+				return err
 			}
 			if err := audited(ctx, tx, setState, [16]byte(id), details{"state": state, "memo": memo}); err != nil {
 				return err
@@ -38,4 +42,17 @@ func (s *Store) SetState(
 		return err
 	})
 	return changed, err
+}
+
+// setByOperator reports whether it has changed anything.
+func setByOperator(ctx context.Context, tx pgx.Tx, id ids.AccountID, state account.State) (bool, error) {
+	if state == account.Frozen {
+		return freeze(ctx, tx, id, account.ByOperator, "")
+	}
+	tag, err := tx.Exec(ctx, `UPDATE account_freeze SET lifted_at = now()
+		WHERE account_id = $1 AND cause IN ('operator', 'loss') AND lifted_at IS NULL`, [16]byte(id))
+	if err != nil {
+		return false, fmt.Errorf("lift an operator's causes: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
 }

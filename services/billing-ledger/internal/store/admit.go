@@ -37,7 +37,35 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 		return nil, fmt.Errorf("decide reservations: %w", err)
 	}
 	crash.At("billing.admit.committed")
+	s.sayWhyFrozen(ctx, decisions)
 	return decisions, nil
+}
+
+// sayWhyFrozen adds to the refusals of frozen accounts why those are frozen. It asks only where
+// there are such. Without the causes a refusal is shorter and stands all the same, because the
+// other decisions are committed.
+func (s *Store) sayWhyFrozen(ctx context.Context, decisions []hold.Decision) {
+	var frozen [][16]byte
+	for _, v := range decisions {
+		if v.Outcome == hold.AccountFrozen {
+			frozen = append(frozen, v.Admission.Account)
+		}
+	}
+	if len(frozen) == 0 {
+		return
+	}
+	causes, err := s.causes(ctx, frozen)
+	if err != nil {
+		return
+	}
+	for i, v := range decisions {
+		if v.Outcome != hold.AccountFrozen {
+			continue
+		}
+		for _, c := range causes[v.Admission.Account] {
+			decisions[i].FrozenBecause = append(decisions[i].FrozenBecause, c.Text())
+		}
+	}
 }
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,

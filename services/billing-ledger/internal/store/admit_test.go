@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -205,9 +206,9 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 	expired := e.issue(t, rich.account, key.IssueRequest{ExpiresAt: time.Now().Add(time.Hour)})
 	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(expired.key))
 	frozen := e.consumer(t, money.USD)
-	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'frozen', '')`,
-		[16]byte(frozen.account))
-	e.exec(t, `UPDATE account SET state = 'frozen' WHERE id = $1`, [16]byte(frozen.account))
+	if _, err := e.accounts.SetState(t.Context(), frozen.account, account.Frozen, ""); err != nil {
+		t.Fatal(err)
+	}
 	nobody := consumer{key: ids.KeyID(request(t))}
 
 	for _, tc := range []struct {

@@ -112,6 +112,33 @@ checkout checkout_session_id_key | ! UPDATE checkout SET session_id = (SELECT se
 	WHERE state = 'paid'), url = 'x' WHERE session_id IS NULL
 checkout checkout_state_check | ! UPDATE checkout SET state = 'odd' WHERE state = 'created' => may not change any more
 checkout checkout_url_check | ! UPDATE checkout SET session_id = 'x', url = '' WHERE session_id IS NULL
+account_freeze account_freeze_account_id_fkey | account_id = gen_random_uuid()
+account_freeze account_freeze_cause_check | cause = 'odd'
+account_freeze account_freeze_is_lifted_once | ! UPDATE account_freeze SET lifted_at = now();
+	UPDATE account_freeze SET lifted_at = NULL => may not change any more
+account_freeze account_freeze_is_told | ref = 'odd', account_id = (SELECT id FROM account WHERE state = 'open' LIMIT 1)
+account_freeze account_freeze_once | =
+account_freeze account_freeze_pkey | ! INSERT INTO account_freeze (id, account_id, cause, ref) OVERRIDING SYSTEM VALUE
+	SELECT id, account_id, cause, 'odd' FROM account_freeze
+account_freeze account_freeze_ref_check | ref = repeat('x', 256)
+account_freeze account_freeze_stays | ! DELETE FROM account_freeze => may not change any more
+card_debt card_debt_account_id_fkey | ! INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id)
+	SELECT 'x', payment_id, cause, 1, (SELECT id FROM entry WHERE kind = 'goodwill' LIMIT 1) FROM card_reversal;
+	INSERT INTO card_debt (reversal_id, account_id, owed) VALUES ('x', gen_random_uuid(), 1)
+card_debt card_debt_ends | ! UPDATE card_debt SET paid = owed + 1
+card_debt card_debt_lost_check | ! UPDATE card_debt SET lost = -1
+card_debt card_debt_owed_check | ! INSERT INTO card_debt (reversal_id, account_id, owed, due_at)
+	SELECT 'dp2', account_id, 0, NULL FROM card_debt
+card_debt card_debt_paid_check | ! INSERT INTO card_debt (reversal_id, account_id, owed, paid) SELECT 'dp2', account_id, 1, -1
+	FROM card_debt
+card_debt card_debt_pkey | =
+card_debt card_debt_reversal_id_fkey | reversal_id = 'odd'
+card_debt card_debt_stands | ! UPDATE card_debt SET owed = owed + 1 => may not change any more
+card_debt card_debt_undone_check | ! UPDATE card_debt SET undone = -1
+card_refund card_refund_asked_by_check | id = gen_random_uuid(), cents = 1, asked_by = ''
+card_refund card_refund_entry_id_fkey | id = gen_random_uuid(), cents = 1, entry_id = gen_random_uuid()
+card_refund card_refund_entry_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card, entry_id)
+	SELECT gen_random_uuid(), payment_id, 1, true, (SELECT id FROM entry LIMIT 1) FROM card_refund, generate_series(1, 2)
 processor_event processor_event_id_check | id = ''
 processor_event processor_event_names_an_object | id = 'x', object_id = ''
 processor_event processor_event_object_id_check | id = 'x', object_id = repeat('x', 256)

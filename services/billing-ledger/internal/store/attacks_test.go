@@ -97,6 +97,8 @@ func (e *env) besiegeCards(t *testing.T) {
 	e.exec(t, `INSERT INTO card_refund_failure SELECT 're', id, 1, gen_random_uuid() FROM card_refund`)
 	e.exec(t, `INSERT INTO card_reversal VALUES ('dp', 'pi', 'dispute', 100, gen_random_uuid())`)
 	e.exec(t, `INSERT INTO card_dispute_won VALUES ('dp', gen_random_uuid())`)
+	e.exec(t, `INSERT INTO card_debt (reversal_id, account_id, owed) SELECT 'dp', id, 5 FROM account LIMIT 1`)
+	e.exec(t, `INSERT INTO account_freeze (account_id, cause, ref) SELECT account_id, 'debt', 'dp' FROM card_debt`)
 	e.exec(t, `INSERT INTO processor_event VALUES ('evt', sha256('e'), 'session', 'cs')`)
 	e.exec(t, `INSERT INTO card_listing VALUES ('sandbox')`)
 	e.exec(t, `INSERT INTO card_alarm VALUES ('foreign', 'cs', '')`)
@@ -309,20 +311,21 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
 		"closed_day":   "SELECT INSERT(day)",
 		"closed_month": "SELECT INSERT(month,through,pool,earned,paid,providers)", "closed_share": "INSERT SELECT",
-		"checkout": "SELECT INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url," +
-			"expires_at) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
-		"card_payment": "SELECT INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id) UPDATE(id)",
-		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at) " +
+		"checkout": "SELECT INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url,expires_at," +
+			"plan_id) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
+		"card_payment": "SELECT " +
+			"INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id,invoice_id,card_fingerprint) UPDATE(id)",
+		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at,entry_id,asked_by) " +
 			"UPDATE(state,object_id,ended_at,due_at,looks,attempt)",
 		"card_refund_failure": "SELECT INSERT(object_id,refund_id,attempt,entry_id)",
 		"card_reversal":       "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
 		"card_dispute_won":    "SELECT INSERT(reversal_id,entry_id)",
 		"card_change":         "SELECT INSERT(kind,checkout_id,reference,cents,entry_id)",
-		"processor_event":     "SELECT INSERT(id,sha256,object_kind,object_id,due_at) UPDATE(due_at,looks)",
+		"processor_event":     "SELECT INSERT(id,sha256,object_kind,object_id,due_at,processor) UPDATE(due_at,looks)",
 		"card_listing":        "SELECT INSERT(processor) UPDATE(through,due_at)",
 		"card_alarm":          "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
-		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at) " +
-			"UPDATE(declined,payment_id,cost_id,cost_cents,paid_at)",
+		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at," +
+			"payment_id,cost_id,cost_cents,paid_at,plan,card) UPDATE(declined,payment_id,cost_id,cost_cents,paid_at,card)",
 		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key": "INSERT SELECT UPDATE(name,hash,prefix,state,allowed_models,expires_at,revoked_at,include_usage," +
@@ -332,6 +335,13 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
 			"UPDATE(ended_as,ended_at,reason,withheld)",
 		"revaluation": "SELECT INSERT(day,token,units,booked,worth,entry_id)", "withheld_end": "SELECT",
+		"account_freeze": "SELECT INSERT(account_id,cause,ref) UPDATE(lifted_at)",
+		"card_debt": "SELECT INSERT(reversal_id,account_id,owed) " +
+			"UPDATE(paid,lost,undone,payments,due_at)",
+		"sandbox_invoice": "SELECT INSERT(id,subscription_id,number,period_start,period_end) " +
+			"UPDATE(tries,session_id,void_at)",
+		"sandbox_subscription": "SELECT INSERT(id,session_id,period_end,due_at) " +
+			"UPDATE(period_end,ends_at_period_end,declines,ended_at,due_at)",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)",

@@ -82,8 +82,12 @@ func lastAttempt(ctx context.Context, tx pgx.Tx, r card.Refund, objectID string)
 	if r.Attempt < card.MaxAttempts {
 		return nil, nil
 	}
+	then := "the bank is to pay it"
+	if r.Purpose != card.Collateral {
+		then = "it is credit again"
+	}
 	alarm := card.Alarm{Reason: card.AlarmRefundFailed, Object: objectID,
-		Detail: fmt.Sprintf("the card has not taken the refund %s %d times, and the bank is to pay it", r.ID, r.Attempt)}
+		Detail: fmt.Sprintf("the card has not taken the refund %s %d times, and %s", r.ID, r.Attempt, then)}
 	fresh, err := raise(ctx, tx, alarm)
 	if err != nil || !fresh {
 		return nil, err
@@ -102,7 +106,9 @@ func keepFailure(ctx context.Context, tx pgx.Tx, r card.Refund, objectID string,
 		objectID, r.ID, r.Attempt, entry)
 	batch.Queue(`UPDATE card_refund SET state = 'asked', attempt = attempt + 1, object_id = NULL, ended_at = NULL,
 		due_at = now() + $2::interval, looks = 0 WHERE id = $1`, r.ID, card.AttemptInterval)
-	addChange(batch, card.ChangeRefundFailed, r.Checkout, r.Key(), r.Amount, entry)
+	if r.Purpose == card.Collateral {
+		addChange(batch, card.ChangeRefundFailed, r.Checkout, r.Key(), r.Amount, entry)
+	}
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return fmt.Errorf("keep a failed attempt: %w", err)
 	}

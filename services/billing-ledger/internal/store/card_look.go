@@ -135,6 +135,8 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 		WHERE NOT CASE o.kind
 			WHEN 'session' THEN EXISTS (SELECT FROM checkout WHERE session_id = o.id AND state = 'paid')
 			WHEN 'invoice' THEN EXISTS (SELECT FROM card_payment WHERE invoice_id = o.id)
+			WHEN 'lost' THEN NOT EXISTS (SELECT FROM account_freeze WHERE cause = 'dispute' AND ref = o.id
+				AND lifted_at IS NULL)
 			WHEN 'won' THEN EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
 			WHEN 'failed' THEN EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
 				OR EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = o.id)
@@ -142,7 +144,7 @@ func (s Cards) Unknown(ctx context.Context, list []card.Object) ([]card.Object, 
 				OR EXISTS (SELECT FROM card_refund_failure WHERE object_id = o.id)
 				OR EXISTS (SELECT FROM plan_return WHERE id = o.id)
 			END
-			AND (o.kind IN ('won', 'failed') OR NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id))`, kinds, names)
+			AND (o.kind IN ('won', 'lost', 'failed') OR NOT EXISTS (SELECT FROM card_alarm WHERE object = o.id))`, kinds, names)
 	if err != nil {
 		return nil, fmt.Errorf("look for objects: %w", err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,12 @@ import (
 
 const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.attempt, r.on_card, r.payment_id,
 	coalesce(r.object_id, ''), p.cents, (SELECT livemode FROM checkout WHERE id = p.checkout_id),
-	(SELECT processor FROM checkout WHERE id = p.checkout_id)`
+	(SELECT processor FROM checkout WHERE id = p.checkout_id), (SELECT purpose FROM checkout WHERE id = p.checkout_id),
+	r.asked_by`
 
 func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
 	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.Attempt, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Total,
-		&r.Livemode, &r.Processor)
+		&r.Livemode, &r.Processor, &r.Purpose, &r.By)
 }
 
 // Refund implements card.Store.
@@ -43,45 +45,79 @@ func readRefund(ctx context.Context, from reader, id card.RefundID) (card.Refund
 }
 
 // AskRefund implements card.Store. Who asks has the first minute to end it.
-func (s Cards) AskRefund(ctx context.Context, r card.Refund) (card.Refund, error) {
-	var asked card.Refund
-	err := s.inTx(ctx, func(tx pgx.Tx) (err error) {
-		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
-			return err
-		}
-		c, err := oneCheckout(ctx, tx, r.Checkout)
-		switch {
-		case err != nil:
-			return err
-		case c.State != card.Paid:
-			return card.ErrNotPaid
-		}
-		var payment string
-		if err := tx.QueryRow(ctx, `SELECT id FROM card_payment WHERE checkout_id = $1`, r.Checkout).
-			Scan(&payment); err != nil {
-			return fmt.Errorf("read a payment: %w", err)
-		}
-		p, err := lockPayment(ctx, tx, payment)
-		if err != nil {
-			return err
-		}
-		if err := lockEarnings(ctx, tx, p.provider); err != nil {
-			return err
-		}
-		// Another process may have kept the same refund since it was looked for.
-		if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
-			return err
-		}
-		if r.Amount > p.cents-p.refunded {
-			return card.ErrExceeds
-		}
-		if err := keepRefund(ctx, tx, r, p); err != nil {
-			return err
-		}
-		asked, err = readRefund(ctx, tx, r.ID)
-		return err
+func (s Cards) AskRefund(
+	ctx context.Context, r card.Refund, newID func() (ids.EntryID, error),
+) (asked card.Refund, err error) {
+	_, err = s.tryPosting(ctx, func(tx pgx.Tx) (posted []ids.EntryID, err error) {
+		asked, posted, err = askRefund(ctx, tx, r, newID)
+		return posted, err
 	})
 	return asked, err
+}
+
+func askRefund(
+	ctx context.Context, tx pgx.Tx, r card.Refund, newID func() (ids.EntryID, error),
+) (asked card.Refund, posted []ids.EntryID, err error) {
+	if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
+		return asked, nil, err
+	}
+	c, err := oneCheckout(ctx, tx, r.Checkout)
+	switch {
+	case err != nil:
+		return asked, nil, err
+	case c.Purpose != cmp.Or(r.Purpose, card.Collateral):
+		return asked, nil, card.ErrNoCheckout
+	case c.State != card.Paid:
+		return asked, nil, card.ErrNotPaid
+	}
+	p, err := lockPaymentOf(ctx, tx, r)
+	if err != nil {
+		return asked, nil, err
+	}
+	// Another process may have kept the same refund since it was looked for.
+	if asked, err = readRefund(ctx, tx, r.ID); !errors.Is(err, card.ErrNoRefund) {
+		return asked, nil, err
+	}
+	if r.Amount > p.cents-p.refunded {
+		return asked, nil, card.ErrExceeds
+	}
+	if p.purpose == card.Collateral {
+		err = keepRefund(ctx, tx, r, p)
+	} else {
+		posted, err = keepCreditRefund(ctx, tx, c, r, p, newID)
+	}
+	if err != nil {
+		return asked, nil, err
+	}
+	asked, err = readRefund(ctx, tx, r.ID)
+	return asked, posted, err
+}
+
+// lockPaymentOf locks the payment that a refund is of: the refund's own where it names one, and
+// else the last of its checkout.
+func lockPaymentOf(ctx context.Context, tx pgx.Tx, r card.Refund) (p lockedPayment, err error) {
+	payment := r.PaymentID
+	if err := tx.QueryRow(ctx, `SELECT id FROM card_payment WHERE checkout_id = $1 AND ($2 = '' OR id = $2)
+		ORDER BY number DESC LIMIT 1`, r.Checkout, payment).Scan(&payment); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			return p, card.ErrNotPaid
+		}
+		return p, fmt.Errorf("read a payment: %w", err)
+	}
+	if p, err = lockPayment(ctx, tx, payment); err != nil {
+		return p, err
+	}
+	return p, p.lockOwner(ctx, tx)
+}
+
+// lockOwner locks what a return of a payment moves: the earnings of a provider, or the wallet of a
+// consumer.
+func (p lockedPayment) lockOwner(ctx context.Context, tx pgx.Tx) error {
+	if p.purpose == card.Collateral {
+		return lockEarnings(ctx, tx, p.provider)
+	}
+	_, err := unheld(ctx, tx, p.account)
+	return err
 }
 
 // keepRefund keeps a new refund. Where the card's owner has taken so much back that less is
@@ -95,7 +131,7 @@ func keepRefund(ctx context.Context, tx pgx.Tx, r card.Refund, p lockedPayment) 
 	if r.Amount <= p.left() {
 		return nil
 	}
-	r.Attempt, r.Checkout = 1, p.checkout
+	r.Attempt, r.Checkout, r.Purpose = 1, p.checkout, p.purpose
 	return endRefund(ctx, tx, r, card.Reversed, "")
 }
 
@@ -107,7 +143,9 @@ func endRefund(ctx context.Context, tx pgx.Tx, r card.Refund, to card.RefundStat
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE card_refund SET state = $2, object_id = $3, ended_at = now(), due_at = NULL WHERE id = $1`,
 		r.ID, to, object)
-	addChange(batch, card.ChangeRefundEnded, r.Checkout, r.Key(), r.Amount, ids.EntryID{})
+	if r.Purpose == card.Collateral {
+		addChange(batch, card.ChangeRefundEnded, r.Checkout, r.Key(), r.Amount, ids.EntryID{})
+	}
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return fmt.Errorf("end a refund: %w", err)
 	}
@@ -116,26 +154,32 @@ func endRefund(ctx context.Context, tx pgx.Tx, r card.Refund, to card.RefundStat
 
 // EndRefund implements card.Store.
 func (s Cards) EndRefund(
-	ctx context.Context, of card.Refund, to card.RefundState, objectID string,
+	ctx context.Context, of card.Refund, to card.RefundState, objectID string, newID func() (ids.EntryID, error),
 ) (state card.RefundState, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		r, _, err := lockRefund(ctx, tx, of.ID)
+	_, err = s.tryPosting(ctx, func(tx pgx.Tx) ([]ids.EntryID, error) {
+		r, p, err := lockRefund(ctx, tx, of.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		failed, err := hasFailed(ctx, tx, of, objectID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		state = r.State
 		switch {
 		case failed, state == to && r.Attempt == of.Attempt && r.ObjectID == objectID:
-			return nil
+			return nil, nil
 		case state != card.Asked || r.Attempt != of.Attempt:
-			return card.ErrReused
+			return nil, card.ErrReused
 		}
 		state = to
-		return endRefund(ctx, tx, r, to, objectID)
+		if err := endRefund(ctx, tx, r, to, objectID); err != nil {
+			return nil, err
+		}
+		if p.purpose == card.Collateral || to != card.Reversed {
+			return nil, nil
+		}
+		return creditAgain(ctx, tx, p, r, newID)
 	})
 	return state, err
 }
@@ -149,7 +193,7 @@ func lockRefund(ctx context.Context, tx pgx.Tx, id card.RefundID) (r card.Refund
 	if p, err = lockPayment(ctx, tx, r.PaymentID); err != nil {
 		return r, p, err
 	}
-	if err = lockEarnings(ctx, tx, p.provider); err != nil {
+	if err = p.lockOwner(ctx, tx); err != nil {
 		return r, p, err
 	}
 	r, err = readRefund(ctx, tx, id)

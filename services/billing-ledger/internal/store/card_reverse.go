@@ -45,11 +45,43 @@ func reverse(
 	case r.Amount > p.cents-p.reversed:
 		return nil, nil, card.ErrExceeds
 	}
-	has, err := readNeeds(ctx, tx, posting.Needs{Provider: p.provider})
+	posted, then, err := reversalOf(ctx, tx, p, r, newID)
 	if err != nil {
 		return nil, nil, err
 	}
 	if alarm, err = beyondRefunds(ctx, tx, p, r); err != nil {
+		return nil, nil, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id) VALUES ($1, $2, $3, $4, $5)`,
+		r.ID, r.PaymentID, r.Kind, r.Amount, posted[0])
+	if p.purpose == card.Collateral {
+		addChange(batch, card.ChangeReversed, p.checkout, r.ID, r.Amount, posted[0])
+	}
+	if err := sendAll(ctx, tx, batch); err != nil {
+		return nil, nil, fmt.Errorf("keep a reversal: %w", err)
+	}
+	if err := then(); err != nil {
+		return nil, nil, err
+	}
+	crash.At("billing.card.reversed_before_commit")
+	return alarm, posted, nil
+}
+
+// reversalOf posts what a reversal takes back, by the purpose of its payment. then is to be called
+// once the reversal is kept.
+func reversalOf(
+	ctx context.Context, tx pgx.Tx, p lockedPayment, r card.Return, newID func() (ids.EntryID, error),
+) (posted []ids.EntryID, then func() error, err error) {
+	switch p.purpose {
+	case card.TopUp:
+		return creditReversed(ctx, tx, p, r, newID)
+	case card.PlanPurpose:
+		return nil, nil, card.ErrNotPaid // see card.Plans
+	case card.Collateral:
+	}
+	has, err := readNeeds(ctx, tx, posting.Needs{Provider: p.provider})
+	if err != nil {
 		return nil, nil, err
 	}
 	id, err := newID()
@@ -61,18 +93,8 @@ func reverse(
 	if err != nil {
 		return nil, nil, err
 	}
-	if posted, err = post(ctx, tx, []ledger.Entry{e}, nil); err != nil {
-		return nil, nil, err
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(`INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id) VALUES ($1, $2, $3, $4, $5)`,
-		r.ID, r.PaymentID, r.Kind, r.Amount, posted[0])
-	addChange(batch, card.ChangeReversed, p.checkout, r.ID, r.Amount, posted[0])
-	if err := sendAll(ctx, tx, batch); err != nil {
-		return nil, nil, fmt.Errorf("keep a reversal: %w", err)
-	}
-	crash.At("billing.card.reversed_before_commit")
-	return alarm, posted, nil
+	posted, err = post(ctx, tx, []ledger.Entry{e}, nil)
+	return posted, func() error { return nil }, err
 }
 
 // beyondRefunds sees to a reversal of what was refunded. The bank no longer pays what it has
@@ -110,7 +132,7 @@ func beyondRefunds(ctx context.Context, tx pgx.Tx, p lockedPayment, r card.Retur
 		return nil, nil
 	}
 	alarm := card.Alarm{Reason: card.AlarmExceeds, Object: r.ID,
-		Detail: fmt.Sprintf("%d cents of payment %s were refunded too, and the provider owes them", over, r.PaymentID)}
+		Detail: fmt.Sprintf("%d cents of payment %s were refunded too, and are owed", over, r.PaymentID)}
 	fresh, err := raise(ctx, tx, alarm)
 	if err != nil || !fresh {
 		return nil, err
@@ -151,26 +173,8 @@ func win(
 	if known, err := knownReversal(ctx, tx, r); !known || err != nil {
 		return nil, err
 	}
-	has, err := readNeeds(ctx, tx, posting.Needs{Provider: p.provider, Cards: true})
-	if err != nil {
-		return nil, err
-	}
-	// made is what the reversal made the provider owe.
-	var won bool
-	var made money.NanoUSD
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = r.id),
-			(SELECT coalesce(-sum(amount), 0)::bigint FROM posting WHERE entry_id = r.entry_id
-				AND account_kind = 'a:provider_receivable')
-		FROM card_reversal r WHERE id = $1`, r.ID).Scan(&won, &made); err != nil || won {
-		return nil, wrapped("read a reversal", err)
-	}
-	id, err := newID()
-	if err != nil {
-		return nil, err
-	}
-	e, err := ledger.CardCollateralWin(ledger.Fact{ID: id, BusinessID: r.ID}, p.provider, r.Amount.Nano(), made,
-		has.Backing())
-	if err != nil {
+	e, then, err := winOf(ctx, tx, p, r, newID)
+	if err != nil || then == nil {
 		return nil, err
 	}
 	posted, err := post(ctx, tx, []ledger.Entry{e}, nil)
@@ -179,12 +183,49 @@ func win(
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`INSERT INTO card_dispute_won (reversal_id, entry_id) VALUES ($1, $2)`, r.ID, posted[0])
-	addChange(batch, card.ChangeDisputeWon, p.checkout, r.ID, r.Amount, posted[0])
+	if p.purpose == card.Collateral {
+		addChange(batch, card.ChangeDisputeWon, p.checkout, r.ID, r.Amount, posted[0])
+	}
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return nil, fmt.Errorf("keep a dispute that was won: %w", err)
 	}
+	if err := then(); err != nil {
+		return nil, err
+	}
 	crash.At("billing.card.won_before_commit")
 	return posted, nil
+}
+
+// winOf returns the entry by which what a reversal took is here again, by the purpose of its
+// payment. then is to be called once that is kept, and nil where it was kept before.
+func winOf(
+	ctx context.Context, tx pgx.Tx, p lockedPayment, r card.Return, newID func() (ids.EntryID, error),
+) (e ledger.Entry, then func() error, err error) {
+	var has posting.Has
+	if p.purpose == card.Collateral {
+		if has, err = readNeeds(ctx, tx, posting.Needs{Provider: p.provider, Cards: true}); err != nil {
+			return e, nil, err
+		}
+	}
+	// made is what the reversal made the provider owe.
+	var won bool
+	var made money.NanoUSD
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = r.id),
+			(SELECT coalesce(-sum(amount), 0)::bigint FROM posting WHERE entry_id = r.entry_id
+				AND account_kind = 'a:provider_receivable')
+		FROM card_reversal r WHERE id = $1`, r.ID).Scan(&won, &made); err != nil || won {
+		return e, nil, wrapped("read a reversal", err)
+	}
+	if p.purpose != card.Collateral {
+		return creditWon(ctx, tx, p, r, newID)
+	}
+	id, err := newID()
+	if err != nil {
+		return e, nil, err
+	}
+	e, err = ledger.CardCollateralWin(ledger.Fact{ID: id, BusinessID: r.ID}, p.provider, r.Amount.Nano(), made,
+		has.Backing())
+	return e, func() error { return nil }, err
 }
 
 // wrapped wraps an error, and leaves none as it is.
@@ -199,7 +240,10 @@ func wrapped(doing string, err error) error {
 type lockedPayment struct {
 	id       string
 	checkout card.CheckoutID
+	purpose  card.Purpose
+	// provider is whose collateral was paid, and account who bought anything else.
 	provider ids.ProviderID
+	account  ids.AccountID
 	cents    card.Cents
 	// reversed went back without our doing. refunded was asked for here, and asked is what of
 	// that has not ended.
@@ -217,9 +261,9 @@ func lockPayment(ctx context.Context, tx pgx.Tx, id string) (p lockedPayment, er
 	if _, err := tx.Exec(ctx, `SELECT FROM card_payment WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return p, fmt.Errorf("lock a payment: %w", err)
 	}
-	err = tx.QueryRow(ctx, `SELECT payment_id, checkout_id, provider_id, cents, reversed, refunded, asked
+	err = tx.QueryRow(ctx, `SELECT payment_id, checkout_id, purpose, provider_id, account_id, cents, reversed, refunded, asked
 		FROM card_payment_back WHERE payment_id = $1`, id).
-		Scan(&p.id, &p.checkout, &p.provider, &p.cents, &p.reversed, &p.refunded, &p.asked)
+		Scan(&p.id, &p.checkout, &p.purpose, &p.provider, &p.account, &p.cents, &p.reversed, &p.refunded, &p.asked)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, card.ErrNotPaid
 	}

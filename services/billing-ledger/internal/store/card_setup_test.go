@@ -201,6 +201,15 @@ func (s *script) win(o card.Object) {
 	s.balances[r.PaymentID] = card.Balance{Total: b.Total, Returned: b.Returned - r.Amount}
 }
 
+// lose has a dispute end against us.
+func (s *script) lose(o card.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.returns[o.ID]
+	r.State = card.ReturnLost
+	s.returns[o.ID] = r
+}
+
 // desk is billing-ledger's work on cards, with a scripted processor.
 type desk struct {
 	*env
@@ -224,7 +233,7 @@ func newDesk(t testing.TB) *desk {
 func (d *desk) open(s card.Store) {
 	only := card.Processors{Default: d.processor}
 	d.checkouts = &card.Checkouts{Store: s, Processors: only, Tariff: card.Tariff{Fixed: 30, BasisPoints: 290}}
-	d.refunds = &card.Refunds{Store: s, Processors: only}
+	d.refunds = &card.Refunds{Store: s, Processors: only, NewEntry: newEntry}
 	d.worker = d.replica(s)
 }
 
@@ -237,6 +246,8 @@ func (d *desk) replica(s card.Store) *card.Worker {
 func newCheckoutID(t testing.TB) card.CheckoutID { t.Helper(); return card.CheckoutID(request(t)) }
 
 func newRefundID(t testing.TB) card.RefundID { t.Helper(); return card.RefundID(request(t)) }
+
+func newEntry() (ids.EntryID, error) { return ids.NewEntry(time.Now(), rand.Reader) }
 
 // ask opens a checkout of $20.
 func (d *desk) ask(t testing.TB) card.Checkout {
@@ -385,6 +396,14 @@ func (b *brittle) Win(ctx context.Context, r card.Return, newID func() (ids.Entr
 	return b.around("Win", func() error { return b.Cards.Win(ctx, r, newID) })
 }
 
+func (b *brittle) Lose(ctx context.Context, r card.Return) error {
+	return b.around("Lose", func() error { return b.Cards.Lose(ctx, r) })
+}
+
+func (b *brittle) RepayDebt(ctx context.Context, reversal string, newID func() (ids.EntryID, error)) error {
+	return b.around("RepayDebt", func() error { return b.Cards.RepayDebt(ctx, reversal, newID) })
+}
+
 func (b *brittle) KeepEvent(ctx context.Context, e card.Event) (out card.Object, err error) {
 	err = b.around("KeepEvent", func() error { out, err = b.Cards.KeepEvent(ctx, e); return err })
 	return out, err
@@ -394,15 +413,17 @@ func (b *brittle) EventHandled(ctx context.Context, id string) error {
 	return b.around("EventHandled", func() error { return b.Cards.EventHandled(ctx, id) })
 }
 
-func (b *brittle) AskRefund(ctx context.Context, r card.Refund) (out card.Refund, err error) {
-	err = b.around("AskRefund", func() error { out, err = b.Cards.AskRefund(ctx, r); return err })
+func (b *brittle) AskRefund(
+	ctx context.Context, r card.Refund, newID func() (ids.EntryID, error),
+) (out card.Refund, err error) {
+	err = b.around("AskRefund", func() error { out, err = b.Cards.AskRefund(ctx, r, newID); return err })
 	return out, err
 }
 
 func (b *brittle) EndRefund(
-	ctx context.Context, r card.Refund, to card.RefundState, object string,
+	ctx context.Context, r card.Refund, to card.RefundState, object string, newID func() (ids.EntryID, error),
 ) (out card.RefundState, err error) {
-	err = b.around("EndRefund", func() error { out, err = b.Cards.EndRefund(ctx, r, to, object); return err })
+	err = b.around("EndRefund", func() error { out, err = b.Cards.EndRefund(ctx, r, to, object, newID); return err })
 	return out, err
 }
 

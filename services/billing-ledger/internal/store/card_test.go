@@ -388,7 +388,7 @@ func TestVerifyFindsWhatIsWrongWithCardPayments(t *testing.T) {
 	t.Parallel()
 	for name, tamper := range map[string]string{
 		"collateral by card is what cards were charged for it":   `DELETE FROM card_payment`,
-		"what went back of collateral by card is taken back":     `UPDATE card_reversal SET cents = cents + 1`,
+		"what went back of card payments is taken back":          `UPDATE card_reversal SET cents = cents + 1`,
 		"of no card payment more went back than was paid":        `UPDATE card_refund SET cents = 2000`,
 		"what the card processor kept of a payment is posted":    `UPDATE card_payment SET cost_cents = cost_cents + 1`,
 		"whatever happened to collateral by card is listed once": `DELETE FROM card_change WHERE number = 1`,

@@ -287,7 +287,7 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 func TestAnEntryIsPostedOnceHoweverOftenItIsAsked(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 0)
-	first, err := ledger.CardTopUp(newFact(t), c.account, 20, 3)
+	first, err := ledger.CardTopUp(newFact(t), c.account, 20*usd, usd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,8 +311,10 @@ func TestAnEntryIsPostedOnceHoweverOftenItIsAsked(t *testing.T) {
 			t.Errorf("posted: got %v, want %v", id, posted[0])
 		}
 	}
-	e.wantWallet(t, c, 20, 0)
-	other, err := ledger.CardTopUp(ledger.Fact{ID: entryID(t), BusinessID: first.BusinessID}, c.account, 21, 2)
+	first.ID = posted[0]
+	e.charge(t, first)
+	e.wantWallet(t, c, 20*usd, 0)
+	other, err := ledger.CardTopUp(ledger.Fact{ID: entryID(t), BusinessID: first.BusinessID}, c.account, 21*usd, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,8 +368,8 @@ func TestAnEntryIsUndoneOnceAndByItsExactNegation(t *testing.T) {
 		t.Errorf("an entry that does not exist: got the error %v, want %v", err, ledger.ErrNoEntry)
 	}
 	// Spent money is not taken back.
-	spent := ledger.Grant(entryID(t), c.account, 5, "spent", "")
-	taken, err := ledger.CardReversal(newFact(t), c.account, 3, 3)
+	spent := ledger.Grant(entryID(t), c.account, 5000, "spent", "")
+	taken, err := ledger.ReverseDeposit(newFact(t), c.account, usdc(3), 3000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +377,7 @@ func TestAnEntryIsUndoneOnceAndByItsExactNegation(t *testing.T) {
 	if _, err := e.store.Reverse(t.Context(), entryID(t), spent.ID, ""); !errors.Is(err, ledger.ErrShort) {
 		t.Errorf("taking back what was spent: got the error %v, want %v", err, ledger.ErrShort)
 	}
-	e.wantWallet(t, c, 2, 0)
+	e.wantWallet(t, c, 2000, 0)
 	e.sound(t)
 }
 
@@ -461,7 +463,7 @@ func TestRandomPostingsLeaveWalletsAsTheModel(t *testing.T) {
 	var open []ledger.Entry // not undone
 	for step := range 150 {
 		c := consumers[r.IntN(len(consumers))].account
-		amount := money.NanoUSD(1 + r.Int64N(50))
+		amount := 1000 * money.NanoUSD(1+r.Int64N(50))
 		switch r.IntN(4) {
 		case 0, 1:
 			entry := ledger.Grant(entryID(t), c, amount, rand.Text(), "")
@@ -469,7 +471,7 @@ func TestRandomPostingsLeaveWalletsAsTheModel(t *testing.T) {
 			has[c] += amount
 			open = append(open, entry)
 		case 2:
-			entry, err := ledger.CardReversal(newFact(t), c, amount, amount)
+			entry, err := ledger.ReverseDeposit(newFact(t), c, usdc(ledger.Units(amount/1000)), amount)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -65,10 +65,11 @@ func (m *maker) cards() {
 	m.add(ledger.CardCost(m.fact(), usd))
 	m.add(ledger.Grant(entryID(m.t), m.account, usd, rand.Text(), "test"), nil)
 	m.add(ledger.FundVerification(entryID(m.t), m.account, usd, rand.Text()), nil)
-	m.add(ledger.CardReversal(m.fact(), m.account, 3*usd, usd))
+	back := m.fact()
+	m.add(ledger.CardReversal(back, m.account, 3*usd, usd))
 	m.add(ledger.CardDebtPayment(m.fact(), m.account, 5))
 	m.add(ledger.CardDebtLoss(m.fact(), m.account, 5))
-	m.add(ledger.CardDisputeWin(m.fact(), m.account, 5, 2, 1))
+	m.add(ledger.CardDisputeWin(sameFact(m.t, back), m.account, 3*usd, 2*usd-10, 5))
 	m.add(ledger.CardPayOut(m.fact(), 5))
 }
 
@@ -219,6 +220,24 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 				SELECT (SELECT count(*) + 1 FROM card_change), 'paid', id, session_id, cents, $4 FROM c)
 			INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
 				SELECT $5, id, cents, $5, 0, $4 FROM c`, owner, int64(cents), entry.BusinessID, [16]byte(entry.ID), payment)
+		case ledger.CardTopUpPaid:
+			payment = rand.Text()
+			e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, account_id, cents, fee_cents, processor, livemode,
+					return_url, session_id, url, state, expires_at, paid_at)
+				VALUES (gen_random_uuid(), 'topup', $1, $2, $3, 'sandbox', false, 'x', $4, 'x', 'paid', now(), now())
+				RETURNING id, cents + fee_cents AS cents)
+			INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
+				SELECT $4, id, cents, $4, 0, $5 FROM c`, entry.Postings[1].Account.Owner, int64(entry.Postings[1].Amount/cent),
+				int64((-entry.Postings[clearing].Amount-entry.Postings[1].Amount)/cent), payment, [16]byte(entry.ID))
+		case ledger.CardReversed:
+			e.exec(t, `INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id) VALUES ($1, $2, 'dispute', $3, $4)`,
+				entry.BusinessID, payment, int64(entry.Postings[clearing].Amount/cent), [16]byte(entry.ID))
+			e.exec(t, `INSERT INTO card_debt (reversal_id, account_id, owed, paid, undone, due_at)
+				VALUES ($1, $2, $3::bigint, 5, $3::bigint - 5, NULL)`, entry.BusinessID, entry.Postings[0].Account.Owner,
+				int64(-entry.Postings[1].Amount))
+		case ledger.CardDisputeWon:
+			e.exec(t, `INSERT INTO card_dispute_won (reversal_id, entry_id) VALUES ($1, $2)`, entry.BusinessID,
+				[16]byte(entry.ID))
 		case ledger.CardCollateralTaken:
 			cents := entry.Postings[clearing].Amount / cent
 			e.exec(t, `WITH r AS (INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id)

@@ -290,8 +290,20 @@ func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempo
 func (e *env) paying(t testing.TB) consumer {
 	t.Helper()
 	c := e.consumer(t, 0)
-	e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0))
+	e.buys(t, c)
 	return c
+}
+
+// buys posts credit of $5 that was bought by card.
+func (e *env) buys(t testing.TB, c consumer) ledger.Entry {
+	t.Helper()
+	paid, err := ledger.CardTopUp(newFact(t), c.account, 5*usd, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.charge(t, paid)
+	e.post(t)(paid, nil)
+	return paid
 }
 
 // What decides is whether somebody paid for a deposit, and not what the account has.
@@ -312,7 +324,7 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 		"nothing": {func(consumer) {}, "unpaid_full"},
 		"a grant": {func(c consumer) { e.post(t)(ledger.Grant(entryID(t), c.account, cent, "a grant", ""), nil) },
 			"unpaid_full"},
-		"a card": {func(c consumer) { e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0)) }, ""},
+		"a card": {func(c consumer) { e.buys(t, c) }, ""},
 		"USDC": {func(c consumer) {
 			e.post(t)(ledger.Deposit(newFact(t), c.account, ledger.Sum{Token: ledger.USDCBase, Units: 1000}))
 		}, ""},
@@ -320,9 +332,7 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 			e.post(t)(ledger.Deposit(newFact(t), c.account, ledger.Sum{Token: ledger.Native, Units: 500_000_004, Quote: &quote}))
 		}, ""},
 		"an undone card": {func(c consumer) {
-			paid, err := ledger.CardTopUp(newFact(t), c.account, cent, 0)
-			e.post(t)(paid, err)
-			e.post(t)(ledger.Reverse(entryID(t), paid, "by mistake"))
+			e.post(t)(ledger.Reverse(entryID(t), e.buys(t, c), "by mistake"))
 		}, "unpaid_full"},
 	} {
 		c := e.consumer(t, 0)

@@ -33,8 +33,9 @@ const (
 	MaxForm = 1 << 10
 	// maxSession bounds the id of a session, in bytes.
 	maxSession = 255
-	// SignatureHeader has the signature of a webhook.
+	// SignatureHeader has the signature of a webhook of the sandbox, and StripeHeader that of Stripe.
 	SignatureHeader = "X-Svc-Signature"
+	StripeHeader    = "Stripe-Signature"
 )
 
 // Peers are the services that answer.
@@ -85,11 +86,15 @@ func (a *API) guess(ctx context.Context, from netip.Addr, wrong fault.Reason, do
 // Receive hands an event over, and returns once billing-ledger has stored it.
 func (a *API) Receive(ctx context.Context, from netip.Addr, header http.Header, body []byte) error {
 	return a.guess(ctx, from, fault.InvalidSignature, func(ctx context.Context) error {
-		signatures := header.Values(SignatureHeader)
-		if len(signatures) != 1 {
+		ours, stripes := header.Values(SignatureHeader), header.Values(StripeHeader)
+		if len(ours)+len(stripes) != 1 {
 			return fault.New(fault.Invalid, fault.InvalidSignature, "%s must stand once.", SignatureHeader).On(SignatureHeader)
 		}
-		_, err := a.peers.Webhooks.Receive(ctx, &billingv1.ReceiveRequest{Body: body, Signature: signatures[0]})
+		req := &billingv1.ReceiveRequest{Body: body, Signature: append(ours, stripes...)[0], Processor: "sandbox"}
+		if len(stripes) == 1 {
+			req.Processor = "stripe"
+		}
+		_, err := a.peers.Webhooks.Receive(ctx, req)
 		return err
 	})
 }

@@ -36,6 +36,52 @@ CREATE UNIQUE INDEX card_payment_once ON card_payment (checkout_id) WHERE invoic
 CREATE INDEX card_payment_of ON card_payment (checkout_id);
 CREATE INDEX card_payment_card ON card_payment (card_fingerprint) WHERE card_fingerprint IS NOT NULL;
 
+-- An account is frozen while there is a cause for it. account.state says the same in one word, for
+-- admission.
+CREATE TABLE account_freeze (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account_id uuid NOT NULL REFERENCES account,
+    cause      text NOT NULL CHECK (cause IN ('operator', 'dispute', 'debt', 'loss')),
+    -- What it is about, such as the card processor's dispute; empty for an operator's.
+    ref        text NOT NULL CHECK (octet_length(ref) <= 255),
+    at         timestamptz NOT NULL DEFAULT now(),
+    lifted_at  timestamptz
+);
+CREATE UNIQUE INDEX account_freeze_once ON account_freeze (account_id, cause, ref) WHERE lifted_at IS NULL;
+CREATE TRIGGER account_freeze_is_lifted_once BEFORE UPDATE ON account_freeze
+    FOR EACH ROW WHEN (OLD.lifted_at IS NOT NULL) EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER account_freeze_stays BEFORE DELETE ON account_freeze FOR EACH ROW EXECUTE FUNCTION refuse_change();
+INSERT INTO account_freeze (account_id, cause, ref) SELECT id, 'operator', '' FROM account WHERE state = 'frozen';
+CREATE CONSTRAINT TRIGGER account_freeze_is_told AFTER INSERT OR UPDATE ON account_freeze
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION check_account_state();
+
+-- What a consumer owes because a card payment went back after its credit was spent. The debt of a
+-- reversal is paid from what no hold sets aside, is lost after 90 days, and ends if the reversal
+-- is undone.
+CREATE TABLE card_debt (
+    reversal_id text PRIMARY KEY REFERENCES card_reversal,
+    account_id  uuid NOT NULL REFERENCES account,
+    -- In nano-USD, as all of these.
+    owed        bigint NOT NULL CHECK (owed > 0),
+    paid        bigint NOT NULL DEFAULT 0 CHECK (paid >= 0),
+    lost        bigint NOT NULL DEFAULT 0 CHECK (lost >= 0),
+    undone      bigint NOT NULL DEFAULT 0 CHECK (undone >= 0),
+    payments    integer NOT NULL DEFAULT 0,
+    at          timestamptz NOT NULL DEFAULT now(),
+    -- The next payment; null once nothing is left.
+    due_at      timestamptz DEFAULT now(),
+    CONSTRAINT card_debt_ends CHECK (paid + lost + undone <= owed AND (paid + lost + undone = owed) = (due_at IS NULL))
+);
+CREATE INDEX card_debt_due ON card_debt (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX card_debt_of ON card_debt (account_id) WHERE due_at IS NOT NULL;
+CREATE TRIGGER card_debt_stands BEFORE UPDATE ON card_debt FOR EACH ROW
+    WHEN ((OLD.reversal_id, OLD.account_id, OLD.owed, OLD.at) IS DISTINCT FROM (NEW.reversal_id, NEW.account_id, NEW.owed, NEW.at)
+        OR NEW.paid < OLD.paid OR NEW.payments < OLD.payments) EXECUTE FUNCTION refuse_change();
+
+-- A refund of credit takes the credit when it is asked for.
+ALTER TABLE card_refund ADD COLUMN entry_id uuid UNIQUE REFERENCES entry,
+    ADD COLUMN asked_by text NOT NULL DEFAULT 'settlement' CHECK (octet_length(asked_by) BETWEEN 1 AND 80);
+
 -- Plans of the sandbox. Each payment of a plan is a paid session of the sandbox too.
 ALTER TABLE sandbox_session ADD COLUMN plan text NOT NULL DEFAULT '',
     ADD COLUMN card text NOT NULL DEFAULT '';
@@ -68,6 +114,9 @@ CREATE TABLE sandbox_invoice (
     CONSTRAINT sandbox_invoice_ends CHECK (num_nonnulls(session_id, void_at) <= 1)
 );
 
+GRANT SELECT, INSERT (account_id, cause, ref), UPDATE (lifted_at) ON account_freeze TO svc_billing;
+GRANT SELECT, INSERT (reversal_id, account_id, owed), UPDATE (paid, lost, undone, payments, due_at) ON card_debt TO svc_billing;
+GRANT INSERT (entry_id, asked_by) ON card_refund TO svc_billing;
 GRANT INSERT (plan_id) ON checkout TO svc_billing;
 GRANT INSERT (processor) ON processor_event TO svc_billing;
 GRANT INSERT (invoice_id, card_fingerprint) ON card_payment TO svc_billing;
