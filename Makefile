@@ -184,6 +184,10 @@ bench-against: postgres ## Compare CPU and allocations with another commit, in n
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store
 
+.PHONY: bench-views
+bench-views: postgres ## Measure what consumers see: pages, sums and a CSV of 10^7 lines, and lines folded a second
+	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Passbook|Fold)$$' -benchtime 1x -timeout 60m -v ./internal/store
+
 .PHONY: payout-sim
 payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORIES=n, 10,000 by default)
 	@go test -count=1 -vet=off -timeout 10h -run TestEachPayout -v ./services/settlement/internal/payoutsim $(if $(HISTORIES),-histories $(HISTORIES)) | grep -v '^=== '

@@ -20,12 +20,14 @@ import (
 func (p Passbook) Standing(ctx context.Context, id ids.AccountID) (passbook.Standing, error) {
 	var s passbook.Standing
 	var owed, charged int64
-	err := p.pool.QueryRow(ctx, `SELECT w.posted, w.held, a.state = 'frozen', a.created_at, now(), f.until_at,
+	err := p.pool.QueryRow(ctx, `SELECT w.posted, w.held, a.state = 'frozen', a.created_at, now(),
+			(SELECT until_at FROM passbook_fold),
 			coalesce((SELECT -sum(amount) FROM posting
 				WHERE account_kind = 'a:consumer_receivable' AND owner_id = a.id AND asset = 'usd'), 0)::bigint,
-			coalesce((SELECT sum(d.charged) FROM usage_series s JOIN usage_day d ON d.series_id = s.id
-				WHERE s.account_id = a.id AND d.day >= (now() AT TIME ZONE 'UTC')::date - 6), 0)::bigint
-		FROM account a JOIN wallet w ON w.account_id = a.id CROSS JOIN passbook_fold f WHERE a.id = $1`, [16]byte(id)).
+			coalesce((SELECT sum(d.charged) FROM usage_series s CROSS JOIN LATERAL (SELECT charged FROM usage_day d
+				WHERE d.series_id = s.id AND d.day >= (now() AT TIME ZONE 'UTC')::date - 6 OFFSET 0) d
+				WHERE s.account_id = a.id), 0)::bigint
+		FROM account a JOIN wallet w ON w.account_id = a.id WHERE a.id = $1`, [16]byte(id)).
 		Scan(&s.Credit, &s.Held, &s.Frozen, &s.OpenedAt, &s.Now, &s.AsOf, &owed, &charged)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, account.ErrNotFound
@@ -130,7 +132,8 @@ var groups = map[passbook.Group]struct{ of, name, order string }{
 	passbook.ByDay:      {"d.day::text", "''", "of"},
 }
 
-// Sums reads sums of days; see passbook.Store. A group has a row for each unit.
+// Sums reads sums of days; see passbook.Store. A group has a row for each unit. OFFSET 0 has
+// the days looked up by series: without it the planner may read everybody's days of the time.
 func (p Passbook) Sums(
 	ctx context.Context, id ids.AccountID, f passbook.UsageFilter, by passbook.Group,
 ) (sums []passbook.Sum, total passbook.Counts, more bool, err error) {
@@ -139,9 +142,9 @@ func (p Passbook) Sums(
 		FROM (SELECT `+g.of+` AS of, s.unit, sum(d.requests)::bigint AS requests, sum(d.prompt_tokens)::bigint AS prompt,
 				sum(d.completion_tokens)::bigint AS completion, sum(d.charged)::bigint AS charged,
 				sum(d.covered)::bigint AS covered
-			FROM usage_series s JOIN usage_day d ON d.series_id = s.id
-			WHERE s.account_id = $1 AND d.day >= $2 AND d.day < $3
-				AND ($4::uuid IS NULL OR s.key_id = $4) AND ($5 = '' OR s.model_id = $5)
+			FROM usage_series s CROSS JOIN LATERAL (SELECT * FROM usage_day d WHERE d.series_id = s.id
+				AND d.day >= $2 AND d.day < $3 OFFSET 0) d
+			WHERE s.account_id = $1 AND ($4::uuid IS NULL OR s.key_id = $4) AND ($5 = '' OR s.model_id = $5)
 			GROUP BY 1, 2) g ORDER BY `+g.order, [16]byte(id), f.From, f.To, keyOf(f), f.Model)
 	if err != nil {
 		return nil, total, false, fmt.Errorf("read sums of usage: %w", err)

@@ -35,9 +35,11 @@ func (e *env) wealthy(b *testing.B, lines int) (c consumer, key ids.KeyID) {
 			SELECT $1, ('00000000-0000-7000-8000-' || lpad(to_hex(n % 10), 12, '0'))::uuid, 'acme/model-' || n % 20,
 				('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'payg', 0
 			FROM generate_series(1, ` + strconv.Itoa(benchSeries) + `) n`,
-		`INSERT INTO passbook_line SELECT $1, '2025-03-01'::timestamptz + n * interval '365 days' / ` + strconv.Itoa(lines) + `, 1,
-				'usage', gen_random_uuid(), -1000, 1000000000000 - n * 1000, s.first + n % ` + strconv.Itoa(benchSeries) + `, 10, 10, 1000
-			FROM generate_series(0, ` + strconv.Itoa(lines-1) + `) n, (SELECT min(id) AS first FROM usage_series) s`,
+		`INSERT INTO passbook_line SELECT $1,
+				'2025-03-01'::timestamptz + n * (interval '365 days' / ` + strconv.Itoa(lines) + `), 1,
+				'usage', gen_random_uuid(), -1000, 1000000000000 - n * 1000,
+				s.first + n % ` + strconv.Itoa(benchSeries) + `, 10, 10, 1000
+			FROM generate_series(0::bigint, ` + strconv.Itoa(lines-1) + `) n, (SELECT min(id) AS first FROM usage_series) s`,
 		`INSERT INTO usage_day SELECT series_id, (at AT TIME ZONE 'UTC')::date, count(*), sum(10), sum(10), sum(1000), 0
 			FROM passbook_line WHERE account_id = $1 AND kind = 'usage' GROUP BY 1, 2`,
 		`ANALYZE passbook_line, usage_day, usage_series`,
