@@ -86,7 +86,8 @@ const monthClosed = "settlement.month.closed"
 // At the others, which are those of payments that come back otherwise than by a dispute, the tests of their own service
 // end the work.
 var elsewhere = []string{"settlement.line.", "settlement.refund.bank_posted", "settlement.refund.undone",
-	"billing.card.won_before_commit", "billing.card.refund_failed_before_commit"}
+	"billing.card.won_before_commit", "billing.card.refund_failed_before_commit", "billing.card.debt_before_commit",
+	"billing.card.refund_asked_before_commit"}
 
 func TestNothingIsLostOrDoneTwiceWhereverAProcessIsKilled(t *testing.T) {
 	if testing.Short() {
