@@ -68,7 +68,8 @@ func newCardWork(cfg CardConfig, deps cardDeps) (*cardWork, error) {
 		Fingerprints: deps.fingerprints, Clock: deps.clock,
 		Random: deps.random, Log: deps.log, Observe: deps.observe,
 	})
-	w.receiver = &card.Receiver{Processor: only.Default.Name(), Store: cards, Keys: keys, Clock: deps.clock, Wake: w.worker.Wake}
+	w.receiver = &card.Receiver{Processor: only.Default.Name(), Store: cards, Keys: keys,
+		Clock: deps.clock, Wake: w.worker.Wake}
 	return w, nil
 }
 

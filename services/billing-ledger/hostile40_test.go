@@ -106,8 +106,8 @@ var credits = map[string]func(t *testing.T, f *fleet, o owner){
 	"card": func(t *testing.T, f *fleet, o owner) {
 		account, _ := o.ids(t)
 		cards := store.Cards{Store: f.books()}
-		c, err := cards.Open(t.Context(), card.Checkout{ID: card.CheckoutID(entryID(t)), Purpose: card.TopUp, Account: account,
-			Amount: 500, Processor: "sandbox", ReturnURL: "https://example.com/"}, time.Hour)
+		c, err := cards.Open(t.Context(), card.Checkout{ID: card.CheckoutID(entryID(t)), Purpose: card.TopUp,
+			Account: account, Amount: 500, Processor: "sandbox", ReturnURL: "https://example.com/"}, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -30,7 +28,6 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
-	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/demand"
@@ -60,35 +57,6 @@ const (
 // more, because PostgreSQL plans a statement for all partitions, so each further one
 // costs every statement time.
 const partitionBack = 1
-
-// The numbers of the maxConns connections that claims of idempotency keys, visits, and
-// reads of rates and of sessions may take, because the calls for one key or address wait
-// for each other. At most claimsOfKey calls of one key stand for its connections at a
-// time, fewer than there are, and up to claimsWaiting more wait outside. Signing in takes
-// at most four more connections, and sums of demand one.
-const (
-	readCalls     = 1
-	claimCalls    = 3
-	claimsOfKey   = 2
-	runningCalls  = 2
-	runningOfKey  = 1
-	claimsWaiting = 256
-	visitCalls    = 1
-	sessionCalls  = 1
-	rateCalls     = 1
-)
-
-// Deps are the parts that the service works with. DB is a pool that is opened for Schema
-// and Role.
-type Deps struct {
-	Log     *slog.Logger
-	Meters  metric.MeterProvider
-	Clock   clock.Clock
-	Random  io.Reader
-	Bus     *bus.Conn
-	DB      *pgxpool.Pool
-	Catalog catalogv1.CatalogServiceClient
-}
 
 // Service is billing-ledger.
 type Service struct {
@@ -185,14 +153,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
 		plans:    &plan.Plans{Store: st},
-		claims: &idempotency.Claims{
-			Store:   st,
-			Reads:   limit.NewFairSemaphore[ids.KeyID](readCalls, claimsOfKey, claimsWaiting),
-			New:     limit.NewFairSemaphore[ids.KeyID](claimCalls, claimsOfKey, claimsWaiting),
-			Running: limit.NewFairSemaphore[ids.KeyID](runningCalls, runningOfKey, claimsWaiting),
-			Quota:   idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: cfg.KeptBytes},
-			Observe: m.answered,
-		},
+		claims:   newClaims(cfg, st, m),
 		demand:   demand.NewCache(st, deps.Clock),
 		visitors: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
@@ -207,17 +168,38 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if s.users, err = newUserWork(cfg, deps, st, s.accounts, s.keys); err != nil {
 		return nil, err
 	}
-	s.cards, err = newCardWork(cfg.Card, cardDeps{store: st, clock: deps.Clock, random: deps.Random, log: deps.Log,
-		secret: proven.webhooks, fingerprints: proven.cards, observe: m.cardAlarm,
-		plans: planNews{store: store.Subscriptions{Store: st}, newEntry: s.newEntry}})
-	if err != nil {
+	if err := s.addWork(proven); err != nil {
 		return nil, err
 	}
-	s.subscriptions = newSubscriptionWork(subscriptionDeps{store: st, cards: s.cards, counters: s.plans,
-		clock: deps.Clock, random: deps.Random, log: deps.Log, observe: m.cardAlarm})
-	s.passbooks, err = newPassbookWork(cfg.Passbook, passbookDeps{store: st, clock: deps.Clock, log: deps.Log,
-		meter: deps.Meters.Meter("svc.internal/services/billing-ledger"), secret: proven.cursors})
-	return s, errors.Join(err, s.newDrift())
+	return s, s.newDrift()
+}
+
+// newClaims returns what answers repeated requests once.
+func newClaims(cfg Config, st *store.Store, m *metrics) *idempotency.Claims {
+	return &idempotency.Claims{
+		Store:   st,
+		Reads:   limit.NewFairSemaphore[ids.KeyID](readCalls, claimsOfKey, claimsWaiting),
+		New:     limit.NewFairSemaphore[ids.KeyID](claimCalls, claimsOfKey, claimsWaiting),
+		Running: limit.NewFairSemaphore[ids.KeyID](runningCalls, runningOfKey, claimsWaiting),
+		Quota:   idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: cfg.KeptBytes},
+		Observe: m.answered,
+	}
+}
+
+// addWork makes the work on payments by card, on subscriptions and on passbooks.
+func (s *Service) addWork(p proven) (err error) {
+	deps := s.deps
+	s.cards, err = newCardWork(s.cfg.Card, cardDeps{store: s.store, clock: deps.Clock, random: deps.Random, log: deps.Log,
+		secret: p.webhooks, fingerprints: p.cards, observe: s.metrics.cardAlarm,
+		plans: planNews{store: store.Subscriptions{Store: s.store}, newEntry: s.newEntry}})
+	if err != nil {
+		return err
+	}
+	s.subscriptions = newSubscriptionWork(subscriptionDeps{store: s.store, cards: s.cards, counters: s.plans,
+		clock: deps.Clock, random: deps.Random, log: deps.Log, observe: s.metrics.cardAlarm})
+	s.passbooks, err = newPassbookWork(s.cfg.Passbook, passbookDeps{store: s.store, clock: deps.Clock, log: deps.Log,
+		meter: deps.Meters.Meter("svc.internal/services/billing-ledger"), secret: p.cursors})
+	return err
 }
 
 // newExpirer returns what ends holds without a report, and opens and settles their reviews.

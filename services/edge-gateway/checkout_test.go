@@ -67,5 +67,6 @@ func TestAConsumerBuysCreditByCard(t *testing.T) {
 	wantError(t, f.do(http.MethodGet, path+"/x", "", auth[:2]...), 404, "checkout_not_found")
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"20","account_id":"x"}`, auth...), 400, "invalid_request")
 	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"20"}`), 401, "missing_api_key")
-	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"20"}`, "Authorization", "Bearer "+f.key), 401, "wrong_key_type")
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"20"}`, "Authorization", "Bearer "+f.key),
+		401, "wrong_key_type")
 }

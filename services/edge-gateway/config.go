@@ -208,43 +208,10 @@ func (c Config) Validate() error {
 	if _, err := operator.Parse(c.AdminTokens.Reveal()); err != nil {
 		errs = append(errs, fmt.Errorf("gateway.admin_tokens (SVC_ADMIN_TOKENS): %w", err))
 	}
-	positive := func(name string, ok bool) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s must be above zero", name))
-		}
-	}
-	positive("MaxConnections", c.MaxConnections > 0)
-	positive("MaxConnectionsOfNetwork", c.MaxConnectionsOfNetwork > 0)
-	positive("MaxBodyBytes", c.MaxBodyBytes > 0)
-	positive("MaxAdminBodyBytes", c.MaxAdminBodyBytes > 0)
-	positive("MaxUploadBytes", c.MaxUploadBytes > 0)
-	positive("UploadMemoryBytes", c.UploadMemoryBytes > 0)
-	positive("UploadKeyMemoryBytes", c.UploadKeyMemoryBytes > 0)
-	positive("WaitingMemoryBytes", c.WaitingMemoryBytes > 0)
-	positive("IdempotencyRate", c.IdempotencyRate > 0)
-	positive("IdempotencyBurst", c.IdempotencyBurst > 0)
-	positive("MaxMessages", c.MaxMessages > 0)
+	errs = append(errs, c.positive()...)
 	if c.MaxMessages > openaiapi.MaxMessages {
 		errs = append(errs, fmt.Errorf("MaxMessages must be at most %d", openaiapi.MaxMessages))
 	}
-	positive("BodyTimeout", c.BodyTimeout > 0)
-	positive("WriteTimeout", c.WriteTimeout > 0)
-	positive("MaxAttempts", c.MaxAttempts > 0)
-	positive("FirstContentTimeout", c.FirstContentTimeout > 0)
-	positive("FirstContentTotalTimeout", c.FirstContentTotalTimeout > 0)
-	positive("TotalTimeout", c.TotalTimeout > 0)
-	positive("HoldHeaders", c.HoldHeaders > 0)
-	positive("KeepAlive", c.KeepAlive > 0)
-	positive("HubGrace", c.HubGrace > 0)
-	positive("AdmitTimeout", c.AdmitTimeout > 0)
-	positive("SelectTimeout", c.SelectTimeout > 0)
-	positive("KnownKeys", c.KnownKeys > 0)
-	positive("KnownKeyTTL", c.KnownKeyTTL > 0)
-	positive("RefusedKeys", c.RefusedKeys > 0)
-	positive("RefusedKeyTTL", c.RefusedKeyTTL > 0)
-	positive("WrongTokens", c.WrongTokens > 0)
-	positive("WrongKeys", c.WrongKeys > 0)
-	positive("WrongKeyNetworks", c.WrongKeyNetworks > 0)
 	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, fmt.Errorf("TrustedProxies: %w", err))
 	}
@@ -254,16 +221,12 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS): %.100q is no origin", origin))
 		}
 	}
-	positive("HoldLease", c.HoldLease > 0)
 	if c.PlaygroundPerHour < 1 || c.PlaygroundPerHour > maxPerHour {
 		errs = append(errs, fmt.Errorf("PlaygroundPerHour must be 1 to %d", maxPerHour))
 	}
 	if c.hasPlayground() && len(c.VisitorSecret.Reveal()) < playground.MinSecret {
 		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
 	}
-	positive("ReportQueue", c.ReportQueue > 0)
-	positive("ReportBatch", c.ReportBatch > 0)
-	positive("ReportDrain", c.ReportDrain > 0)
 	if c.MaxUploadBytes > maxUpload {
 		errs = append(errs, fmt.Errorf("MaxUploadBytes must be at most %d", maxUpload))
 	}
@@ -271,6 +234,53 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("ReportBatch must be at most %d", maxReportBatch))
 	}
 	return errors.Join(errs...)
+}
+
+// positive reports the values that must be above zero and are not.
+func (c Config) positive() (errs []error) {
+	for _, v := range []struct {
+		name string
+		ok   bool
+	}{
+		{"MaxConnections", c.MaxConnections > 0},
+		{"MaxConnectionsOfNetwork", c.MaxConnectionsOfNetwork > 0},
+		{"MaxBodyBytes", c.MaxBodyBytes > 0},
+		{"MaxAdminBodyBytes", c.MaxAdminBodyBytes > 0},
+		{"MaxUploadBytes", c.MaxUploadBytes > 0},
+		{"UploadMemoryBytes", c.UploadMemoryBytes > 0},
+		{"UploadKeyMemoryBytes", c.UploadKeyMemoryBytes > 0},
+		{"WaitingMemoryBytes", c.WaitingMemoryBytes > 0},
+		{"IdempotencyRate", c.IdempotencyRate > 0},
+		{"IdempotencyBurst", c.IdempotencyBurst > 0},
+		{"MaxMessages", c.MaxMessages > 0},
+		{"BodyTimeout", c.BodyTimeout > 0},
+		{"WriteTimeout", c.WriteTimeout > 0},
+		{"MaxAttempts", c.MaxAttempts > 0},
+		{"FirstContentTimeout", c.FirstContentTimeout > 0},
+		{"FirstContentTotalTimeout", c.FirstContentTotalTimeout > 0},
+		{"TotalTimeout", c.TotalTimeout > 0},
+		{"HoldHeaders", c.HoldHeaders > 0},
+		{"KeepAlive", c.KeepAlive > 0},
+		{"HubGrace", c.HubGrace > 0},
+		{"AdmitTimeout", c.AdmitTimeout > 0},
+		{"SelectTimeout", c.SelectTimeout > 0},
+		{"KnownKeys", c.KnownKeys > 0},
+		{"KnownKeyTTL", c.KnownKeyTTL > 0},
+		{"RefusedKeys", c.RefusedKeys > 0},
+		{"RefusedKeyTTL", c.RefusedKeyTTL > 0},
+		{"WrongTokens", c.WrongTokens > 0},
+		{"WrongKeys", c.WrongKeys > 0},
+		{"WrongKeyNetworks", c.WrongKeyNetworks > 0},
+		{"HoldLease", c.HoldLease > 0},
+		{"ReportQueue", c.ReportQueue > 0},
+		{"ReportBatch", c.ReportBatch > 0},
+		{"ReportDrain", c.ReportDrain > 0},
+	} {
+		if !v.ok {
+			errs = append(errs, fmt.Errorf("%s must be above zero", v.name))
+		}
+	}
+	return errs
 }
 
 // origins are those of Origins.

@@ -151,6 +151,34 @@ type Service struct {
 	sockets   sockets.Config
 }
 
+// market returns the peers of the routes of the market.
+func (d Deps) market() marketapi.Peers {
+	return marketapi.Peers{
+		PublicCatalog:  d.PublicCatalog,
+		CatalogAdmin:   d.CatalogAdmin,
+		Accounts:       d.Accounts,
+		Overview:       d.Overview,
+		UserSelf:       d.UserSelf,
+		Checkouts:      d.Checkouts,
+		Subscriptions:  d.Subscriptions,
+		PlanInvoices:   d.PlanInvoices,
+		ConsumerKeys:   d.ConsumerKeys,
+		ConsumerLimits: d.ConsumerLimits,
+		Passbooks:      d.Passbooks,
+		Providers:      d.ProviderAdmin,
+		Reconciliation: d.Reconciliation,
+		Penalties:      d.PenaltyAdmin,
+		Earnings:       d.EarningAdmin,
+		Chains:         d.Chains,
+		Deposits:       d.Deposits,
+		Reserves:       d.Reserves,
+		Recovery:       d.Recovery,
+		Payouts:        d.PayoutAdmin,
+		Collateral:     d.CollateralAdmin,
+		Verification:   d.VerificationAdmin,
+	}
+}
+
 // New makes a gateway. The gateway answers once Run has been started.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
@@ -168,30 +196,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	market, err := marketapi.New(ctx, marketapi.Peers{
-		PublicCatalog:  deps.PublicCatalog,
-		CatalogAdmin:   deps.CatalogAdmin,
-		Accounts:       deps.Accounts,
-		Overview:       deps.Overview,
-		UserSelf:       deps.UserSelf,
-		Checkouts:      deps.Checkouts,
-		Subscriptions:  deps.Subscriptions,
-		PlanInvoices:   deps.PlanInvoices,
-		ConsumerKeys:   deps.ConsumerKeys,
-		ConsumerLimits: deps.ConsumerLimits,
-		Passbooks:      deps.Passbooks,
-		Providers:      deps.ProviderAdmin,
-		Reconciliation: deps.Reconciliation,
-		Penalties:      deps.PenaltyAdmin,
-		Earnings:       deps.EarningAdmin,
-		Chains:         deps.Chains,
-		Deposits:       deps.Deposits,
-		Reserves:       deps.Reserves,
-		Recovery:       deps.Recovery,
-		Payouts:        deps.PayoutAdmin,
-		Collateral:     deps.CollateralAdmin,
-		Verification:   deps.VerificationAdmin,
-	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
+	market, err := marketapi.New(ctx, deps.market(), marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
 		return nil, err
 	}

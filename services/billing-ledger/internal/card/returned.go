@@ -71,19 +71,6 @@ func (w *Worker) won(ctx context.Context, r Return) error {
 	return w.odd(ctx, r, err)
 }
 
-// odd raises an alarm for a return that does not fit its payment.
-func (w *Worker) odd(ctx context.Context, r Return, err error) error {
-	switch {
-	case errors.Is(err, ErrNotPaid):
-		return w.raise(ctx, Alarm{AlarmForeign, r.ID, "the payment " + r.PaymentID + " is none of ours"})
-	case errors.Is(err, ErrReused):
-		return w.raise(ctx, Alarm{AlarmDiffers, r.ID, "its amount, payment or checkout is another than before"})
-	case errors.Is(err, ErrExceeds):
-		return w.raise(ctx, Alarm{AlarmExceeds, r.ID, fmt.Sprintf("%d cents of payment %s", r.Amount, r.PaymentID)})
-	}
-	return err
-}
-
 // refunded does what follows from news of a refund that was asked for here. It counts if it
 // names an attempt of ours, with its payment, amount, currency and mode.
 func (w *Worker) refunded(ctx context.Context, r Return) error {

@@ -106,7 +106,9 @@ func detailOf(c passbook.Counts) string {
 	for _, part := range []struct {
 		n    int64
 		unit string
-	}{{c.Prompt, "tokens in"}, {c.Completion, "tokens out"}, {c.Images, "images"}, {c.AudioMS / 1000, "seconds of audio"}} {
+	}{
+		{c.Prompt, "tokens in"}, {c.Completion, "tokens out"}, {c.Images, "images"}, {c.AudioMS / 1000, "seconds of audio"},
+	} {
 		if part.n > 0 {
 			text += fmt.Sprintf(", %d %s", part.n, part.unit)
 		}

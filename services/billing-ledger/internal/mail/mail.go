@@ -31,17 +31,6 @@ const (
 	sendTimeout = 20 * time.Second
 )
 
-// Letter is a letter that waits.
-type Letter struct {
-	ID   int64
-	Kind user.LetterKind
-	To   user.Email
-	// User is zero where nobody has looked yet whether there is a user.
-	User user.ID
-	// Tries counts this try too.
-	Tries int
-}
-
 // Store keeps the letters that wait.
 type Store interface {
 	// Take takes the letter that is due first, and has it due again later. ok is false when
@@ -55,18 +44,6 @@ type Tokens interface {
 	// LetterToken makes a token. ok is false when the letter is for nobody.
 	LetterToken(ctx context.Context, kind user.LetterKind, to user.Email, id user.ID) (text string, ok bool, err error)
 }
-
-// Message is a letter as it is sent. It prints without its text, which has a token.
-type Message struct {
-	Kind              user.LetterKind
-	To, Subject, Text string
-}
-
-// String keeps the text out of logs and errors.
-func (m Message) String() string { return "letter " + string(m.Kind) }
-
-// GoString keeps it out of %#v too.
-func (m Message) GoString() string { return m.String() }
 
 // Sender sends a letter.
 type Sender interface {

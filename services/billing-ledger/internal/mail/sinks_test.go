@@ -33,7 +33,8 @@ func letter(t testing.TB, kind user.LetterKind) Message {
 func TestALettersFileIsItsOwnersAndTheLogHasItsNameAlone(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	f := Files{Folder: filepath.Join(t.TempDir(), "letters"), Clock: clock.System, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	f := Files{Folder: filepath.Join(t.TempDir(), "letters"), Clock: clock.System,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}
 	if err := f.Send(t.Context(), letter(t, user.ResetLetter)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestALettersFileIsItsOwnersAndTheLogHasItsNameAlone(t *testing.T) {
 
 func TestOldLettersMakeRoom(t *testing.T) {
 	t.Parallel()
-	f := Files{Folder: t.TempDir(), Clock: clock.System, Log: slog.New(slog.DiscardHandler)}
+	f := Files{Folder: t.TempDir(), Clock: clock.System,
+		Log: slog.New(slog.DiscardHandler)}
 	for i := range maxFiles + 5 {
 		if err := os.WriteFile(filepath.Join(f.Folder, fmt.Sprintf("%04d.txt", i)), nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,8 @@ type Store interface {
 	Lines(ctx context.Context, account ids.AccountID, f Filter, w Walk) ([]Line, error)
 	// Sums reads the usage of whole days by group, the most charged first, and days in their
 	// order, at most MaxGroups. more reports that there are others.
-	Sums(ctx context.Context, account ids.AccountID, f UsageFilter, by Group) (sums []Sum, total Counts, more bool, err error)
+	Sums(ctx context.Context, account ids.AccountID, f UsageFilter, by Group) (
+		sums []Sum, total Counts, more bool, err error)
 	// Served reads settled requests of an account.
 	Served(ctx context.Context, account ids.AccountID, f UsageFilter, w Walk) ([]Served, error)
 }

@@ -103,7 +103,7 @@ func documentToProto(d document.Document) *billingv1.Document {
 		Number: d.Number.String(), Title: d.Title(), At: timestamppb.New(d.At), Month: b.Month, RefersTo: b.Refers,
 		Seller: &billingv1.DocumentParty{Name: b.Seller.Name, Address: b.Seller.Address, Email: b.Seller.Email,
 			TaxId: b.Seller.TaxID},
-		Buyer: &billingv1.DocumentParty{Name: b.Buyer.Name, Email: b.Buyer.Email, AccountId: b.Buyer.Account.String()},
+		Buyer:       &billingv1.DocumentParty{Name: b.Buyer.Name, Email: b.Buyer.Email, AccountId: b.Buyer.Account.String()},
 		TotalUsdStr: b.Total.String(), Notes: b.Notes, EntryId: entryText(d.Entry),
 	}
 	for _, l := range b.Lines {

@@ -145,7 +145,8 @@ func (s *Passbooks) ListLedger(
 		return nil, err
 	}
 	resp := &billingv1.ListLedgerResponse{AsOf: timestamppb.New(asOf)}
-	lines, resp.NextCursor = page(s, passbook.Ledger, id, w, lines, func(l passbook.Line) passbook.Place { return l.Place })
+	lines, resp.NextCursor = page(s, passbook.Ledger, id, w, lines,
+		func(l passbook.Line) passbook.Place { return l.Place })
 	for _, l := range lines {
 		resp.Lines = append(resp.Lines, lineToProto(l))
 	}

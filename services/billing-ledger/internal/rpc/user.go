@@ -149,3 +149,11 @@ func userToProto(u user.User) *billingv1.User {
 	}
 	return m
 }
+
+// familyText returns the id of a family; empty for none.
+func familyText(id user.FamilyID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}

@@ -47,14 +47,6 @@ func (s *UserSelf) GetMe(ctx context.Context, _ *billingv1.GetMeRequest) (*billi
 	return &billingv1.GetMeResponse{User: userToProto(u)}, nil
 }
 
-// familyText returns the id of a family; empty for none.
-func familyText(id user.FamilyID) string {
-	if id.IsZero() {
-		return ""
-	}
-	return id.String()
-}
-
 // ListSessions lists the user's sessions.
 func (s *UserSelf) ListSessions(
 	ctx context.Context, _ *billingv1.ListSessionsRequest,

@@ -107,8 +107,8 @@ func (e *env) besiegeCards(t *testing.T) {
 		('sbx_cs_1_with_a_long_id', '1', '', '', '', '', '', 2000, now(), 'pi', 'bt', now()),
 		('sbx_cs_2_with_a_long_id', '2', '', '', '', '', '', 2000, now(), NULL, NULL, NULL)`)
 	e.exec(t, `INSERT INTO sandbox_return VALUES ('sbx_dp_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', 'dispute', 100)`)
-	e.exec(t, `INSERT INTO sandbox_subscription VALUES ('sbx_sub_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', now(), false,
-		false, NULL, now())`)
+	e.exec(t, `INSERT INTO sandbox_subscription VALUES ('sbx_sub_1_with_a_long_id', 'sbx_cs_1_with_a_long_id', now(),
+		false, false, NULL, now())`)
 	e.exec(t, `INSERT INTO sandbox_invoice VALUES ('sbx_in_1_with_a_long_id', 'sbx_sub_1_with_a_long_id', 1, now(),
 		now() + interval '1 month', 1, 'sbx_cs_1_with_a_long_id')`)
 	e.exec(t, `INSERT INTO sandbox_event VALUES ('evt', 'x', 'x')`)
@@ -204,6 +204,7 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
+		strings.TrimSpace(sandboxAttacks) + "\n" +
 		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
@@ -311,7 +312,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT",
 		"closed_day":   "SELECT INSERT(day)",
 		"closed_month": "SELECT INSERT(month,through,pool,earned,paid,providers)", "closed_share": "INSERT SELECT",
-		"checkout": "SELECT INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url,expires_at," +
+		"checkout": "SELECT " +
+			"INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url,expires_at," +
 			"plan_id) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
 		"card_payment": "SELECT " +
 			"INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id,invoice_id,card_fingerprint) UPDATE(id)",

@@ -18,8 +18,9 @@ import (
 // or a payment first, then the earnings of its provider, posts, and adds changes last.
 type Cards struct{ *Store }
 
-const checkoutColumns = `c.id, c.purpose, c.provider_id, c.account_id, coalesce(c.plan_id, ''), c.cents, c.fee_cents, c.processor, c.livemode,
-	c.return_url, coalesce(c.session_id, ''), coalesce(c.url, ''), c.state, c.created_at, c.expires_at, c.paid_at`
+const checkoutColumns = `c.id, c.purpose, c.provider_id, c.account_id, coalesce(c.plan_id, ''), c.cents, c.fee_cents,
+	c.processor, c.livemode, c.return_url, coalesce(c.session_id, ''), coalesce(c.url, ''), c.state,
+	c.created_at, c.expires_at, c.paid_at`
 
 // checkoutFields returns what checkoutColumns are scanned into; done is called then.
 func checkoutFields(c *card.Checkout) (fields []any, done func()) {

@@ -59,7 +59,8 @@ var cardChecks = []check{
 		UNION ALL
 		SELECT format('checkout %s: %s, payment %s', c.id, c.state, p.id)
 		FROM checkout c LEFT JOIN card_payment p ON p.checkout_id = c.id
-			WHERE CASE WHEN c.purpose = 'plan' THEN p.id IS NOT NULL AND c.state <> 'paid' ELSE (c.state = 'paid') <> (p.id IS NOT NULL) END`,
+			WHERE CASE WHEN c.purpose = 'plan' THEN p.id IS NOT NULL AND c.state <> 'paid'
+				ELSE (c.state = 'paid') <> (p.id IS NOT NULL) END`,
 	}, {
 		"what went back of card payments is taken back",
 		`SELECT count(*) FROM card_reversal`,
@@ -127,9 +128,10 @@ var cardChecks = []check{
 		"whatever happened to collateral by card is listed once",
 		`SELECT count(*) FROM card_change`,
 		`SELECT format('%s %s: happened %s, listed %s', kind, reference, a.cents, h.cents)
-		FROM (SELECT 'paid' AS kind, session_id AS reference, cents FROM checkout WHERE state = 'paid' AND purpose = 'collateral'
-			UNION ALL SELECT 'reversed', r.id, r.cents FROM card_reversal r JOIN card_payment_back b ON b.payment_id = r.payment_id
-				AND b.purpose = 'collateral'
+		FROM (SELECT 'paid' AS kind, session_id AS reference, cents FROM checkout
+				WHERE state = 'paid' AND purpose = 'collateral'
+			UNION ALL SELECT 'reversed', r.id, r.cents FROM card_reversal r
+				JOIN card_payment_back b ON b.payment_id = r.payment_id AND b.purpose = 'collateral'
 			UNION ALL SELECT 'dispute_won', r.id, r.cents FROM card_dispute_won w JOIN card_reversal r ON r.id = w.reversal_id
 				JOIN card_payment_back b ON b.payment_id = r.payment_id AND b.purpose = 'collateral'
 			UNION ALL SELECT 'refund_ended', refund_key(id, attempt), cents FROM card_refund

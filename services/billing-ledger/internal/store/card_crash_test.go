@@ -99,7 +99,8 @@ func TestACrashAtAnyArrowChangesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				breaking := &brittle{Cards: d.cards, fails: method, after: after}
-				a := &tale{desk: d, keys: keys, receiver: &card.Receiver{Processor: "sandbox", Keys: keys, Clock: clock.System, Wake: func() {}},
+				a := &tale{desk: d, keys: keys,
+					receiver: &card.Receiver{Processor: "sandbox", Keys: keys, Clock: clock.System, Wake: func() {}},
 					checkout: card.Checkout{ID: newCheckoutID(t), Provider: d.provider, Amount: 2000,
 						ReturnURL: "https://market.example/"}}
 				a.refund = card.Refund{ID: newRefundID(t), Checkout: a.checkout.ID, Amount: 700}

@@ -118,8 +118,8 @@ func TestWhatIsRefundedAndDisputedIsOwed(t *testing.T) {
 // A process dies before or after each thing that is committed, and the end is the same.
 func TestACrashWithCreditChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"", "Open", "SetSession", "Pay", "AskRefund", "EndRefund", "FailRefund", "Reverse", "Win",
-		"RepayDebt", "Lose"} {
+	for _, method := range []string{"", "Open", "SetSession", "Pay", "AskRefund", "EndRefund", "FailRefund", "Reverse",
+		"Win", "RepayDebt", "Lose"} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s after=%t", method, after), func(t *testing.T) {
 				t.Parallel()

@@ -107,7 +107,8 @@ func TestCreditIsBoughtOnceAndItsFeeIsShownBefore(t *testing.T) {
 	}
 	replicas.Wait()
 	b.wantWallet(t, b.consumer, 20*usd, 0)
-	if fees := scan[int64](t, b.env, `SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'r:card_fee'`); fees != 91*int64(cent) {
+	fees := scan[int64](t, b.env, `SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'r:card_fee'`)
+	if fees != 91*int64(cent) {
 		t.Errorf("fees: got %d, want %d", fees, 91*int64(cent))
 	}
 	if got := b.read(t, c.ID).State; got != card.Paid {
@@ -180,7 +181,9 @@ func TestAnAccountHasAtMostSoManyOpenCheckouts(t *testing.T) {
 	if !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("one more: got the error %v, want the reason %s", err, fault.RateLimitExceeded)
 	}
-	for name, amount := range map[string]card.Cents{"too little": 499, "too much": 1_000_001, "nothing": 0, "below": -500} {
+	for name, amount := range map[string]card.Cents{
+		"too little": 499, "too much": 1_000_001, "nothing": 0, "below": -500,
+	} {
 		_, err := b.checkouts.OpenTopUp(t.Context(), card.Checkout{ID: newCheckoutID(t), Account: b.account, Amount: amount,
 			ReturnURL: "https://market.example/"})
 		if !fault.Is(err, fault.InvalidValue) {
@@ -271,7 +274,8 @@ func TestADebtIsLostAfterNinetyDaysAndAnOperatorLiftsThat(t *testing.T) {
 	b.look(t, dispute)
 	b.release(t, held.Request)
 	b.wantWallet(t, b.consumer, 20*usd, 0)
-	if lost := scan[int64](t, b.env, `SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'e:chargeback'`); lost != 0 {
+	lost := scan[int64](t, b.env, `SELECT sum(amount)::bigint FROM posting WHERE account_kind = 'e:chargeback'`)
+	if lost != 0 {
 		t.Errorf("chargebacks: got %d, want 0", lost)
 	}
 	b.sound(t)

@@ -156,8 +156,8 @@ func repayDebt(
 			return nil, err
 		}
 		d.payments, d.paid = d.payments+1, d.paid+amount
-		e, err := ledger.CardDebtPayment(ledger.Fact{ID: id, BusinessID: fmt.Sprintf("%s/%d", reversal, d.payments)}, p.account,
-			amount)
+		e, err := ledger.CardDebtPayment(ledger.Fact{ID: id, BusinessID: fmt.Sprintf("%s/%d", reversal, d.payments)},
+			p.account, amount)
 		if err != nil {
 			return nil, err
 		}

@@ -261,8 +261,8 @@ func lockPayment(ctx context.Context, tx pgx.Tx, id string) (p lockedPayment, er
 	if _, err := tx.Exec(ctx, `SELECT FROM card_payment WHERE id = $1 FOR UPDATE`, id); err != nil {
 		return p, fmt.Errorf("lock a payment: %w", err)
 	}
-	err = tx.QueryRow(ctx, `SELECT payment_id, checkout_id, purpose, provider_id, account_id, cents, reversed, refunded, asked
-		FROM card_payment_back WHERE payment_id = $1`, id).
+	err = tx.QueryRow(ctx, `SELECT payment_id, checkout_id, purpose, provider_id, account_id, cents, reversed, refunded,
+			asked FROM card_payment_back WHERE payment_id = $1`, id).
 		Scan(&p.id, &p.checkout, &p.purpose, &p.provider, &p.account, &p.cents, &p.reversed, &p.refunded, &p.asked)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, card.ErrNotPaid

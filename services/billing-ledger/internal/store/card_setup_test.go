@@ -240,7 +240,8 @@ func (d *desk) open(s card.Store) {
 // replica is a worker of another process.
 func (d *desk) replica(s card.Store) *card.Worker {
 	return card.NewWorker(card.Worker{Store: s, Processors: card.Processors{Default: d.processor}, Checkouts: d.checkouts,
-		Refunds: d.refunds, Fingerprints: []byte("key"), Clock: clock.System, Random: rand.Reader, Log: slog.New(slog.DiscardHandler), Observe: func(card.AlarmReason) {}})
+		Refunds: d.refunds, Fingerprints: []byte("key"), Clock: clock.System, Random: rand.Reader,
+		Log: slog.New(slog.DiscardHandler), Observe: func(card.AlarmReason) {}})
 }
 
 func newCheckoutID(t testing.TB) card.CheckoutID { t.Helper(); return card.CheckoutID(request(t)) }

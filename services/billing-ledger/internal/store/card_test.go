@@ -26,7 +26,8 @@ func TestAPaidCheckoutIsCollateralOnceHoweverManyLook(t *testing.T) {
 		replica := d.replica(d.cards)
 		all.Go(func() {
 			for range 3 {
-				if err := replica.LookAt(t.Context(), "sandbox", card.Object{Kind: card.SessionObject, ID: c.SessionID}); err != nil {
+				err := replica.LookAt(t.Context(), "sandbox", card.Object{Kind: card.SessionObject, ID: c.SessionID})
+				if err != nil {
 					t.Error(err)
 				}
 			}
@@ -130,7 +131,8 @@ func TestAnEventThatIsNotOursIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Unix(1_800_000_000, 0)
-	receiver := &card.Receiver{Processor: "sandbox", Store: d.cards, Keys: keys, Clock: clock.NewManual(now), Wake: d.worker.Wake}
+	receiver := &card.Receiver{Processor: "sandbox", Store: d.cards, Keys: keys,
+		Clock: clock.NewManual(now), Wake: d.worker.Wake}
 	body := []byte(`{"id":"evt_1","type":"checkout.session.completed","data":{"object":{"id":"cs_1"}}}`)
 	for name, tc := range map[string]struct {
 		body   []byte

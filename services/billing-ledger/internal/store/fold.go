@@ -8,17 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/services/billing-ledger/internal/document"
 	"svc.internal/services/billing-ledger/internal/passbook"
 )
-
-// Passbook makes and reads passbooks, sums of usage and documents; see passbook.FoldStore,
-// passbook.Store and document.Store.
-type Passbook struct {
-	*Store
-	// Maker makes the documents.
-	Maker document.Maker
-}
 
 // Mark names the transactions of this database that run, by the lock that each has on its own
 // number: the server shows those to everybody, and the times of transactions only to some.
@@ -59,15 +50,6 @@ func (p Passbook) Passed(ctx context.Context, m passbook.Mark) (bool, error) {
 	}
 	return passed, nil
 }
-
-// folding is how far the fold is.
-type folding struct {
-	until, month time.Time
-	invoiced     *[16]byte
-}
-
-// end is the end of the month whose invoices are next.
-func (f folding) end() time.Time { return f.month.AddDate(0, 1, 0) }
 
 // Fold takes one step; see passbook.FoldStore.
 func (p Passbook) Fold(ctx context.Context, upTo time.Time, rows int) (passbook.Progress, error) {

@@ -42,8 +42,8 @@ var passbookChecks = []check{
 		"documents are numbered without gaps",
 		`SELECT count(*) FROM document`,
 		`SELECT format('series %s of %s: last %s, %s documents up to %s', series, year, n.last, d.n, d.last)
-		FROM document_number n FULL JOIN (SELECT series, year, count(*) AS n, max(number) AS last FROM document GROUP BY 1, 2) d
-			USING (series, year)
+		FROM document_number n FULL JOIN
+			(SELECT series, year, count(*) AS n, max(number) AS last FROM document GROUP BY 1, 2) d USING (series, year)
 		WHERE n.last IS DISTINCT FROM d.last OR d.n IS DISTINCT FROM d.last`,
 	}, {
 		"a credit has its receipt",

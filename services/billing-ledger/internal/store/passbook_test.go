@@ -334,7 +334,8 @@ func TestNothingIsFoldedPastATransactionUnderWay(t *testing.T) {
 			VALUES (gen_random_uuid(), 'goodwill', 'late') RETURNING id)
 		INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
 		SELECT id, leg, 'goodwill', kind, owner IS NOT NULL, owner, amount FROM e,
-			(VALUES (1, 'e:goodwill', NULL::uuid, -5), (2, 'l:consumer:available', $1::uuid, 5)) AS v (leg, kind, owner, amount)`,
+			(VALUES (1, 'e:goodwill', NULL::uuid, -5), (2, 'l:consumer:available', $1::uuid, 5))
+				AS v (leg, kind, owner, amount)`,
 		[16]byte(c.account)); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ type Sandbox struct{ *Store }
 
 var _ sandbox.Store = Sandbox{}
 
-const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.plan, s.description, s.return_url, s.cents,
-	CASE WHEN s.paid_at IS NOT NULL THEN 'paid' WHEN s.expires_at <= now() THEN 'expired' ELSE 'open' END,
+const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.plan, s.description, s.return_url,
+	s.cents, CASE WHEN s.paid_at IS NOT NULL THEN 'paid' WHEN s.expires_at <= now() THEN 'expired' ELSE 'open' END,
 	s.declined, s.expires_at, coalesce(s.payment_id, ''), coalesce(s.cost_id, ''), s.cost_cents, s.card,
 	coalesce((SELECT b.id FROM sandbox_subscription b WHERE b.session_id = s.id), ''),
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'
@@ -294,4 +294,14 @@ func (s Sandbox) EventSent(ctx context.Context, id string) error {
 		return fmt.Errorf("end an event: %w", err)
 	}
 	return nil
+}
+
+// beginSubscription begins what a paid session is for: a subscription with a paid first invoice.
+func beginSubscription(batch *pgx.Batch, session, subscription, invoice, event string) {
+	batch.Queue(`INSERT INTO sandbox_subscription (id, session_id, period_end, due_at)
+		VALUES ($1, $2, now() + interval '1 month', now() + interval '1 month')`, subscription, session)
+	batch.Queue(`INSERT INTO sandbox_invoice (id, subscription_id, number, period_start, period_end)
+		VALUES ($1, $2, 1, now(), now() + interval '1 month')`, invoice, subscription)
+	batch.Queue(`UPDATE sandbox_invoice SET session_id = $2, tries = 1 WHERE id = $1`, invoice, session)
+	batch.Queue(addEvent, event, "invoice.paid", invoice)
 }

@@ -106,16 +106,6 @@ func (s Sandbox) TakeSubscriptions(ctx context.Context, limit int) ([]string, er
 	return list, nil
 }
 
-// beginSubscription begins what a paid session is for: a subscription with a paid first invoice.
-func beginSubscription(batch *pgx.Batch, session, subscription, invoice, event string) {
-	batch.Queue(`INSERT INTO sandbox_subscription (id, session_id, period_end, due_at)
-		VALUES ($1, $2, now() + interval '1 month', now() + interval '1 month')`, subscription, session)
-	batch.Queue(`INSERT INTO sandbox_invoice (id, subscription_id, number, period_start, period_end)
-		VALUES ($1, $2, 1, now(), now() + interval '1 month')`, invoice, subscription)
-	batch.Queue(`UPDATE sandbox_invoice SET session_id = $2, tries = 1 WHERE id = $1`, invoice, session)
-	batch.Queue(addEvent, event, "invoice.paid", invoice)
-}
-
 // onSubscription does something under the lock of a subscription that has not ended.
 func (s Sandbox) onSubscription(ctx context.Context, id string, do func(pgx.Tx, sandbox.Subscription) error) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {

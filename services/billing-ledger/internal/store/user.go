@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,9 +10,6 @@ import (
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/user"
 )
-
-const userColumns = `u.id, coalesce(u.email, ''), u.email_confirmed_at IS NOT NULL, u.password_hash IS NOT NULL,
-	u.display_name, u.account_id, u.provider_id, u.created_at`
 
 // OpenUser stores everything that signing up writes; see user.Store.
 func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User, ends user.Ends, err error) {
@@ -148,37 +144,4 @@ func (s *Store) PruneSessions(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "sessions", `DELETE FROM user_session WHERE token_sha256 IN (
 		SELECT token_sha256 FROM user_session WHERE expires_at <= now() - $2::interval ORDER BY expires_at LIMIT $1
 			FOR UPDATE SKIP LOCKED)`, limit, user.SessionKept)
-}
-
-func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
-	defer cancel()
-	tag, err := s.pool.Exec(ctx, sql, args...)
-	if err != nil {
-		return 0, fmt.Errorf("prune %s: %w", what, err)
-	}
-	return int(tag.RowsAffected()), nil
-}
-
-func scanUser(row pgx.Row, more ...any) (u user.User, err error) {
-	var id, account [16]byte
-	var provider *[16]byte
-	if err := row.Scan(append([]any{&id, &u.Email, &u.Confirmed, &u.HasPassword, &u.DisplayName, &account, &provider,
-		&u.CreatedAt}, more...)...); err != nil {
-		return user.User{}, err
-	}
-	u.ID, u.Account = id, account
-	if provider != nil {
-		u.Provider = *provider
-	}
-	return u, nil
-}
-
-// orNotFound maps the error of a missing user to user.ErrNotFound and wraps every other
-// error.
-func orNotFound(err error, attempted string) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return user.ErrNotFound
-	}
-	return fmt.Errorf("%s: %w", attempted, err)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
 )
 
@@ -73,16 +72,6 @@ func (c Counts) Room(known bool, now time.Time) error {
 // again at full.
 func (p Pace) wait(full, now time.Time) time.Duration {
 	return full.Add(-time.Duration(p.AtOnce-1) * p.Interval).Sub(now)
-}
-
-// markPurpose keeps marks apart from everything else that is hashed under the pepper.
-const markPurpose = "sign-in network "
-
-// mark returns the digest under which a network is remembered for one e-mail. Because of
-// the pepper, nobody who reads the store learns an address, or that two users share a
-// network.
-func (u *Users) mark(e Email, network string) Digest {
-	return Digest(u.Pepper.Hash(apikey.Sum(markPurpose + string(e) + " " + network)))
 }
 
 // origin returns the digest that tells networks apart in memory.

@@ -8,18 +8,6 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// PasswordChange sets the password of a user who has one.
-type PasswordChange struct {
-	User ID
-	// Was is the text of the hash that the user showed the password of. A change that
-	// another was faster than fails.
-	Was     string
-	Now     Hash
-	Attempt Attempt
-	// Keep is the family that the change is made in. All others end.
-	Keep FamilyID
-}
-
 // ChangePassword sets another password for a user who knows the present one, and ends all
 // other families. Guesses are counted as those to sign in. It fails with
 // invalid_credentials, invalid_value, rate_limit_exceeded, and transition_not_allowed for a
@@ -64,28 +52,6 @@ func (u *Users) ChangePassword(ctx context.Context, id ID, keep FamilyID, curren
 		}
 		return nil
 	})
-}
-
-// guarded runs fn, which compares a password, in a place. The attempt is counted before it
-// waits for the place, so that refused attempts keep nobody waiting.
-func (u *Users) guarded(ctx context.Context, e Email, network string, fn func(Attempt) error) error {
-	stay, err := u.Passwords.enter(origin(network))
-	if err != nil {
-		return err
-	}
-	defer stay.leave()
-	var attempt Attempt
-	err = stay.count(ctx, func() (err error) {
-		attempt, err = u.Store.TakeAttempt(ctx, e, u.mark(e, network))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("count an attempt to sign in: %w", err)
-	}
-	if err = stay.hash(ctx, classOf(attempt.Known), func() error { return fn(attempt) }); err != nil {
-		u.giveBack(ctx, stay, e, attempt, err)
-	}
-	return err
 }
 
 func wrongPassword() error {

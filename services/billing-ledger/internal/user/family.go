@@ -8,7 +8,6 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/billing-ledger/internal/account"
 )
 
 // A family is a sign-in with the tokens that followed from it. FamilyLife is how long a
@@ -22,92 +21,6 @@ const (
 	// that it is over.
 	FamilyKept = SessionKept
 )
-
-type familyKind struct{}
-
-// FamilyID names a family.
-type FamilyID = ids.Of[familyKind]
-
-// ParseFamily reads the id of a family. The empty text is the id of no family.
-func ParseFamily(text string) (FamilyID, error) {
-	if text == "" {
-		return FamilyID{}, nil
-	}
-	id, err := ids.ParseAccount(text) // an id of any kind reads the same
-	return FamilyID(id), err
-}
-
-// From is where somebody signs in from.
-type From struct {
-	// Network is a digest of the network, by which attempts are counted.
-	Network string
-	// Shown is the network, rounded, as the user is shown it.
-	Shown string
-	// Remember asks for a refresh token. Pages of our own site ask for one.
-	Remember bool
-}
-
-// check refuses what no gateway says.
-func (f From) check() error {
-	if len(f.Network) > maxNetwork {
-		return invalid("network", "must have at most %d bytes", maxNetwork)
-	}
-	if !account.ValidLabel(f.Shown, 0, maxNetwork) {
-		return invalid("network_shown", "must have at most %d printable characters", maxNetwork)
-	}
-	return nil
-}
-
-// NewFamily is everything that is stored when a user signs in.
-type NewFamily struct {
-	ID FamilyID
-	// Token is the digest of the token, and Refresh that of the first refresh token; zero
-	// for a family that is not remembered.
-	Token, Refresh Digest
-	Shown          string
-}
-
-// Remembered reports whether the family has refresh tokens.
-func (f NewFamily) Remembered() bool { return f.Refresh != Digest{} }
-
-// Ends are the moments at which tokens end.
-type Ends struct{ Token, Refresh time.Time }
-
-// Cause is why a family ended before its time.
-type Cause string
-
-// The causes.
-const (
-	LoggedOut       Cause = "logout"
-	LoggedOutOfAll  Cause = "everywhere"
-	EndedByUser     Cause = "ended"
-	PasswordChanged Cause = "password"
-	PasswordReset   Cause = "reset"
-	TokenReused     Cause = "reuse"
-)
-
-// Family is a family as its user is shown it.
-type Family struct {
-	ID                           FamilyID
-	Network                      string
-	Remembered                   bool
-	CreatedAt, UsedAt, ExpiresAt time.Time
-}
-
-// FamilyStore keeps families. All its calls wait for others of the same user.
-type FamilyStore interface {
-	// Rotate uses a refresh token: see Rotation. It fails with ErrNotFound and ErrOver.
-	Rotate(ctx context.Context, r Rotation) (Rotated, error)
-	// FamilyOf finds the family of a token, or of a refresh token: ErrNotFound. unused
-	// reports whether it is a token, or a refresh token that was not used.
-	FamilyOf(ctx context.Context, token Digest, refresh bool) (user ID, family FamilyID, unused bool, err error)
-	// Families lists the families of a user that live, those first that were used last.
-	Families(ctx context.Context, id ID) ([]Family, error)
-	// EndFamily ends a family of a user: ErrNotFound when the user has none such that lives.
-	EndFamily(ctx context.Context, id ID, family FamilyID, cause Cause) error
-	// EndFamilies ends all families of a user but one, which may be zero.
-	EndFamilies(ctx context.Context, id ID, but FamilyID, cause Cause) error
-}
 
 // begin makes the tokens of a sign-in, and what is stored of them.
 func (u *Users) begin(from From) (f NewFamily, in SignedIn, err error) {
@@ -180,4 +93,21 @@ func (u *Users) EndFamily(ctx context.Context, id ID, family FamilyID) error {
 
 func noSession() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session; sign in again")
+}
+
+// Whose finds the user who signed in with a token, and the family of the token.
+func (u *Users) Whose(ctx context.Context, session Digest) (found User, family FamilyID, err error) {
+	err = u.Lookups.Do(ctx, func() (err error) {
+		found, family, err = u.Store.UserBySession(ctx, session)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrOver):
+		return User{}, family, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
+	case errors.Is(err, ErrNotFound):
+		return User{}, family, noSession()
+	case err != nil:
+		return User{}, family, fmt.Errorf("look up session: %w", err)
+	}
+	return found, family, nil
 }

@@ -9,19 +9,6 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// LetterKind is what a letter is for.
-type LetterKind string
-
-// The kinds of letters. The first two have a token, which is made when the letter is sent.
-// Only its digest is stored, and it counts once.
-const (
-	ConfirmLetter   LetterKind = "confirm"
-	ResetLetter     LetterKind = "reset"
-	ReuseLetter     LetterKind = "reuse"
-	ChangedLetter   LetterKind = "password_changed"
-	ResetDoneLetter LetterKind = "reset_done"
-)
-
 // How long the tokens of letters count, and how many of a kind a user has. A further one
 // takes the place of the oldest.
 const (
@@ -47,42 +34,6 @@ func LetterRoom(full, now time.Time) error {
 	}
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded,
 		"too many letters to this e-mail were asked for; try again later").After(wait)
-}
-
-// LetterToken is the token of a letter as it is stored.
-type LetterToken struct {
-	Digest Digest
-	User   ID
-	Kind   LetterKind
-	Email  Email
-	Life   time.Duration
-}
-
-// Reset sets a password by the token of a letter.
-type Reset struct {
-	Token    Digest
-	Password Hash
-}
-
-// LetterStore keeps what letters bring about.
-type LetterStore interface {
-	// AskLetter counts a letter to an e-mail by LetterPace, and keeps it to be sent. It
-	// fails with the fault of Counts, and ErrFull when too many letters wait.
-	AskLetter(ctx context.Context, kind LetterKind, to Email, id ID) error
-	// StoreLetterToken stores the token of a letter. ok is false when it is for nobody: of a
-	// reset when there is no user of the e-mail, of a confirmation when the user has
-	// confirmed one.
-	StoreLetterToken(ctx context.Context, t LetterToken) (ok bool, err error)
-	// ConfirmEmail uses the token of a letter: ErrNotFound.
-	ConfirmEmail(ctx context.Context, token Digest) (User, error)
-	// MayReset reports whether a token would reset a password.
-	MayReset(ctx context.Context, token Digest) (bool, error)
-	// ResetPassword uses the token of a letter, sets the password, confirms the e-mail and
-	// ends all families: ErrNotFound.
-	ResetPassword(ctx context.Context, r Reset) error
-	// ChangePassword sets a password and ends all families but one: ErrNotFound when the
-	// password was changed meanwhile.
-	ChangePassword(ctx context.Context, c PasswordChange) error
 }
 
 // ErrFull says that no further letter can wait.

@@ -30,32 +30,6 @@ const (
 	maxFollowed = 16
 )
 
-// Rotation uses a refresh token.
-type Rotation struct {
-	// Presented is the digest of the refresh token, Token that of the new token.
-	Presented, Token Digest
-	// Successor is the digest of the next refresh token, and Sealed its text under a key of
-	// the presented token. Without them the token is not used, but gives a token all the
-	// same: it is the successor of one that was used just now.
-	Successor Digest
-	Sealed    []byte
-	Shown     string
-}
-
-// Follows reports whether the rotation only follows another.
-func (r Rotation) Follows() bool { return r.Sealed == nil }
-
-// Rotated is what became of a refresh token.
-type Rotated struct {
-	User   User
-	Family FamilyID
-	Ends   Ends
-	// Sealed is set when the token was used within ReuseGrace. Nothing was stored then.
-	Sealed []byte
-	// Reused reports whether the token was used before. Its family has ended.
-	Reused bool
-}
-
 // Refresh signs a user in again who has a refresh token. It fails with invalid_session and
 // session_expired.
 func (u *Users) Refresh(ctx context.Context, text, shown string) (in SignedIn, err error) {

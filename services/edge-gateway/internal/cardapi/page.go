@@ -48,7 +48,8 @@ func render(s *billingv1.SandboxSession) ([]byte, error) {
 		Paid:        s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID,
 		Expired:     s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_EXPIRED,
 		ChargedBack: s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_CHARGED_BACK,
-		Declined:    s.GetDeclined(), Subscribed: s.GetSubscribed(), Expires: s.GetExpiresAt().AsTime().UTC().Format("15:04 UTC"),
+		Declined:    s.GetDeclined(), Subscribed: s.GetSubscribed(),
+		Expires: s.GetExpiresAt().AsTime().UTC().Format("15:04 UTC"),
 	}
 	if s.GetRefundedCents() > 0 {
 		v.Refunded = dollars(s.GetRefundedCents())

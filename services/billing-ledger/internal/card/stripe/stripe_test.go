@@ -174,7 +174,8 @@ func TestASubscriptionIsPaidByInvoicesAndEnds(t *testing.T) {
 		!in.PeriodEnd.Equal(sub.PeriodEnd) || in.Charge.Fingerprint != "card_1" {
 		t.Errorf("the invoice: got %+v, want $6 of %s, paid until %v", in, id, sub.PeriodEnd)
 	}
-	if list, next, err := p.ListInvoices(t.Context(), id, ""); err != nil || len(list) != 2 || next != "" || list[0] != in {
+	list, next, err := p.ListInvoices(t.Context(), id, "")
+	if err != nil || len(list) != 2 || next != "" || list[0] != in {
 		t.Errorf("the invoices: got %v, next %q, error %v, want 2 and the last first", list, next, err)
 	}
 	// A payment of a subscription has no metadata of its own.
@@ -220,7 +221,8 @@ func TestAListHasAllThatWasMadeInPages(t *testing.T) {
 		all, cursor, pages = append(all, list...), next, pages+1
 	}
 	if len(all) != 121 || pages != 2 || all[120] != (card.Object{Kind: card.SessionObject, ID: s.ID}) {
-		t.Errorf("got %d objects in %d pages, the first made %v, want 121 in 2, and %s", len(all), pages, all[len(all)-1], s.ID)
+		t.Errorf("got %d objects in %d pages, the first made %v, want 121 in 2, and %s",
+			len(all), pages, all[len(all)-1], s.ID)
 	}
 	if list, _, err := p.List(t.Context(), time.Now().Add(time.Minute), ""); err != nil || len(list) != 0 {
 		t.Errorf("since later: got %v and the error %v, want nothing", list, err)
@@ -253,8 +255,8 @@ func TestErrorsNeverHaveKeysOrCards(t *testing.T) {
 
 func TestAKeyOfEverythingIsRefused(t *testing.T) {
 	t.Parallel()
-	for key, ok := range map[string]bool{"rk_live_0123456789": true, "rk_test_0123456789": true, "sk_test_0123456789": true,
-		"sk_live_0123456789": false, "": false, "rk_live_": false, "whsec_0123456789": false} {
+	for key, ok := range map[string]bool{"rk_live_0123456789": true, "rk_test_0123456789": true,
+		"sk_test_0123456789": true, "sk_live_0123456789": false, "": false, "rk_live_": false, "whsec_0123456789": false} {
 		if err := CheckKey(key); (err == nil) != ok {
 			t.Errorf("%q: got the error %v, want one: %t", key, err, !ok)
 		}

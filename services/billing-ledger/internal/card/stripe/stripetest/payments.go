@@ -19,7 +19,7 @@ func metadataOf(form url.Values, prefix string) map[string]any {
 	return out
 }
 
-func (s *Server) makeSession(form url.Values) object {
+func (s *Server) makeSessionLocked(form url.Values) object {
 	amount, _ := strconv.ParseInt(form.Get("line_items[0][price_data][unit_amount]"), 10, 64)
 	expires, _ := strconv.ParseInt(form.Get("expires_at"), 10, 64)
 	o := object{
@@ -28,17 +28,17 @@ func (s *Server) makeSession(form url.Values) object {
 		"paid_metadata": metadataOf(form, "payment_intent_data[metadata]"),
 		"plan_metadata": metadataOf(form, "subscription_data[metadata]"),
 	}
-	id := s.put("cs", "checkout.session", o)
+	id := s.putLocked("cs", "checkout.session", o)
 	o["url"] = "https://checkout.example/" + id
 	return o
 }
 
-// charge makes a succeeded payment. What the card processor keeps is 2.9 % and 30 cents.
-func (s *Server) charge(amount int64, card string, metadata any) string {
-	balance := s.put("txn", "balance_transaction", object{"amount": amount, "fee": (amount*29+500)/1000 + 30})
-	ch := s.put("ch", "charge", object{"amount": amount, "amount_captured": amount, "balance_transaction": balance,
+// chargeLocked makes a succeeded payment. What the card processor keeps is 2.9 % and 30 cents.
+func (s *Server) chargeLocked(amount int64, card string, metadata any) string {
+	balance := s.putLocked("txn", "balance_transaction", object{"amount": amount, "fee": (amount*29+500)/1000 + 30})
+	ch := s.putLocked("ch", "charge", object{"amount": amount, "amount_captured": amount, "balance_transaction": balance,
 		"payment_method_details": object{"type": "card", "card": object{"fingerprint": card}}})
-	return s.put("pi", "payment_intent", object{"amount": amount, "amount_received": amount, "status": "succeeded",
+	return s.putLocked("pi", "payment_intent", object{"amount": amount, "amount_received": amount, "status": "succeeded",
 		"latest_charge": ch, "metadata": metadata})
 }
 
@@ -51,15 +51,15 @@ func (s *Server) Pay(session, card string) string {
 	amount := o["amount_total"].(int64)
 	var made string
 	if o["mode"] == "subscription" {
-		made = s.put("sub", "subscription", object{"status": "active", "metadata": o["plan_metadata"],
+		made = s.putLocked("sub", "subscription", object{"status": "active", "metadata": o["plan_metadata"],
 			"cancel_at_period_end": false, "card": card, "amount": amount})
 		o["subscription"] = made
-		s.invoice(made)
+		s.invoiceLocked(made)
 	} else {
-		made = s.charge(amount, card, o["paid_metadata"])
+		made = s.chargeLocked(amount, card, o["paid_metadata"])
 		o["payment_intent"] = made
 	}
-	s.event("checkout.session.completed", session)
+	s.eventLocked("checkout.session.completed", session)
 	return made
 }
 
@@ -67,43 +67,44 @@ func (s *Server) Pay(session, card string) string {
 func (s *Server) Renew(subscription string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.invoice(subscription)
+	return s.invoiceLocked(subscription)
 }
 
-// invoice adds a paid invoice.
-func (s *Server) invoice(subscription string) string {
+// invoiceLocked adds a paid invoice.
+func (s *Server) invoiceLocked(subscription string) string {
 	sub := s.objects[subscription]
-	start := time.Now()
+	start := s.clock.Now()
 	if end, ok := sub["period_end"].(int64); ok {
 		start = time.Unix(end, 0)
 	}
 	end := start.AddDate(0, 1, 0).Unix()
 	sub["period_end"], sub["items"] = end, object{"object": "list", "data": []object{{"current_period_end": end}}}
 	amount := sub["amount"].(int64)
-	pi := s.charge(amount, sub["card"].(string), map[string]any{})
+	pi := s.chargeLocked(amount, sub["card"].(string), map[string]any{})
 	o := object{
 		"total": amount, "currency": "usd", "status": "paid", "attempt_count": 1, "of_subscription": subscription,
-		"status_transitions": object{"paid_at": time.Now().Unix()},
+		"status_transitions": object{"paid_at": s.clock.Now().Unix()},
 		"parent": object{"type": "subscription_details",
 			"subscription_details": object{"subscription": subscription, "metadata": sub["metadata"]}},
 		"lines": object{"object": "list", "data": []object{{"period": object{"start": start.Unix(), "end": end}}}},
 		"payments": object{"object": "list", "data": []object{{"status": "paid",
 			"payment": object{"type": "payment_intent", "payment_intent": pi}}}},
 	}
-	id := s.put("in", "invoice", o)
-	s.put("inpay", "invoice_payment", object{"invoice": id, "of_payment": pi, "status": "paid"})
+	id := s.putLocked("in", "invoice", o)
+	s.putLocked("inpay", "invoice_payment", object{"invoice": id, "of_payment": pi, "status": "paid"})
 	sub["latest_invoice"] = id
-	s.event("invoice.paid", id)
+	s.eventLocked("invoice.paid", id)
 	return id
 }
 
-func (s *Server) makeRefund(form url.Values) (int, object) {
+func (s *Server) makeRefundLocked(form url.Values) (int, object) {
 	amount, _ := strconv.ParseInt(form.Get("amount"), 10, 64)
 	pi := s.objects[form.Get("payment_intent")]
 	back := amount
 	for _, id := range s.order {
 		o := s.objects[id]
-		if (o["object"] == "refund" || o["object"] == "dispute") && o["payment_intent"] == form.Get("payment_intent") && o["status"] != "failed" && o["status"] != "won" {
+		went := (o["object"] == "refund" || o["object"] == "dispute") && o["payment_intent"] == form.Get("payment_intent")
+		if went && o["status"] != "failed" && o["status"] != "won" {
 			back += o["amount"].(int64)
 		}
 	}
@@ -112,18 +113,18 @@ func (s *Server) makeRefund(form url.Values) (int, object) {
 	}
 	o := object{"amount": amount, "currency": "usd", "status": "succeeded", "metadata": metadataOf(form, "metadata"),
 		"payment_intent": form.Get("payment_intent")}
-	id := s.put("re", "refund", o)
-	s.event("refund.created", id)
-	return http.StatusOK, s.expanded(o, form)
+	id := s.putLocked("re", "refund", o)
+	s.eventLocked("refund.created", id)
+	return http.StatusOK, s.expandedLocked(o, form)
 }
 
 // Dispute takes an amount of a payment back, and returns the dispute.
 func (s *Server) Dispute(payment string, amount int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := s.put("dp", "dispute", object{"amount": amount, "currency": "usd", "status": "needs_response",
+	id := s.putLocked("dp", "dispute", object{"amount": amount, "currency": "usd", "status": "needs_response",
 		"payment_intent": payment, "balance_transactions": []object{{"id": "txn_taken", "amount": -amount}}})
-	s.event("charge.dispute.funds_withdrawn", id)
+	s.eventLocked("charge.dispute.funds_withdrawn", id)
 	return id
 }
 
@@ -135,7 +136,7 @@ func (s *Server) Win(dispute string) {
 	o["status"] = "won"
 	o["balance_transactions"] = append(o["balance_transactions"].([]object),
 		object{"id": "txn_back", "amount": o["amount"].(int64)})
-	s.event("charge.dispute.funds_reinstated", dispute)
+	s.eventLocked("charge.dispute.funds_reinstated", dispute)
 }
 
 // Close ends a dispute against us.
@@ -143,7 +144,7 @@ func (s *Server) Close(dispute string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[dispute]["status"] = "lost"
-	s.event("charge.dispute.closed", dispute)
+	s.eventLocked("charge.dispute.closed", dispute)
 }
 
 // FailRefund has the card not take a refund.
@@ -151,5 +152,5 @@ func (s *Server) FailRefund(refund string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[refund]["status"] = "failed"
-	s.event("refund.failed", refund)
+	s.eventLocked("refund.failed", refund)
 }
