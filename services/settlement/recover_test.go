@@ -279,7 +279,7 @@ func TestARefundOfCollateralHoldsNoAdoption(t *testing.T) {
 	for n := byte(1); n <= 2; n++ {
 		l.forge(t, fmt.Sprintf(`INSERT INTO provider (provider_id) VALUES ('%s');
 			INSERT INTO collateral_refund (refund_id, provider_id, asked_at, due_at)
-				VALUES (gen_random_uuid(), '%[1]s', clock_timestamp(), clock_timestamp() + interval '7 days');
+				VALUES (gen_random_uuid(), '%[1]s', now(), now() + interval '7 days');
 			INSERT INTO provider_suspension (provider_id, cause, holds) VALUES ('%[1]s', 'refund', true)`, provider(n)))
 	}
 	const want = "payout 0 payout record; payout 1 payout record; $100.00 confirmed follow; $50.00 in_flight follow; "

@@ -37,9 +37,9 @@ func TestEveryCreditHasAReceiptWithTheNextNumber(t *testing.T) {
 	e := setup(t, unlimited)
 	c, other := e.consumer(t, money.USD), e.consumer(t, 2*money.USD)
 	e.fold(t)
-	if _, err := e.store.Post(t.Context(), must(t)(ledger.CardTopUp(newFact(t), c.account, 20*usd, usd))); err != nil {
-		t.Fatal(err)
-	}
+	bought := must(t)(ledger.CardTopUp(newFact(t), c.account, 20*usd, usd))
+	post(t, e, bought)
+	e.charge(t, bought)
 	for range 2 {
 		if _, _, err := e.accounts.Grant(t.Context(), c.account, usd, request(t).String(), "secret memo"); err != nil {
 			t.Fatal(err)
