@@ -167,6 +167,11 @@ func fill(ctx context.Context, tx pgx.Tx, tables []*copied) error {
 	if err := setTriggers(ctx, tx, "DISABLE"); err != nil {
 		return err
 	}
+	// Prices of plans are younger than the day, and name plans of the day.
+	if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE price ON COMMIT DROP AS TABLE billing.plan_price;
+		DELETE FROM billing.plan_price`); err != nil {
+		return err
+	}
 	for _, c := range slices.Backward(tables) {
 		if _, err := tx.Exec(ctx, `DELETE FROM `+c.table); err != nil {
 			return err
@@ -177,7 +182,7 @@ func fill(ctx context.Context, tx pgx.Tx, tables []*copied) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, `SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO billing.plan_price TABLE price; SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
 		return err
 	}
 	return setTriggers(ctx, tx, "ENABLE")
