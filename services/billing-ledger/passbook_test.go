@@ -3,6 +3,7 @@ package billingledger_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -226,7 +227,7 @@ func TestAnExportHasEveryLine(t *testing.T) {
 	var rows int64
 	for {
 		piece, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -99,6 +99,7 @@ func (c Checkout) description() string {
 			c.Fee%100)
 	case PlanPurpose:
 		return fmt.Sprintf("Plan %.64s, $%d.%02d a month", c.Plan, c.Amount/100, c.Amount%100)
+	case Collateral:
 	}
 	return fmt.Sprintf("Collateral of provider %s", c.Provider)
 }

@@ -33,7 +33,7 @@ func (d Document) HTML() ([]byte, error) {
 		Document
 		Number, Date string
 		Style        template.CSS
-	}{d, d.Number.String(), d.At.UTC().Format(time.DateOnly), template.CSS(pageStyle)}) //nolint:gosec // its own style
+	}{d, d.String(), d.At.UTC().Format(time.DateOnly), template.CSS(pageStyle)}) //nolint:gosec // its own style
 	if err != nil {
 		return nil, fmt.Errorf("write the page of %s: %w", d.Number, err)
 	}

@@ -100,7 +100,7 @@ func (s *Passbooks) document(ctx context.Context, number string, of ...document.
 func documentToProto(d document.Document) *billingv1.Document {
 	b := d.Body
 	m := &billingv1.Document{
-		Number: d.Number.String(), Title: d.Title(), At: timestamppb.New(d.At), Month: b.Month, RefersTo: b.Refers,
+		Number: d.String(), Title: d.Title(), At: timestamppb.New(d.At), Month: b.Month, RefersTo: b.Refers,
 		Seller: &billingv1.DocumentParty{Name: b.Seller.Name, Address: b.Seller.Address, Email: b.Seller.Email,
 			TaxId: b.Seller.TaxID},
 		Buyer:       &billingv1.DocumentParty{Name: b.Buyer.Name, Email: b.Buyer.Email, AccountId: b.Buyer.Account.String()},

@@ -157,11 +157,8 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 		return 0, hold.Decision{}, err
 	}
 	v := hold.Decision{Outcome: hold.Outcome(outcome)}
-	switch v.Outcome {
-	case hold.KeyBudgetShort, hold.DayCapShort, hold.MonthCapShort:
-		if retryAt.After(now) {
-			v.ResetsAt, retryAt = retryAt, now
-		}
+	if resets(v.Outcome) && retryAt.After(now) {
+		v.ResetsAt, retryAt = retryAt, now
 	}
 	if account == nil {
 		return ord, v, nil
@@ -174,4 +171,9 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 		},
 	}
 	return ord, v, nil
+}
+
+// resets reports whether an outcome is of a bound that begins anew.
+func resets(o hold.Outcome) bool {
+	return o == hold.KeyBudgetShort || o == hold.DayCapShort || o == hold.MonthCapShort
 }

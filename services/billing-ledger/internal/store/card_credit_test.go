@@ -22,7 +22,7 @@ type buyer struct {
 func newBuyer(t testing.TB) *buyer {
 	t.Helper()
 	d := newDesk(t)
-	return &buyer{desk: d, consumer: d.env.consumer(t, 0)}
+	return &buyer{desk: d, consumer: d.consumer(t, 0)}
 }
 
 // order opens a checkout of $20 of credit.

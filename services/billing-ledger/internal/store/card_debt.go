@@ -193,7 +193,7 @@ func endDebt(
 		return nil, err
 	}
 	if d.left() == 0 {
-		if _, err := lift(ctx, tx, id, reversal, account.ByDebt); err != nil {
+		if err := lift(ctx, tx, id, reversal, account.ByDebt); err != nil {
 			return nil, err
 		}
 		if d.lost > 0 {
@@ -236,7 +236,7 @@ func creditWon(
 				return err
 			}
 		}
-		if _, err := lift(ctx, tx, p.account, r.ID, account.ByDispute, account.ByDebt, account.ByLoss); err != nil {
+		if err := lift(ctx, tx, p.account, r.ID, account.ByDispute, account.ByDebt, account.ByLoss); err != nil {
 			return err
 		}
 		return followCauses(ctx, tx, p.account, "card dispute won")
@@ -258,7 +258,7 @@ func endDispute(ctx context.Context, tx pgx.Tx, id ids.AccountID, dispute, memo 
 	if _, err := unheld(ctx, tx, id); err != nil {
 		return err
 	}
-	if _, err := lift(ctx, tx, id, dispute, account.ByDispute); err != nil {
+	if err := lift(ctx, tx, id, dispute, account.ByDispute); err != nil {
 		return err
 	}
 	return followCauses(ctx, tx, id, memo)

@@ -125,7 +125,7 @@ func TestAMonthHasOneInvoiceThatNeverChanges(t *testing.T) {
 	if want := 4 * cent; invoice.Amount != want {
 		t.Errorf("total: got %v, want %v: six tokens, less the two that were given back", invoice.Amount, want)
 	}
-	if got := invoice.Number.String(); got != "I-2026-000001" {
+	if got := invoice.String(); got != "I-2026-000001" {
 		t.Errorf("number: got %s, want I-2026-000001", got)
 	}
 

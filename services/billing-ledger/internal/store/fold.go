@@ -96,7 +96,7 @@ func (p Passbook) foldLines(
 		return passbook.Progress{}, fmt.Errorf("insert series of usage: %w", err)
 	}
 	var done passbook.Progress
-	if err := tx.QueryRow(ctx, insertPassbookLines, at.until, to).Scan(&done.Lines); err != nil {
+	if err := tx.QueryRow(ctx, insertLinesOfBooks, at.until, to).Scan(&done.Lines); err != nil {
 		return done, fmt.Errorf("insert lines: %w", err)
 	}
 	var err error
@@ -124,9 +124,9 @@ const insertSeries = `INSERT INTO usage_series (account_id, key_id, model_id, pr
 		AND NOT EXISTS (SELECT FROM usage_series s WHERE (s.account_id, s.key_id, s.model_id, s.provider_id, s.source,
 			s.unit) = (u.account_id, u.key_id, u.model_id, u.provider_id, u.source, u.unit))`
 
-// insertPassbookLines makes lines and sums. Of one moment, entries come before requests,
+// insertLinesOfBooks makes lines and sums. Of one moment, entries come before requests,
 // because credit that was spent was there first.
-const insertPassbookLines = `WITH moved AS (
+const insertLinesOfBooks = `WITH moved AS (
 	SELECT p.owner_id AS account_id, e.at, 0 AS class, e.id AS ref, e.kind, sum(p.amount)::bigint AS amount,
 		NULL::bigint AS series_id, NULL::bigint AS prompt, NULL::bigint AS completion, NULL::bigint AS list_price
 	FROM entry e JOIN posting p ON p.entry_id = e.id

@@ -22,17 +22,17 @@ func freeze(ctx context.Context, tx pgx.Tx, id ids.AccountID, cause account.Caus
 }
 
 // lift lifts causes of one thing. The caller has the lock on the wallet.
-func lift(ctx context.Context, tx pgx.Tx, id ids.AccountID, ref string, causes ...account.Cause) (bool, error) {
+func lift(ctx context.Context, tx pgx.Tx, id ids.AccountID, ref string, causes ...account.Cause) error {
 	names := make([]string, len(causes))
 	for i, c := range causes {
 		names[i] = string(c)
 	}
-	tag, err := tx.Exec(ctx, `UPDATE account_freeze SET lifted_at = now()
+	_, err := tx.Exec(ctx, `UPDATE account_freeze SET lifted_at = now()
 		WHERE account_id = $1 AND ref = $2 AND cause = ANY ($3) AND lifted_at IS NULL`, id, ref, names)
 	if err != nil {
-		return false, fmt.Errorf("lift a cause: %w", err)
+		return fmt.Errorf("lift a cause: %w", err)
 	}
-	return tag.RowsAffected() > 0, nil
+	return nil
 }
 
 // followCauses has the state of an account follow its causes, and keeps the change with its memo.

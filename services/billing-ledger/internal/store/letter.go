@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,7 +54,7 @@ func insertLetter(ctx context.Context, tx pgx.Tx, kind user.LetterKind, to user.
 // keepLetter keeps a letter that belongs to a change. The change stands without it when too
 // many letters wait.
 func keepLetter(ctx context.Context, tx pgx.Tx, kind user.LetterKind, to user.Email, id user.ID) error {
-	if err := insertLetter(ctx, tx, kind, to, id); err != nil && err != user.ErrFull {
+	if err := insertLetter(ctx, tx, kind, to, id); err != nil && !errors.Is(err, user.ErrFull) {
 		return err
 	}
 	return nil
@@ -65,7 +66,7 @@ func (s *Store) StoreLetterToken(ctx context.Context, t user.LetterToken) (ok bo
 		ok = false
 		id, err := readerOf(ctx, tx, t)
 		if err != nil {
-			if err == user.ErrNotFound {
+			if errors.Is(err, user.ErrNotFound) {
 				return nil
 			}
 			return err

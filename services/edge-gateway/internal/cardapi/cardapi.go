@@ -33,9 +33,10 @@ const (
 	MaxForm = 1 << 10
 	// maxSession bounds the id of a session, in bytes.
 	maxSession = 255
-	// SignatureHeader has the signature of a webhook of the sandbox, and StripeHeader that of Stripe.
+	// SignatureHeader has the signature of a webhook of the sandbox.
 	SignatureHeader = "X-Svc-Signature"
-	StripeHeader    = "Stripe-Signature"
+	// StripeHeader has the signature of a webhook of Stripe.
+	StripeHeader = "Stripe-Signature"
 )
 
 // Peers are the services that answer.

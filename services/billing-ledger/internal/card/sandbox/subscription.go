@@ -185,8 +185,9 @@ func (s *Sandbox) onSubscription(ctx context.Context, f Session, a Action) error
 			return err
 		}
 		return s.renew(ctx, f.Subscription)
+	default:
+		return s.Store.End(ctx, f.Subscription, newID("evt"))
 	}
-	return s.Store.End(ctx, f.Subscription, newID("evt"))
 }
 
 // checkoutOf is the checkout of a session. Renewals have the checkout of the page on which the

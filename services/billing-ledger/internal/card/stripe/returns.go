@@ -42,6 +42,7 @@ func (p *Processor) refundOf(ctx context.Context, r *sdk.Refund) (card.Return, e
 		out.State = card.ReturnMade
 	case sdk.RefundStatusFailed, sdk.RefundStatusCanceled:
 		out.State = card.ReturnFailed
+	case sdk.RefundStatusPending, sdk.RefundStatusRequiresAction:
 	}
 	return out, nil
 }

@@ -80,6 +80,7 @@ func (p *Processor) invoiceOf(ctx context.Context, i *sdk.Invoice) (card.Invoice
 		if final && i.StatusTransitions != nil {
 			out.State, out.Charge, out.Paid = card.InvoicePaid, charge, moment(i.StatusTransitions.PaidAt)
 		}
+	case sdk.InvoiceStatusDraft, sdk.InvoiceStatusOpen:
 	}
 	return out, nil
 }
