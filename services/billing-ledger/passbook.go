@@ -43,7 +43,7 @@ type PassbookConfig struct {
 }
 
 func defaultPassbookConfig() PassbookConfig {
-	return PassbookConfig{FoldInterval: time.Second, FoldLag: time.Second}
+	return PassbookConfig{FoldInterval: 3 * time.Second, FoldLag: time.Second}
 }
 
 // Bounds of what documents have of the seller, in characters.
