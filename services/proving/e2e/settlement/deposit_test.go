@@ -78,7 +78,8 @@ const (
 	// twice calls the contract in the first word of the call two times, with what follows it.
 	twice = "60203603602060003760006000602036036000600060003" + "55af15060006000602036036000600060003" + "55af15000"
 	// liar logs a transfer that does not happen: from, to and amount are the words of the call.
-	liar = "604035600052602035600035" + "7fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef" + "60206000a300"
+	liar = "604035600052602035600035" + "7fddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef" +
+		"60206000a300"
 	// usdt is the address of USDT on chain 1, which no development chain has.
 	usdt = "0xdAC17F958D2ee523a2206206994597C13D831ec7"
 )
