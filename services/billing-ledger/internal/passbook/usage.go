@@ -1,7 +1,9 @@
 package passbook
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -47,6 +49,9 @@ func UsageFilterOf(p Period, key, model string) (UsageFilter, error) {
 	f := UsageFilter{Period: p, Model: model}
 	if len(model) > maxModel {
 		return f, invalid("model", "must have at most %d bytes", maxModel)
+	}
+	if !utf8.ValidString(model) || strings.ContainsRune(model, 0) { // PostgreSQL takes neither
+		return f, invalid("model", "must be the id of a model")
 	}
 	if key != "" {
 		var err error

@@ -139,6 +139,7 @@ var needy = []string{
 	"/api/v1/admin/verification/verdicts/{verdict_id}/evidence", "/api/v1/provider/penalties/{penalty_id}/evidence",
 	"/api/v1/provider/earnings.csv", "/api/v1/provider/statements/{day}", "/api/v1/stats/plan-pool/{month}",
 	"/sandbox/checkout/{session}", "/api/v1/admin/chains/{chain_id}/adoption", "/api/v1/user/me/keys/{key_id}",
+	"/api/v1/consumer/checkout/{checkout_id}", "/api/v1/consumer/invoices/{number}", "/api/v1/consumer/receipts/{number}",
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {
@@ -237,6 +238,10 @@ func (s *stage) judge(t testing.TB, r reading, at string, own, other tenant) (st
 	}
 	fault := ""
 	switch {
+	case resp.StatusCode == http.StatusOK && strings.HasSuffix(r.path, ".csv"):
+		if !strings.HasPrefix(string(body), "at,") {
+			fault = "no table"
+		}
 	case resp.StatusCode == http.StatusOK:
 		fault = notAPage(body)
 	case resp.StatusCode >= 400 && resp.StatusCode < 500:

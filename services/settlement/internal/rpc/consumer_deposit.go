@@ -40,6 +40,10 @@ func (s *ConsumerDeposits) GetConsumerDepositAddress(
 	if err != nil {
 		return nil, err
 	}
+	if len(s.Deposits.Chains) == 0 {
+		// Nobody is funded on a chain, and no address is taken for that.
+		return &settlementv1.GetConsumerDepositAddressResponse{OpenUsdStr: money.NanoUSD(0).String()}, nil
+	}
 	got, err := s.Deposits.GetDepositAddress(ctx, &settlementv1.GetDepositAddressRequest{AccountId: account})
 	if err != nil {
 		return nil, err
