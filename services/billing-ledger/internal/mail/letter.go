@@ -9,7 +9,7 @@ type Letter struct {
 	ID   int64
 	Kind user.LetterKind
 	To   user.Email
-	// User is zero where nobody has looked yet whether there is a user.
+	// User is zero until the sender has looked up who has the e-mail.
 	User user.ID
 	// Tries counts this try too.
 	Tries int

@@ -52,8 +52,8 @@ func pageSize(limit int32) (int, error) {
 	}
 }
 
-// walk reads which page of a list of the caller is asked for. One line more is read than the
-// page has, which tells whether there is another page.
+// walk reads which page of one of the caller's lists a request asks for. The walk has one line
+// more than the page, because that line shows that there is another page.
 func (s *Passbooks) walk(
 	ctx context.Context, list passbook.List, limit int32, cursor string,
 ) (ids.AccountID, passbook.Walk, error) {

@@ -63,8 +63,8 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 	})
 }
 
-// moveEnd moves the end of the plan in force, if that is an operator's plan of this name. kept
-// reports whether it is, and another whether it had another end. What a subscription pays for
+// moveEnd moves the end of the plan in force, if an operator gave that plan and it has this name.
+// kept reports whether the plan stands, and another reports whether its end has moved. What a subscription pays for
 // ends where an operator's plan begins.
 func moveEnd(
 	ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time,
