@@ -26,6 +26,9 @@ const (
 	startTimeout = time.Minute
 	// maxLine bounds a line of the program's output.
 	maxLine = 64 << 10
+	// states is the number of a chain's last blocks of which a call may ask for the state. They are in memory. With no
+	// number, the program writes states to the user's home, up to 130 MB for a chain, and a killed process leaves them.
+	states = 512
 )
 
 // ErrMissing says that the program is not there and cannot be installed.
@@ -72,7 +75,7 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	ctx, stop := context.WithCancel(ctx)
 	args := append([]string{
 		"--host", "127.0.0.1", "--port", "0", "--chain-id", strconv.FormatUint(cfg.ChainID, 10),
-		"--slots-in-an-epoch", "1",
+		"--slots-in-an-epoch", "1", "--prune-history", strconv.Itoa(states),
 	}, cfg.Arguments...)
 	cmd := exec.CommandContext(ctx, cfg.Binary, args...) //nolint:gosec // the program that Install returned
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

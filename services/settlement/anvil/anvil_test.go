@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,10 +14,11 @@ import (
 	"svc.internal/services/settlement/anvil/anviltest"
 )
 
-// ask returns the result of a method of a chain's JSON-RPC.
-func ask(t *testing.T, url, method string) (string, error) {
+// ask returns the result of a method of a chain's JSON-RPC. Each parameter is JSON.
+func ask(t *testing.T, url, method string, params ...string) (string, error) {
 	t.Helper()
-	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[]}`)
+	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":[` +
+		strings.Join(params, ",") + `]}`)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +59,32 @@ func TestAStoppedChainAnswersNoMore(t *testing.T) {
 	chain.Stop()
 	if _, err := ask(t, chain.URL, "eth_chainId"); err == nil {
 		t.Error("a call of a stopped chain: got no error, want one")
+	}
+}
+
+func TestAChainWritesNothingToTheHome(t *testing.T) {
+	path, err := anvil.Install(t.Context(), "../../..")
+	if errors.Is(err, anvil.ErrMissing) {
+		t.Skip(err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	chain, err := anvil.Start(t.Context(), anvil.Config{Binary: path, ChainID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(chain.Stop)
+	for range 3 {
+		if _, err := ask(t, chain.URL, "anvil_mine", `"0x200"`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 0 {
+		t.Errorf("the home after 1,536 blocks: got %v, want no file", files)
 	}
 }
 
