@@ -19,7 +19,8 @@ const transferEvent = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4
 
 // header, block, transaction and receipt are what is read of a chain.
 type header struct {
-	Number string `json:"number"`
+	Number    string `json:"number"`
+	Timestamp string `json:"timestamp"`
 }
 
 type block struct {

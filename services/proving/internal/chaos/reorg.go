@@ -75,7 +75,8 @@ func (m *market) unfinal(ctx context.Context) error {
 	err = every(ctx, liftInterval, func() (bool, error) {
 		for _, hash := range removed {
 			if final, err := m.paying.isFinal(ctx, hash); err != nil || !final {
-				last = errors.Join(fmt.Errorf("%s is not final again", hash), err)
+				// Blocks come for transactions, and nothing sends one while the chain is halted.
+				last = errors.Join(fmt.Errorf("%s is not final again", hash), err, m.paying.ask(ctx, nil, "anvil_mine", 1))
 				return false, nil
 			}
 		}
@@ -112,8 +113,10 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 			continue
 		}
 		// Blocks that came meanwhile are taken off in place of the lowest. What comes while they are replaced may stand
-		// in a new one, at whose number the chain has been before: it needs blocks behind it.
+		// in a new one, at whose number the chain has been before: it needs blocks behind it. The clock of the chain goes
+		// back with the blocks, so it is set again: a slash that is executed again would still be too early.
 		if err := errors.Join(p.ask(ctx, nil, "anvil_reorg", below+1, []any{}),
+			p.ask(ctx, nil, "evm_setNextBlockTimestamp", number(head.Timestamp)+1),
 			p.ask(ctx, nil, "anvil_mine", unfinalBlocks)); err != nil {
 			return nil, err
 		}
