@@ -184,6 +184,11 @@ bench-against: postgres ## Compare CPU and allocations with another commit, in n
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store
 
+.PHONY: bench-admit
+bench-admit: postgres ## Compare the processor time of admission with that of another commit, in fifteen rounds by turns (BASE=commit)
+	@mkdir -p .run && git show "$${BASE:?BASE=commit is needed}:services/billing-ledger/internal/store/functions/admit.sql" >.run/admit-base.sql
+	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && ADMIT_BASE=$(CURDIR)/.run/admit-base.sql go test -run '^$$' -bench '^BenchmarkAdmitAgainst$$' -benchtime 1x -timeout 60m -v ./internal/store
+
 .PHONY: bench-views
 bench-views: postgres ## Measure what consumers see: pages, sums and a CSV of 10^7 lines, and lines folded a second
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Passbook|Fold)$$' -benchtime 1x -timeout 60m -v ./internal/store

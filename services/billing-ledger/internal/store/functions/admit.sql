@@ -62,6 +62,7 @@ DECLARE
     v_taken    bigint;
     v_limits   integer[];
     v_every    bigint[];
+    v_usual    bigint[];
     v_ahead    bigint[];
     v_used     bigint[];
     -- What the caller is told: how far its rate is ahead, and by how much the
@@ -142,6 +143,9 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     o_now := v_now;
+    FOR j IN 1 .. 6 LOOP
+        v_usual[j] := (59999999 + greatest(p_rates[j]::bigint, 1)) / greatest(p_rates[j]::bigint, 1);
+    END LOOP;
 
     -- The locks come first and alone: what is read after them is current.
     v_accounts := ARRAY(
@@ -177,11 +181,11 @@ BEGIN
             SELECT coalesce(sum(f.n), 0) INTO v_open
             FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
             WHERE ck.account_id = v_account AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > v_now - interval '1 day';
-            v_zero := coalesce((SELECT (extract(epoch FROM r.full_at - v_now) * 1000000)::bigint FROM account_rate r
-                WHERE r.account_id = v_account AND r.class = 4 AND r.full_at > v_now AND r.full_at < v_now + interval '2 minutes'), 0);
-            v_left := (SELECT r.full_at - interval '58 seconds' FROM account_rate r
-                WHERE r.account_id = v_account AND r.class = 7 AND r.full_at > v_now + interval '58 seconds'
-                    AND r.full_at < v_now + interval '2 minutes');
+            SELECT coalesce(max((extract(epoch FROM r.full_at - v_now) * 1000000)::bigint) FILTER (WHERE r.class = 4), 0),
+                   max(r.full_at - interval '58 seconds')
+                       FILTER (WHERE r.class = 7 AND r.full_at > v_now + interval '58 seconds')
+            INTO v_zero, v_left FROM account_rate r
+            WHERE r.account_id = v_account AND r.full_at > v_now AND r.full_at < v_now + interval '2 minutes';
             v_day := NULL;
             v_month := NULL;
             IF k.day_cap IS NOT NULL THEN
@@ -247,13 +251,15 @@ BEGIN
         v_ahead := ARRAY[0, 0, 0, 0, 0, 0];
         -- NULL is without limit. An account's own limit replaces those of the
         -- categories; for the zero-priced models the stricter one holds.
-        v_limits := CASE k.override WHEN -1 THEN array_fill(NULL::integer, ARRAY[6]) WHEN 0 THEN p_rates
-            ELSE array_fill(k.override, ARRAY[6]) END;
-        v_limits[4] := CASE k.override WHEN -1 THEN NULL WHEN 0 THEN p_rates[4] ELSE least(k.override, p_rates[4]) END;
+        v_limits := p_rates;
+        v_every := v_usual;
+        IF k.override <> 0 THEN
+            v_limits := array_fill(nullif(k.override, -1), ARRAY[6]);
+            v_limits[4] := CASE WHEN k.override > 0 THEN least(k.override, p_rates[4]) END;
+            v_every := array_fill((59999999 + greatest(k.override, 1)::bigint) / greatest(k.override, 1), ARRAY[6]);
+            v_every[4] := (59999999 + greatest(v_limits[4]::bigint, 1)) / greatest(v_limits[4]::bigint, 1);
+        END IF;
         IF num_nonnulls(VARIADIC v_limits) > 0 THEN
-            FOR j IN 1 .. 6 LOOP
-                v_every[j] := (59999999 + greatest(v_limits[j]::bigint, 1)) / greatest(v_limits[j]::bigint, 1);
-            END LOOP;
             -- A clock that is set back a little finds more used, and lets nobody
             -- begin twice. What is further ahead than any limit reaches is of
             -- another time, and nobody waits for it.
@@ -351,28 +357,28 @@ BEGIN
                 WHEN v_open >= v_cap THEN 'too_many_open'
                 WHEN v_covered AND v_rate_used >= v_rate THEN 'plan_rate_limited'
                 WHEN v_covered AND v_taken_up >= v_places THEN 'plan_too_many_open'
-                WHEN v_covered THEN 'admitted'
+                WHEN v_covered OR v_pins = 0 AND p_amount[i] <= v_free THEN 'admitted'
                 -- What costs nothing is not bounded by what may be spent.
-                WHEN v_pins > 0 AND v_budget IS NOT NULL AND p_amount[i] > greatest(v_budget, 0) THEN 'key_budget_short'
-                WHEN v_pins > 0 AND v_day IS NOT NULL AND p_amount[i] > greatest(v_day, 0) THEN 'day_cap_short'
-                WHEN v_pins > 0 AND v_month IS NOT NULL AND p_amount[i] > greatest(v_month, 0) THEN 'month_cap_short'
+                WHEN v_budget IS NOT NULL AND p_amount[i] > greatest(v_budget, 0) THEN 'key_budget_short'
+                WHEN v_day IS NOT NULL AND p_amount[i] > greatest(v_day, 0) THEN 'day_cap_short'
+                WHEN v_month IS NOT NULL AND p_amount[i] > greatest(v_month, 0) THEN 'month_cap_short'
                 WHEN p_amount[i] <= v_free THEN 'admitted'
                 WHEN v_eligible THEN 'plan_short'
                 ELSE 'credit_short'
             END;
-            IF o_outcome = 'left_often' THEN
-                o_retry_at := v_left;
-            ELSIF v_pins > 0 AND o_outcome IN ('key_budget_short', 'day_cap_short', 'month_cap_short') THEN
-                -- When a new window begins; now for a budget that has but one.
-                o_retry_at := coalesce(CASE o_outcome
-                    WHEN 'day_cap_short' THEN (v_today + 1)::timestamp
-                    WHEN 'month_cap_short' THEN date_trunc('month', v_utc) + interval '1 month'
-                    ELSE CASE k.budget_period WHEN 'day' THEN (v_today + 1)::timestamp
-                        WHEN 'week' THEN date_trunc('week', v_utc) + interval '7 days'
-                        WHEN 'month' THEN date_trunc('month', v_utc) + interval '1 month' END
-                    END AT TIME ZONE 'UTC', v_now);
-            END IF;
             IF o_outcome <> 'admitted' THEN
+                IF o_outcome = 'left_often' THEN
+                    o_retry_at := v_left;
+                ELSIF o_outcome IN ('key_budget_short', 'day_cap_short', 'month_cap_short') THEN
+                    -- When a new window begins; now for a budget that has but one.
+                    o_retry_at := coalesce(CASE o_outcome
+                        WHEN 'day_cap_short' THEN (v_today + 1)::timestamp
+                        WHEN 'month_cap_short' THEN date_trunc('month', v_utc) + interval '1 month'
+                        ELSE CASE k.budget_period WHEN 'day' THEN (v_today + 1)::timestamp
+                            WHEN 'week' THEN date_trunc('week', v_utc) + interval '7 days'
+                            WHEN 'month' THEN date_trunc('month', v_utc) + interval '1 month' END
+                        END AT TIME ZONE 'UTC', v_now);
+                END IF;
                 RETURN NEXT;
                 CONTINUE;
             END IF;
@@ -403,7 +409,7 @@ BEGIN
                 v_month := v_month - o_amount;
                 n_pins := n_pins || v_pins;
             ELSE
-                n_pins := array_append(n_pins, NULL);
+                n_pins := n_pins || 0::smallint;
             END IF;
             v_taken := v_taken + o_amount;
             v_free := v_free - o_amount;
@@ -489,7 +495,7 @@ BEGIN
             p_payout_output[n.ord], n.rate_limit, n.rate_remaining, n.rate_reset_at, v_now + p_ttl,
             p_unit[n.ord], p_images[n.ord], n.plan_id, CASE WHEN n.plan_id IS NOT NULL THEN p_tier[n.ord] END,
             CASE WHEN n.plan_id IS NOT NULL THEN v_utc::date END, CASE WHEN n.plan_id IS NOT NULL THEN p_amount[n.ord] END,
-            n.pins, CASE WHEN n.pins IS NOT NULL THEN v_today END
+            nullif(n.pins, 0), CASE WHEN n.pins <> 0 THEN v_today END
         FROM unnest(n_ord, n_request, n_account, n_plan, n_limit, n_remaining, n_reset, n_pins)
             AS n (ord, request_id, account_id, plan_id, rate_limit, rate_remaining, rate_reset_at, pins)
         ORDER BY n.request_id

@@ -1,0 +1,151 @@
+package store_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/store"
+)
+
+// Rounds and batches of one round of BenchmarkAdmitAgainst. A batch of 16 is what a busy moment
+// collects.
+const (
+	againstRounds  = 15
+	againstBatches = 120
+	againstBatch   = 16
+)
+
+// BenchmarkAdmitAgainst compares what admission costs with what it cost by another text of
+// admit.sql, of which ADMIT_BASE is the file. Both run on the same tables, each on a database of
+// its own, and take turns batch by batch. What is compared is the processor time of the server's
+// process, because other programs on the machine stretch the time on the clock. A round's ratio
+// is that of its medians; the result is the median of the ratios with an interval that has it in
+// 95 of 100 runs.
+func BenchmarkAdmitAgainst(b *testing.B) {
+	base, err := os.ReadFile(os.Getenv("ADMIT_BASE"))
+	if err != nil {
+		b.Skip("ADMIT_BASE names no text of admit.sql")
+	}
+	for _, accounts := range []int{againstBatch, 1} {
+		b.Run(fmt.Sprintf("accounts=%d/batch=%d", accounts, againstBatch), func(b *testing.B) {
+			head, old := newRival(b, accounts), newRival(b, accounts)
+			old.use(b, string(base))
+			head.batches(b, old) // the first round is not counted
+			ratios := make([]float64, againstRounds)
+			for i := range ratios {
+				ratios[i] = head.batches(b, old)
+			}
+			slices.Sort(ratios)
+			low, high := ratios[3], ratios[len(ratios)-4]
+			b.ReportMetric(ratios[len(ratios)/2], "ratio")
+			b.ReportMetric(low, "ratio-low")
+			b.ReportMetric(high, "ratio-high")
+			b.Logf("%.3f (%.3f-%.3f) of what it was, over %d rounds", ratios[len(ratios)/2], low, high, len(ratios))
+		})
+	}
+}
+
+// rival is one of the two ledgers that are compared.
+type rival struct {
+	*env
+	consumers []consumer
+	// backend is the id of the server's process that admits.
+	backend int
+}
+
+func newRival(b *testing.B, accounts int) rival {
+	b.Helper()
+	const roomy = 1_000_000
+	url := template.Database(b)
+	pool, err := pg.Open(b.Context(), pg.Config{URL: url, Schema: store.Schema, Role: store.Role, MaxConns: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	r := rival{env: on(b, pool, pgtest.Owner(b, pool), limit.Defaults{
+		LLMPerMinute: roomy, MultimodalPerMinute: roomy, EmbeddingPerMinute: roomy, ZeroPricedPerMinute: roomy,
+		ImagePerMinute: roomy, AudioPerMinute: roomy, Concurrent: roomy,
+	})}
+	if err := pool.QueryRow(b.Context(), `SELECT pg_backend_pid()`).Scan(&r.backend); err != nil {
+		b.Fatal(err)
+	}
+	for range accounts {
+		r.consumers = append(r.consumers, r.consumer(b, 1_000_000*money.USD))
+	}
+	return r
+}
+
+// use replaces the function by another text, to which it gives the columns that the text does
+// not return.
+func (r rival) use(b *testing.B, text string) {
+	b.Helper()
+	if !strings.Contains(text, "o_priority") {
+		text = strings.Replace(text, "o_now timestamptz)", "o_now timestamptz, o_priority smallint)", 1)
+	}
+	_, err := r.owner.Exec(b.Context(), `DO $do$ DECLARE f regprocedure; BEGIN
+		FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname = 'admit' LOOP EXECUTE 'DROP FUNCTION ' || f; END LOOP;
+		END $do$; `+text+`; GRANT EXECUTE ON FUNCTION admit TO PUBLIC`)
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// batches runs batches by turns, each ledger as often first, and returns the ratio of the
+// medians.
+func (r rival) batches(b *testing.B, old rival) float64 {
+	b.Helper()
+	var mine, theirs []time.Duration
+	for i := range againstBatches {
+		if i%2 == 0 {
+			mine = append(mine, r.batch(b))
+			theirs = append(theirs, old.batch(b))
+			continue
+		}
+		theirs = append(theirs, old.batch(b))
+		mine = append(mine, r.batch(b))
+	}
+	slices.Sort(mine)
+	slices.Sort(theirs)
+	return float64(mine[len(mine)/2]) / float64(theirs[len(theirs)/2])
+}
+
+// batch admits one batch, and returns the processor time that it took.
+func (r rival) batch(b *testing.B) time.Duration {
+	b.Helper()
+	claims := make([]hold.Reservation, againstBatch)
+	for i := range claims {
+		claims[i] = r.reservation(b, r.consumers[i%len(r.consumers)], 1)
+	}
+	began := r.spent(b)
+	decisions := r.admit(b, claims...)
+	took := r.spent(b) - began
+	for _, d := range decisions {
+		if d.Outcome != hold.Admitted {
+			b.Fatalf("outcome: got %s, want %s", d.Outcome, hold.Admitted)
+		}
+	}
+	return took
+}
+
+// spent is the processor time of the server's process so far.
+func (r rival) spent(b *testing.B) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", r.backend))
+	if err != nil {
+		b.Skipf("the system does not tell the processor time of a process: %v", err)
+	}
+	var spent time.Duration
+	if _, err := fmt.Sscan(string(text), (*int64)(&spent)); err != nil {
+		b.Fatal(err)
+	}
+	return spent
+}

@@ -1,0 +1,4 @@
+-- Admission costs what it cost before keys had budgets.
+
+-- +goose Up
+SELECT 1;
