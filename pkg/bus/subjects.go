@@ -37,8 +37,27 @@ var TrustStream = StreamConfig{
 	MaxBytes: 256 << 20,
 }
 
-// Subjects of the facts that travel as core messages.
+// AccountStream keeps what happened to providers and is told to the accounts of their users:
+// published by settlement and provider-hub, consumed by billing-ledger. Each producer keeps
+// its events until billing-ledger has noted them, so a day or 64 MiB suffices.
+var AccountStream = StreamConfig{
+	Name:     "ACCOUNT",
+	Subjects: []string{SubjectPayoutConfirmed, SubjectPenaltyCreated, SubjectStatusChanged},
+	MaxAge:   24 * time.Hour,
+	MaxBytes: 64 << 20,
+}
+
+// Subjects of the facts that travel as core messages, and of AccountStream.
 const (
+	// SubjectPayoutConfirmed, SubjectPenaltyCreated and SubjectStatusChanged say what happened
+	// to a provider, in AccountStream.
+	SubjectPayoutConfirmed = "account.v1.payout.confirmed"
+	SubjectPenaltyCreated  = "account.v1.penalty.created"
+	SubjectStatusChanged   = "account.v1.provider.status_changed"
+	// SubjectNotedSettlement and SubjectNotedHubs are where billing-ledger says which events of
+	// AccountStream it has stored.
+	SubjectNotedSettlement = "noted.v1.settlement"
+	SubjectNotedHubs       = "noted.v1.hubs"
 	// SubjectPresenceSync asks every hub for a full presence report.
 	SubjectPresenceSync = "presence.sync.v1"
 	// SubjectPresenceAll is the presence of all hubs.

@@ -69,6 +69,14 @@ func Table() []Row {
 		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
 		{Subject: "trust.v1.{provider}", Stream: TrustStream.Name, Publish: []string{verifier},
 			Subscribe: []string{router}, Live: true},
+		{Subject: SubjectPayoutConfirmed, Stream: AccountStream.Name,
+			Publish: []string{settlement}, Subscribe: []string{billingLedger}},
+		{Subject: SubjectPenaltyCreated, Stream: AccountStream.Name,
+			Publish: []string{settlement}, Subscribe: []string{billingLedger}},
+		{Subject: SubjectStatusChanged, Stream: AccountStream.Name,
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
+		{Subject: SubjectNotedSettlement, Publish: []string{billingLedger}, Subscribe: []string{settlement}},
+		{Subject: SubjectNotedHubs, Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
 		{Subject: SubjectTrustSync, Publish: []string{router}, Subscribe: []string{verifier}},
 	}
 }
@@ -80,6 +88,7 @@ var consumers = map[string]map[string]string{
 	UsageStream.Name: {billingLedger: DurableBilling, settlement: DurableSettlement,
 		verifier: DurableVerifier},
 	WorkReceiptStream.Name: {billingLedger: DurableBilling},
+	AccountStream.Name:     {billingLedger: DurableBilling},
 }
 
 // Names of durable consumers.
@@ -91,7 +100,8 @@ const (
 
 // owners are the services that bring the streams to their settings.
 var owners = map[string]string{
-	UsageStream.Name: billingLedger, WorkReceiptStream.Name: billingLedger, TrustStream.Name: verifier,
+	UsageStream.Name: billingLedger, WorkReceiptStream.Name: billingLedger, AccountStream.Name: billingLedger,
+	TrustStream.Name: verifier,
 }
 
 // Identity is what a connection is known as to the server.

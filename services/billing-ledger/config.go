@@ -85,6 +85,8 @@ type Config struct {
 	Card CardConfig `yaml:"card"`
 	// Mail says how letters reach users.
 	Mail MailConfig `yaml:"mail"`
+	// Webhooks says how accounts are told what happens to them.
+	Webhooks WebhookConfig `yaml:"webhooks"`
 
 	// Passbook says what documents have of their seller, and how soon consumers see their money.
 	Passbook PassbookConfig `yaml:"passbook"`

@@ -21,35 +21,11 @@ func Spec() node.Spec {
 		Name: node.BillingLedger, Database: true, Tables: Tables(), Bus: true,
 		Peers: []string{node.Catalog},
 		Callers: serve.Callers{
-			billingv1.KeyService_ServiceDesc.ServiceName:           {node.EdgeGateway},
-			billingv1.ConsumerKeyService_ServiceDesc.ServiceName:   {node.EdgeGateway},
-			billingv1.ConsumerLimitService_ServiceDesc.ServiceName: {node.EdgeGateway},
-			billingv1.AdmissionService_ServiceDesc.ServiceName:     {node.EdgeGateway},
-			billingv1.ReceiptService_ServiceDesc.ServiceName:       {node.EdgeGateway},
-			billingv1.AccountAdminService_ServiceDesc.ServiceName:  {node.EdgeGateway},
-			billingv1.AccrualService_ServiceDesc.ServiceName:       {node.Settlement},
-			billingv1.PostingService_ServiceDesc.ServiceName:       {node.Settlement},
-			billingv1.BalanceService_ServiceDesc.ServiceName:       {node.Settlement},
-			billingv1.IdempotencyService_ServiceDesc.ServiceName:   {node.EdgeGateway},
-			billingv1.VisitorService_ServiceDesc.ServiceName:       {node.EdgeGateway},
-			billingv1.UserService_ServiceDesc.ServiceName:          {node.EdgeGateway},
-			billingv1.UserSelfService_ServiceDesc.ServiceName:      {node.EdgeGateway},
-			billingv1.DemandService_ServiceDesc.ServiceName:        {node.EdgeGateway},
-			billingv1.UsageKeyService_ServiceDesc.ServiceName:      {node.ProviderHub},
-			billingv1.HouseAccountService_ServiceDesc.ServiceName:  {node.Verifier},
-			billingv1.CardService_ServiceDesc.ServiceName:          {node.Settlement},
-			billingv1.CheckoutService_ServiceDesc.ServiceName:      {node.EdgeGateway},
-			billingv1.CardWebhookService_ServiceDesc.ServiceName:   {node.EdgeGateway},
-			billingv1.CardSandboxService_ServiceDesc.ServiceName:   {node.EdgeGateway},
-
-			billingv1.SubscriptionService_ServiceDesc.ServiceName:         {node.EdgeGateway},
-			billingv1.SubscriptionAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			billingv1.KeyService_ServiceDesc.ServiceName:                  {node.EdgeGateway},
 			billingv1.ConsumerKeyService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.ConsumerLimitService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			billingv1.AdmissionService_ServiceDesc.ServiceName:            {node.EdgeGateway},
 			billingv1.ReceiptService_ServiceDesc.ServiceName:              {node.EdgeGateway},
-			billingv1.AccountOverviewAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.AccrualService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.PostingService_ServiceDesc.ServiceName:              {node.Settlement},
@@ -65,14 +41,21 @@ func Spec() node.Spec {
 			billingv1.CheckoutService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.CardWebhookService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.SubscriptionService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			billingv1.SubscriptionAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
+			billingv1.AccountOverviewAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
 			billingv1.PassbookService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.PassbookExportService_ServiceDesc.ServiceName:       {node.EdgeGateway},
+			billingv1.WebhookService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 		},
 	}
 }
 
 // Build adds billing-ledger to a process.
 func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	if err := cfg.CheckListeners(listeners(n)...); err != nil {
+		return err
+	}
 	catalog, err := n.Peer(node.Catalog)
 	if err != nil {
 		return err

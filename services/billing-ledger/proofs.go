@@ -10,6 +10,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
+	"svc.internal/services/billing-ledger/internal/webhook"
 )
 
 // proven are what others' words are verified with. All replicas have the same.
@@ -23,6 +24,8 @@ type proven struct {
 	cards []byte
 	// cursors is the secret of the cursors that consumers are given.
 	cursors []byte
+	// endpoints seals the secrets of account webhooks.
+	endpoints *webhook.Sealer
 }
 
 // proofs derives everything from the ledger's secret.
@@ -38,11 +41,17 @@ func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Cloc
 	webhooks := usageseal.Derive(secret, "card webhooks").Secret
 	cards := usageseal.Derive(secret, "card fingerprints").Secret
 	cursors := usageseal.Derive(secret, "cursors").Secret
+	sealing := usageseal.Derive(secret, "account webhooks").Secret
+	endpoints, err := webhook.NewSealer(sealing[:])
+	if err != nil {
+		return proven{}, err
+	}
 	return proven{
-		tickets:  usage.NewTickets(usageseal.Derive(secret, "tickets").Secret),
-		seals:    &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")},
-		webhooks: webhooks[:],
-		cards:    cards[:],
-		cursors:  cursors[:],
+		tickets:   usage.NewTickets(usageseal.Derive(secret, "tickets").Secret),
+		seals:     &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")},
+		webhooks:  webhooks[:],
+		cards:     cards[:],
+		cursors:   cursors[:],
+		endpoints: endpoints,
 	}, nil
 }

@@ -52,6 +52,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			{"letters", st.PruneLetters},
 			{"attempts to sign in", st.PruneAttempts},
 			{"known networks", st.PruneNetworks},
+			{"events of accounts", st.PruneAccountEvents},
 		}}
 }
 

@@ -88,6 +88,7 @@ type Service struct {
 	rates     *limit.Rates
 	pruner    *pruner
 	cards     *cardWork
+	webhooks  *webhookWork
 
 	subscriptions *subscriptionWork
 	passbooks     *passbookWork
@@ -186,7 +187,7 @@ func newClaims(cfg Config, st *store.Store, m *metrics) *idempotency.Claims {
 	}
 }
 
-// addWork makes the work on payments by card, on subscriptions and on passbooks.
+// addWork makes the work on payments by card, on subscriptions, on passbooks and on webhooks.
 func (s *Service) addWork(p proven) (err error) {
 	deps := s.deps
 	s.cards, err = newCardWork(s.cfg.Card, cardDeps{store: s.store, clock: deps.Clock, random: deps.Random, log: deps.Log,
@@ -199,6 +200,11 @@ func (s *Service) addWork(p proven) (err error) {
 		clock: deps.Clock, random: deps.Random, log: deps.Log, observe: s.metrics.cardAlarm})
 	s.passbooks, err = newPassbookWork(s.cfg.Passbook, passbookDeps{store: s.store, clock: deps.Clock, log: deps.Log,
 		meter: deps.Meters.Meter("svc.internal/services/billing-ledger"), secret: p.cursors})
+	if err != nil {
+		return err
+	}
+	s.webhooks, err = newWebhookWork(s.cfg.Webhooks, webhookDeps{store: s.store, bus: deps.Bus, sealer: p.endpoints,
+		clock: deps.Clock, random: deps.Random, log: deps.Log, meter: deps.Meters.Meter("svc.internal/services/billing-ledger")})
 	return err
 }
 
@@ -251,6 +257,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.cards.register(r)
 	s.subscriptions.register(r)
 	s.passbooks.register(r)
+	s.webhooks.register(r)
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until ctx ends.
@@ -272,7 +279,8 @@ func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run,
 		s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
-		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops()) {
+		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops(),
+		s.webhooks.loops()) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil
@@ -280,6 +288,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return s.consumer.Run(ctx) })
 	group.Go(func() error { return s.workReceipts.Run(ctx) })
+	group.Go(func() error { return s.webhooks.consumer.Run(ctx) })
 	return group.Wait()
 }
 

@@ -86,6 +86,7 @@ type fleet struct {
 	visits    billingv1.VisitorServiceClient
 	users     billingv1.UserServiceClient
 	self      billingv1.UserSelfServiceClient
+	endpoints billingv1.WebhookServiceClient
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
 	house     billingv1.HouseAccountServiceClient
@@ -186,6 +187,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.visits = billingv1.NewVisitorServiceClient(calls)
 	f.users = billingv1.NewUserServiceClient(calls)
 	f.self = billingv1.NewUserSelfServiceClient(calls)
+	f.endpoints = billingv1.NewWebhookServiceClient(calls)
 	f.demand = billingv1.NewDemandServiceClient(calls)
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)
 	f.house = billingv1.NewHouseAccountServiceClient(calls)

@@ -98,6 +98,7 @@ func peers(n *node.Node) (Deps, error) {
 		ProviderSelf:    hubv1.NewProviderSelfServiceClient(hub),
 		Users:           billingv1.NewUserServiceClient(billing),
 		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
+		Webhooks:        billingv1.NewWebhookServiceClient(billing),
 		ConsumerKeys:    billingv1.NewConsumerKeyServiceClient(billing),
 		ConsumerLimits:  billingv1.NewConsumerLimitServiceClient(billing),
 		Passbooks:       billingv1.NewPassbookServiceClient(billing),

@@ -96,6 +96,8 @@ type Deps struct {
 	Overview billingv1.AccountOverviewAdminServiceClient
 	// UserSelf answers users who are signed in.
 	UserSelf billingv1.UserSelfServiceClient
+	// Webhooks keeps where accounts are told what happens to them.
+	Webhooks billingv1.WebhookServiceClient
 	// ConsumerKeys has the keys of their accounts, ConsumerLimits their limits and spend caps.
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
@@ -159,6 +161,7 @@ func (d Deps) market() marketapi.Peers {
 		Accounts:       d.Accounts,
 		Overview:       d.Overview,
 		UserSelf:       d.UserSelf,
+		Webhooks:       d.Webhooks,
 		Checkouts:      d.Checkouts,
 		Subscriptions:  d.Subscriptions,
 		PlanInvoices:   d.PlanInvoices,

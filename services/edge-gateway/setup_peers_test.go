@@ -44,6 +44,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterPassbookServiceServer(r, passbooks{})
 	billingv1.RegisterPassbookExportServiceServer(r, passbooks{})
+	billingv1.RegisterWebhookServiceServer(r, webhooksStub{})
 	billingv1.RegisterDemandServiceServer(r, asked{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
@@ -101,6 +102,7 @@ func (f *fleet) deps() Deps {
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
+		Webhooks:          billingv1.NewWebhookServiceClient(conn),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
 		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(conn),
 		Passbooks:         billingv1.NewPassbookServiceClient(conn),

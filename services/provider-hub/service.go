@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/accountevent"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
@@ -92,6 +93,8 @@ type Service struct {
 	warmups      *events.Warmups
 	naming       *naming.Recorder
 	metrics      *metrics
+	// told publishes what the accounts of providers' users are told.
+	told *accountevent.Publisher
 }
 
 // New assembles a hub, each part after the parts that it is made with: nothing is set in
@@ -113,6 +116,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &gate.Counts{}}
 	tables := store.New(deps.DB)
 	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
+	s.told = &accountevent.Publisher{Outbox: tables, Bus: deps.Bus, Notes: bus.SubjectNotedHubs, Queue: "hubs",
+		Log: deps.Log}
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
 	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
@@ -256,6 +261,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.recheck(loops) })
 	group.Go(func() error { return s.sweep(loops) })
 	group.Go(func() error { return s.watchDisk(loops) })
+	group.Go(func() error { return s.told.Run(loops) })
 	s.dispatcher.Open()
 	s.challenges.Open()
 	s.gate.Accept()

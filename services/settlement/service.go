@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/accountevent"
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
@@ -105,6 +107,7 @@ type Service struct {
 	reserves   *reserveWork
 	revaluing  *revaluationWork
 	adopter    *adopt.Adopter
+	accounts   *accountevent.Publisher
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -137,6 +140,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}
+	s.accounts = &accountevent.Publisher{Outbox: store.AccountEvents{Store: st}, Bus: deps.Bus,
+		Notes: bus.SubjectNotedSettlement, Queue: node.Settlement, Log: deps.Log}
 	terms, err := cfg.terms()
 	if err != nil {
 		return nil, err
@@ -212,6 +217,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return s.collateral.run(ctx) })
+	group.Go(func() error { return s.accounts.Run(ctx) })
 	group.Go(func() error {
 		s.batches.run(ctx)
 		return nil

@@ -80,7 +80,7 @@ func main() {
 func rewinder() node.Rewinder {
 	return node.Rewinder{
 		Name: node.BillingLedger, Program: newProgram(), Durable: bus.DurableBilling,
-		Streams: []string{bus.UsageStream.Name, bus.WorkReceiptStream.Name},
+		Streams: []string{bus.UsageStream.Name, bus.WorkReceiptStream.Name, bus.AccountStream.Name},
 	}
 }
 

@@ -23,7 +23,8 @@ func (p *program) Validate() error {
 	if p.Billing.Pepper.IsZero() {
 		pepper = errors.New("billing.pepper (SVC_PEPPER) is missing")
 	}
-	return errors.Join(p.Check(p.Specs()...), pepper, p.Billing.Validate())
+	return errors.Join(p.Check(p.Specs()...), pepper, p.Billing.Validate(),
+		p.Billing.CheckListeners(p.GRPCAddr, p.GRPCAdvertise, p.AdminAddr))
 }
 
 // Specs are the services of the process.

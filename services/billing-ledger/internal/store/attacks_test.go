@@ -63,6 +63,7 @@ func besieged(t *testing.T) *env {
 	e.besiegeCards(t)
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
+	e.besiegeWebhooks(t, account)
 	return e
 }
 
@@ -205,7 +206,8 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	attacked := map[string]bool{}
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
 		strings.TrimSpace(sandboxAttacks) + "\n" +
-		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks)
+		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) +
+		"\n" + strings.TrimSpace(webhookAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -247,6 +249,7 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 			SELECT conrelid AS oid, conname AS name FROM pg_constraint WHERE contype IN ('c', 'f', 'p', 'u', 'x')
 				AND conparentid = 0
 			UNION SELECT tgrelid, tgname FROM pg_trigger WHERE NOT tgisinternal
+				AND tgname NOT IN ('wallet_low', 'wallet_low_set') -- they refuse nothing
 			UNION SELECT indrelid, i.relname FROM pg_index JOIN pg_class i ON i.oid = indexrelid
 				WHERE indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)) x USING (oid)
 		WHERE r.relnamespace = current_schema()::regnamespace AND NOT r.relispartition AND r.relname NOT LIKE 'schema\_%'`) {
@@ -291,6 +294,11 @@ var errAccepted = errors.New("accepted")
 func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	e := setup(t, unlimited)
 	may := map[string]string{
+		"account_event": "DELETE SELECT INSERT(id,account_id,kind,data,at) UPDATE(pending)",
+		"webhook": "DELETE SELECT INSERT(id,account_id,url,description,kinds,secret) UPDATE(url,description,kinds,secret," +
+			"previous,previous_until,note,tested_at,failures,failing_since,paused_until,dropped,next_at,busy_until,served_at)",
+		"webhook_delivery": "DELETE SELECT INSERT(webhook_id,event_id) " +
+			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
 		"account": "INSERT SELECT UPDATE(state)",
 		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests,day_cap,month_cap,own_day_cap," +
 			"own_month_cap)",
@@ -374,7 +382,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"passbook_line": "INSERT SELECT",
 		"usage_day":     "INSERT SELECT UPDATE(requests,prompt_tokens,completion_tokens,charged,covered)",
 		"usage_series":  "SELECT INSERT(account_id,key_id,model_id,provider_id,source,unit)",
-		"wallet":        "INSERT SELECT UPDATE(posted,held)", "request_report": "INSERT SELECT",
+		"wallet":        "INSERT SELECT UPDATE(posted,held,low_at)", "request_report": "INSERT SELECT",
 	}
 	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
 			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a

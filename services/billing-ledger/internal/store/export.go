@@ -29,11 +29,12 @@ var exported = []string{
 }
 
 // secret has the columns that an export leaves out: hashes of keys, passwords and tokens,
-// the secrets of hubs and of the ledger, and sealed answers.
+// the secrets of hubs, of the ledger and of webhooks, and sealed answers.
 var secret = map[string][]string{
 	"consumer_key": {"hash", "old_hash"}, "idempotency_claim": {"sealed"}, "app_user": {"password_hash"},
 	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
 	"refresh_token": {"token_sha256", "sealed"}, "letter_token": {"token_sha256"},
+	"webhook": {"secret", "previous"},
 }
 
 // Export writes every row of every table as lines of JSON, from one view of the data, row

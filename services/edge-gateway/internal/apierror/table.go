@@ -110,6 +110,7 @@ var Table = map[fault.Reason]Row{
 
 	fault.SubscriptionNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 
+	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.StatementNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.DocumentNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -153,6 +154,7 @@ var Table = map[fault.Reason]Row{
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.TooManyWebhooks:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 
 // reasonOfKind names the public reason for faults whose own reason is internal to the

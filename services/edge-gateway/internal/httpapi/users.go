@@ -38,6 +38,12 @@ var ofUsers = []route{
 	{"/api/v1/consumer/receipts/{number}", get, (*Handler).document},
 	{"/api/v1/consumer/invoices", get, (*Handler).asUser},
 	{"/api/v1/consumer/invoices/{number}", get, (*Handler).document},
+	{"/api/v1/user/me/webhooks", getOrPost, (*Handler).asUser},
+	{"/api/v1/user/me/webhooks/{webhook_id}", []string{http.MethodPatch, http.MethodDelete}, (*Handler).asUser},
+	{"/api/v1/user/me/webhooks/{webhook_id}/rotate", post, (*Handler).asUser},
+	{"/api/v1/user/me/webhooks/{webhook_id}/deliveries", get, (*Handler).asUser},
+	{"/api/v1/user/me/webhooks/{webhook_id}/test", post, (*Handler).asUser},
+	{"/api/v1/user/me/balance-low", []string{http.MethodPut}, (*Handler).asUser},
 }
 
 // findUsers returns the route of a user's path.

@@ -51,6 +51,7 @@ type Peers struct {
 	Accounts       billingv1.AccountAdminServiceClient
 	Overview       billingv1.AccountOverviewAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
+	Webhooks       billingv1.WebhookServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
 	Subscriptions  billingv1.SubscriptionServiceClient
 	PlanInvoices   billingv1.SubscriptionAdminServiceClient
@@ -101,6 +102,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterAccountOverviewAdminServiceHandlerClient(ctx, mux, peers.Overview),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
+		billingv1.RegisterWebhookServiceHandlerClient(ctx, mux, peers.Webhooks),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
 		billingv1.RegisterSubscriptionServiceHandlerClient(ctx, mux, peers.Subscriptions),
 		billingv1.RegisterSubscriptionAdminServiceHandlerClient(ctx, mux, peers.PlanInvoices),

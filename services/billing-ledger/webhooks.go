@@ -1,0 +1,118 @@
+package billingledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/node"
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/events"
+	"svc.internal/services/billing-ledger/internal/rpc"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/webhook"
+)
+
+// WebhookConfig says how accounts are told what happens to them.
+type WebhookConfig struct {
+	// Development lets endpoints be http on loopback. It is for a machine of one's own: with it
+	// every account may have this machine call any of its own ports.
+	Development bool `yaml:"development" env:"SVC_BILLING_WEBHOOK_DEVELOPMENT"`
+}
+
+// CheckListeners returns a fault for each address that is not on loopback and each setting of
+// development: strangers must not have this machine call its own ports.
+func (c Config) CheckListeners(addresses ...string) error {
+	var faults []error
+	for _, address := range addresses {
+		if !c.Webhooks.Development || address == "" {
+			continue
+		}
+		if err := serve.Loopback(address); err != nil {
+			faults = append(faults, fmt.Errorf("billing-ledger: webhooks.development (SVC_BILLING_WEBHOOK_DEVELOPMENT) is for "+
+				"a process that listens on loopback alone, because accounts may name loopback with it: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// listeners are the addresses on which the process listens.
+func listeners(n *node.Node) []string {
+	if own := n.DispatchAddress(); own != node.InProcess {
+		return []string{n.AdminAddress(), own}
+	}
+	return []string{n.AdminAddress()}
+}
+
+// webhookMetrics count what was sent.
+type webhookMetrics struct{ tries, dropped metric.Int64Counter }
+
+func newWebhookMetrics(meter metric.Meter) (*webhookMetrics, error) {
+	var errs [2]error
+	m := &webhookMetrics{}
+	m.tries, errs[0] = meter.Int64Counter("svc.billing.webhook_tries",
+		metric.WithDescription("Messages sent to webhooks of accounts, by what was wrong with them; empty for nothing."))
+	m.dropped, errs[1] = meter.Int64Counter("svc.billing.webhook_events_dropped",
+		metric.WithDescription("Messages that were dropped because an account had too many waiting."))
+	return m, errors.Join(errs[:]...)
+}
+
+func (m *webhookMetrics) tried(r webhook.Result) {
+	m.tries.Add(context.Background(), 1,
+		metric.WithAttributeSet(attribute.NewSet(attribute.String("problem", string(r.Problem)))))
+}
+
+func (m *webhookMetrics) lost(n int) { m.dropped.Add(context.Background(), int64(n)) }
+
+// webhookWork tells accounts what happens to them.
+type webhookWork struct {
+	endpoints *webhook.Endpoints
+	deliverer *webhook.Deliverer
+	consumer  *events.AccountEvents
+}
+
+// webhookDeps are what the work on webhooks needs of the service.
+type webhookDeps struct {
+	store  *store.Store
+	bus    *bus.Conn
+	sealer *webhook.Sealer
+	clock  clock.Clock
+	random io.Reader
+	log    *slog.Logger
+	meter  metric.Meter
+}
+
+func newWebhookWork(cfg WebhookConfig, deps webhookDeps) (*webhookWork, error) {
+	m, err := newWebhookMetrics(deps.meter)
+	if err != nil {
+		return nil, err
+	}
+	kept := store.Webhooks{Store: deps.store}
+	d := webhook.NewDeliverer()
+	d.Queue, d.Log, d.Observe, d.Dropped = kept, deps.log, m.tried, m.lost
+	d.Send = webhook.NewSender(deps.sealer, deps.clock, nil, cfg.Development).Send
+	return &webhookWork{
+		deliverer: d,
+		endpoints: &webhook.Endpoints{Store: kept, Sealer: deps.sealer, Clock: deps.clock, Random: deps.random,
+			Development: cfg.Development, Wake: d.Wake},
+		consumer: &events.AccountEvents{Bus: deps.bus, Keep: kept.KeepEvents, Wake: d.Wake, Log: deps.log},
+	}, nil
+}
+
+func (w *webhookWork) register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterWebhookServiceServer(r, &rpc.Webhooks{Endpoints: w.endpoints})
+}
+
+// loops are what runs until ctx ends.
+func (w *webhookWork) loops() []func(context.Context) {
+	return []func(context.Context){w.deliverer.Run}
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"encoding/json"
+	"testing"
+
+	"svc.internal/pkg/accountevent"
+)
+
+func TestAChangeOfStatusIsToldUntilItIsStoredAndNotWhoChangedIt(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	a := create(t, d, "Farm")
+	if _, err := s.pool.Exec(t.Context(), `INSERT INTO provider_status_change (provider_id, from_status, to_status, changed_by,
+			reason)
+		VALUES ($1, 'pending', 'pending', 'operator:alice', ''), ($1, 'pending', 'suspended', 'operator:alice', 'late')`,
+		a.ID); err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.TakeAccountEvents(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 {
+		t.Fatalf("events: got %d, want 1", len(list))
+	}
+	if list[0].Kind != accountevent.StatusChanged || list[0].Provider != a.ID {
+		t.Errorf("event: got %s of %s, want %s of %s", list[0].Kind, list[0].Provider, accountevent.StatusChanged, a.ID)
+	}
+	var data map[string]string
+	if err := json.Unmarshal(list[0].Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"from": "pending", "to": "suspended", "by": "operator", "reason": "late",
+		"provider_id": a.ID.String()} {
+		if data[name] != want {
+			t.Errorf("%s: got %q, want %q", name, data[name], want)
+		}
+	}
+	if again, err := s.TakeAccountEvents(t.Context(), 10); err != nil || len(again) != 0 {
+		t.Errorf("events at once again: got %d, %v, want 0", len(again), err)
+	}
+	if err := s.DropAccountEvents(t.Context(), []accountevent.ID{list[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM account_event`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("events that were noted: got %d, %v, want 0", left, err)
+	}
+}
