@@ -186,7 +186,8 @@ bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=
 
 .PHONY: bench-admit
 bench-admit: postgres ## Compare the processor time of admission with that of another commit, in fifteen rounds by turns (BASE=commit)
-	@mkdir -p .run && git show "$${BASE:?BASE=commit is needed}:services/billing-ledger/internal/store/functions/admit.sql" >.run/admit-base.sql
+	@mkdir -p .run && dir="$${BASE:?BASE=commit is needed}:services/billing-ledger/internal/store/functions" && \
+	  (git show "$$dir/admit_requests.sql" 2>/dev/null || git show "$$dir/admit.sql") >.run/admit-base.sql
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && ADMIT_BASE=$(CURDIR)/.run/admit-base.sql go test -run '^$$' -bench '^BenchmarkAdmitAgainst$$' -benchtime 1x -timeout 60m -v ./internal/store
 
 .PHONY: bench-views

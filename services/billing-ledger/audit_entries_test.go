@@ -162,13 +162,13 @@ func TestAnEntryHasNoNameThatIsNoOperators(t *testing.T) {
 	for _, name := range []string{"<b>", "Alice", "a b"} {
 		ctx := metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata(name))
 		if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "1",
-			IdempotencyKey: name}); err != nil {
+			IdempotencyKey: name, Memo: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx := metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("alice"))
 	if _, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: newRequest(t), AmountUsd: "1",
-		IdempotencyKey: "k"}); !fault.Is(err, fault.AccountNotFound) {
+		IdempotencyKey: "k", Memo: "test"}); !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("got %v for an account that is not there, want %s", err, fault.AccountNotFound)
 	}
 	if _, err := f.accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{AccountId: newRequest(t),

@@ -131,7 +131,7 @@ var credits = map[string]func(t *testing.T, f *fleet, o owner){
 	},
 	"grant": func(t *testing.T, f *fleet, o owner) {
 		if _, err := f.accounts.GrantCredit(t.Context(), &billingv1.GrantCreditRequest{
-			AccountId: o.account, AmountUsd: "1", IdempotencyKey: rand.Text(),
+			AccountId: o.account, AmountUsd: "1", IdempotencyKey: rand.Text(), Memo: "test",
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -112,17 +112,21 @@ func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
 	f.publish(t, served(running.GetRequestId()))
 	wait(t, notices)
 	if _, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account,
-		State: "open"}); err != nil {
+		State: "open", Memo: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	f.admit(t, order(t, c))
 	for reason, req := range map[fault.Reason]*billingv1.SetAccountStateRequest{
-		fault.InvalidValue: {AccountId: c.account, State: "closed"}, fault.AccountNotFound: {AccountId: newRequest(t),
-			State: "open"},
+		fault.InvalidValue:    {AccountId: c.account, State: "closed", Memo: "test"},
+		fault.AccountNotFound: {AccountId: newRequest(t), State: "open", Memo: "test"},
 	} {
 		if _, err := f.accounts.SetAccountState(t.Context(), req); !fault.Is(err, reason) {
 			t.Errorf("%v: got the error %v, want the reason %v", req, err, reason)
 		}
+	}
+	if _, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account,
+		State: "frozen"}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("without a reason: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 	f.sound(t)
 }

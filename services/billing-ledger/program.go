@@ -27,6 +27,7 @@ func Spec() node.Spec {
 			billingv1.AdmissionService_ServiceDesc.ServiceName:            {node.EdgeGateway},
 			billingv1.ReceiptService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			billingv1.EnterpriseAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.AccrualService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.PostingService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.BalanceService_ServiceDesc.ServiceName:              {node.Settlement},

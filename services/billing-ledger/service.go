@@ -31,6 +31,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/demand"
+	"svc.internal/services/billing-ledger/internal/enterprise"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/house"
@@ -245,6 +246,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, accounts)
 	billingv1.RegisterAccountOverviewAdminServiceServer(r, &rpc.Overview{Accounts: accounts,
 		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store})
+	billingv1.RegisterEnterpriseAdminServiceServer(r, &rpc.Enterprise{
+		Agreements: &enterprise.Agreements{Store: store.Agreements{Store: s.store}},
+	})
 	billingv1.RegisterBalanceServiceServer(r, &rpc.Balances{Store: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})

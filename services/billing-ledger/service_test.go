@@ -61,7 +61,7 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	r.AdmittedAt, r.SettledAt = nil, nil
 	want := &billingv1.Receipt{
 		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014,
-		CostUsdStr:   "0.0014",
+		CostUsdStr: "0.0014", DiscountUsdStr: "0.00",
 		PromptTokens: 800, CompletionTokens: 300, ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300,
 		RecountedCompletionTokens: 290,
 		PriceVersionId:            price, PricingUnit: "per_1m_tokens", InputPriceStr: "1.00", OutputPriceStr: "2.00",
@@ -474,7 +474,8 @@ func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", rand.Text())
 	var entry string
 	for range 2 {
-		g, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5"})
+		g, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5",
+			Memo: "test"})
 		switch {
 		case err != nil:
 			t.Errorf("got the error %v, want none", err)
@@ -486,9 +487,10 @@ func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 		entry = g.GetEntryId()
 	}
 	for _, req := range []*billingv1.GrantCreditRequest{
-		{AccountId: c.account, AmountUsd: "2.5"}, {AccountId: c.account, AmountUsd: "1e3", IdempotencyKey: "a"},
-		{AccountId: c.account, AmountUsd: "-1", IdempotencyKey: "a"}, {AccountId: c.account, AmountUsd: "1000000.000000001",
-			IdempotencyKey: "a"},
+		{AccountId: c.account, AmountUsd: "2.5", Memo: "m"}, {AccountId: c.account, AmountUsd: "1", IdempotencyKey: "a"},
+		{AccountId: c.account, AmountUsd: "1e3", IdempotencyKey: "a", Memo: "m"},
+		{AccountId: c.account, AmountUsd: "-1", IdempotencyKey: "a", Memo: "m"},
+		{AccountId: c.account, AmountUsd: "1000000.000000001", IdempotencyKey: "a", Memo: "m"},
 	} {
 		if _, err := f.accounts.GrantCredit(t.Context(), req); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%v: got the error %v, want the reason %v", req, err, fault.InvalidValue)

@@ -81,6 +81,7 @@ type fleet struct {
 	keys      billingv1.KeyServiceClient
 	receipts  billingv1.ReceiptServiceClient
 	accounts  billingv1.AccountAdminServiceClient
+	terms     billingv1.EnterpriseAdminServiceClient
 	accruals  billingv1.AccrualServiceClient
 	claims    billingv1.IdempotencyServiceClient
 	visits    billingv1.VisitorServiceClient
@@ -182,6 +183,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.keys = billingv1.NewKeyServiceClient(calls)
 	f.receipts = billingv1.NewReceiptServiceClient(calls)
 	f.accounts = billingv1.NewAccountAdminServiceClient(calls)
+	f.terms = billingv1.NewEnterpriseAdminServiceClient(calls)
 	f.accruals = billingv1.NewAccrualServiceClient(calls)
 	f.claims = billingv1.NewIdempotencyServiceClient(calls)
 	f.visits = billingv1.NewVisitorServiceClient(calls)
@@ -301,7 +303,7 @@ func (f *fleet) consumer(t *testing.T, credit string) consumer {
 	id := a.GetAccount().GetAccountId()
 	if credit != "" {
 		if _, err := f.accounts.GrantCredit(t.Context(), &billingv1.GrantCreditRequest{
-			AccountId: id, AmountUsd: credit, IdempotencyKey: rand.Text(),
+			AccountId: id, AmountUsd: credit, IdempotencyKey: rand.Text(), Memo: "test",
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -90,6 +90,7 @@ func peers(n *node.Node) (Deps, error) {
 		CardSandbox:     billingv1.NewCardSandboxServiceClient(billing),
 		Accounts:        billingv1.NewAccountAdminServiceClient(billing),
 		Overview:        billingv1.NewAccountOverviewAdminServiceClient(billing),
+		Terms:           billingv1.NewEnterpriseAdminServiceClient(billing),
 		Router:          routerv1.NewRouterServiceClient(router),
 		Catalog:         catalogv1.NewCatalogServiceClient(catalog),
 		PublicCatalog:   catalogv1.NewPublicCatalogServiceClient(catalog),

@@ -94,6 +94,8 @@ type Deps struct {
 	Accounts      billingv1.AccountAdminServiceClient
 	// Overview finds accounts for operators.
 	Overview billingv1.AccountOverviewAdminServiceClient
+	// Terms has what operators agree with accounts.
+	Terms billingv1.EnterpriseAdminServiceClient
 	// UserSelf answers users who are signed in.
 	UserSelf billingv1.UserSelfServiceClient
 	// Webhooks keeps where accounts are told what happens to them.
@@ -160,6 +162,7 @@ func (d Deps) market() marketapi.Peers {
 		CatalogAdmin:   d.CatalogAdmin,
 		Accounts:       d.Accounts,
 		Overview:       d.Overview,
+		Terms:          d.Terms,
 		UserSelf:       d.UserSelf,
 		Webhooks:       d.Webhooks,
 		Checkouts:      d.Checkouts,

@@ -26,6 +26,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
 	billingv1.RegisterConsumerLimitServiceServer(r, f.ownKeys)
 	billingv1.RegisterAccountOverviewAdminServiceServer(r, billingv1.UnimplementedAccountOverviewAdminServiceServer{})
+	billingv1.RegisterEnterpriseAdminServiceServer(r, billingv1.UnimplementedEnterpriseAdminServiceServer{})
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
@@ -98,6 +99,7 @@ func (f *fleet) deps() Deps {
 		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(conn),
 		Accounts:          billingv1.NewAccountAdminServiceClient(conn),
 		Overview:          billingv1.NewAccountOverviewAdminServiceClient(conn),
+		Terms:             billingv1.NewEnterpriseAdminServiceClient(conn),
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),

@@ -296,7 +296,7 @@ func (k *keys) AuthenticateKey(
 		return nil, unknownKey()
 	}
 	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"),
-		IncludeUsage: k.usage, AllowedModelIds: k.allowed}, nil
+		IncludeUsage: k.usage, Priority: true, AllowedModelIds: k.allowed}, nil
 }
 
 // billing admits everything unless the test says otherwise, and collects request reports.

@@ -18,6 +18,9 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 		if got := string(req.GetAccountTag()); got != "8 bytes!" {
 			t.Errorf("the router is asked for account: got %q, want the ledger's tag", got)
 		}
+		if !req.GetPriority() {
+			t.Error("the router is asked without the account's priority")
+		}
 		resp := candidates(providerA, providerB, providerC)
 		resp.UsualFirstContentMs = 1_234
 		return resp, nil

@@ -162,9 +162,12 @@ type Receipt struct {
 	// The request that went on with the next model of models[], when none of this
 	// one's providers served, or that has the next of several prompts; empty
 	// otherwise.
-	ContinuedAs   string `protobuf:"bytes,33,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ContinuedAs string `protobuf:"bytes,33,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
+	// What the account's discount took off the list price; the rest is the cost.
+	DiscountUsd    float64 `protobuf:"fixed64,34,opt,name=discount_usd,json=discountUsd,proto3" json:"discount_usd,omitempty"`
+	DiscountUsdStr string  `protobuf:"bytes,35,opt,name=discount_usd_str,json=discountUsdStr,proto3" json:"discount_usd_str,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Receipt) Reset() {
@@ -424,6 +427,20 @@ func (x *Receipt) GetAudioSeconds() float64 {
 func (x *Receipt) GetContinuedAs() string {
 	if x != nil {
 		return x.ContinuedAs
+	}
+	return ""
+}
+
+func (x *Receipt) GetDiscountUsd() float64 {
+	if x != nil {
+		return x.DiscountUsd
+	}
+	return 0
+}
+
+func (x *Receipt) GetDiscountUsdStr() string {
+	if x != nil {
+		return x.DiscountUsdStr
 	}
 	return ""
 }
@@ -1058,7 +1075,7 @@ type GrantCreditRequest struct {
 	// A decimal string with at most nine decimals, above zero, at most 1000000.
 	AmountUsd      string `protobuf:"bytes,2,opt,name=amount_usd,json=amountUsd,proto3" json:"amount_usd,omitempty"`
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// At most 200 characters, kept on the entry.
+	// Why: 1 to 200 printable characters, kept on the entry and in the audit log.
 	Memo          string `protobuf:"bytes,4,opt,name=memo,proto3" json:"memo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1381,7 +1398,7 @@ type SetAccountStateRequest struct {
 	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	// open or frozen.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// At most 200 characters, kept with the change.
+	// Why: 1 to 200 printable characters, kept with the change and in the audit log.
 	Memo          string `protobuf:"bytes,3,opt,name=memo,proto3" json:"memo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2148,7 +2165,7 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\"G\n" +
 	"\x12GetReceiptResponse\x121\n" +
-	"\areceipt\x18\x01 \x01(\v2\x17.svc.billing.v1.ReceiptR\areceipt\"\x86\n" +
+	"\areceipt\x18\x01 \x01(\v2\x17.svc.billing.v1.ReceiptR\areceipt\"\xd3\n" +
 	"\n" +
 	"\aReceipt\x12\x1d\n" +
 	"\n" +
@@ -2192,7 +2209,9 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\fpricing_unit\x18\x1e \x01(\tR\vpricingUnit\x12\x16\n" +
 	"\x06images\x18\x1f \x01(\x05R\x06images\x12#\n" +
 	"\raudio_seconds\x18  \x01(\x01R\faudioSeconds\x12!\n" +
-	"\fcontinued_as\x18! \x01(\tR\vcontinuedAs\"\xcc\x01\n" +
+	"\fcontinued_as\x18! \x01(\tR\vcontinuedAs\x12!\n" +
+	"\fdiscount_usd\x18\" \x01(\x01R\vdiscountUsd\x12(\n" +
+	"\x10discount_usd_str\x18# \x01(\tR\x0ediscountUsdStr\"\xcc\x01\n" +
 	"\x0eReceiptAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +

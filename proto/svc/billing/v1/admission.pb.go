@@ -199,7 +199,10 @@ type AuthenticateKeyResponse struct {
 	AccountTag []byte `protobuf:"bytes,5,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
 	// Whether answers show their usage with its cost, also where a request does
 	// not ask.
-	IncludeUsage  bool `protobuf:"varint,6,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	IncludeUsage bool `protobuf:"varint,6,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
+	// Whether the account's requests wait ahead of others for a provider. Known before
+	// admission, because a gateway asks for providers meanwhile.
+	Priority      bool `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -272,6 +275,13 @@ func (x *AuthenticateKeyResponse) GetAccountTag() []byte {
 func (x *AuthenticateKeyResponse) GetIncludeUsage() bool {
 	if x != nil {
 		return x.IncludeUsage
+	}
+	return false
+}
+
+func (x *AuthenticateKeyResponse) GetPriority() bool {
+	if x != nil {
+		return x.Priority
 	}
 	return false
 }
@@ -544,9 +554,14 @@ type AdmitResponse struct {
 	LeaseMs int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// Proves to this service, with the usage of the request, that the hub was
 	// given the request: 16 bytes of HMAC-SHA-256 over its id and account.
-	LedgerMac     []byte `protobuf:"bytes,9,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LedgerMac []byte `protobuf:"bytes,9,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
+	// Whether the request waits ahead of others for a provider.
+	Priority bool `protobuf:"varint,10,opt,name=priority,proto3" json:"priority,omitempty"`
+	// What the account's discount takes off the list price of what credit pays, in hundredths of a
+	// percent, rounded down to a nano-dollar once for each request.
+	DiscountBasisPoints int32 `protobuf:"varint,11,opt,name=discount_basis_points,json=discountBasisPoints,proto3" json:"discount_basis_points,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *AdmitResponse) Reset() {
@@ -640,6 +655,20 @@ func (x *AdmitResponse) GetLedgerMac() []byte {
 		return x.LedgerMac
 	}
 	return nil
+}
+
+func (x *AdmitResponse) GetPriority() bool {
+	if x != nil {
+		return x.Priority
+	}
+	return false
+}
+
+func (x *AdmitResponse) GetDiscountBasisPoints() int32 {
+	if x != nil {
+		return x.DiscountBasisPoints
+	}
+	return 0
 }
 
 type RenewRequest struct {
@@ -1216,7 +1245,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x1esvc/billing/v1/admission.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\x1a\x18svc/money/v1/money.proto\"7\n" +
 	"\x16AuthenticateKeyRequest\x12\x1d\n" +
 	"\n" +
-	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\xfc\x01\n" +
+	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\x98\x02\n" +
 	"\x17AuthenticateKeyResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
@@ -1226,7 +1255,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
 	"\vaccount_tag\x18\x05 \x01(\fR\n" +
 	"accountTag\x12#\n" +
-	"\rinclude_usage\x18\x06 \x01(\bR\fincludeUsage\"\xe8\x01\n" +
+	"\rinclude_usage\x18\x06 \x01(\bR\fincludeUsage\x12\x1a\n" +
+	"\bpriority\x18\a \x01(\bR\bpriority\"\xe8\x01\n" +
 	"\fAdmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +
@@ -1244,7 +1274,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\x93\x03\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xe3\x03\n" +
 	"\rAdmitResponse\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12>\n" +
@@ -1257,7 +1287,10 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x19\n" +
 	"\blease_ms\x18\b \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
-	"ledger_mac\x18\t \x01(\fR\tledgerMac\"J\n" +
+	"ledger_mac\x18\t \x01(\fR\tledgerMac\x12\x1a\n" +
+	"\bpriority\x18\n" +
+	" \x01(\bR\bpriority\x122\n" +
+	"\x15discount_basis_points\x18\v \x01(\x05R\x13discountBasisPoints\"J\n" +
 	"\fRenewRequest\x12:\n" +
 	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xe0\x01\n" +
 	"\x0eRunningRequest\x12\x1d\n" +

@@ -158,7 +158,7 @@ type AdmissionServiceClient interface {
 	//	  plan_allowance_exceeded (the
 	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
-	//	  (with the time to wait), by the key or by the plan;
+	//	  (with the time to wait), by the key, the account's terms or the plan;
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
@@ -254,7 +254,7 @@ type AdmissionServiceServer interface {
 	//	  plan_allowance_exceeded (the
 	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
-	//	  (with the time to wait), by the key or by the plan;
+	//	  (with the time to wait), by the key, the account's terms or the plan;
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)

@@ -156,7 +156,10 @@ type SelectRequest struct {
 	Preferences *Preferences `protobuf:"bytes,11,opt,name=preferences,proto3" json:"preferences,omitempty"`
 	// Which consumer account asks, as AuthenticateKeyResponse says it: 8 bytes, or
 	// empty when it is not known.
-	AccountTag    []byte `protobuf:"bytes,12,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	AccountTag []byte `protobuf:"bytes,12,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	// Whether the request waits ahead of those without priority while all that could serve it are
+	// busy.
+	Priority      bool `protobuf:"varint,13,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +276,13 @@ func (x *SelectRequest) GetAccountTag() []byte {
 		return x.AccountTag
 	}
 	return nil
+}
+
+func (x *SelectRequest) GetPriority() bool {
+	if x != nil {
+		return x.Priority
+	}
+	return false
 }
 
 // Preferences narrow and order the providers that may serve. They hold for a
@@ -1283,7 +1293,7 @@ var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\n" +
-	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\xfa\x03\n" +
+	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\x96\x04\n" +
 	"\rSelectRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -1300,7 +1310,8 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	" \x03(\tR\x12excludeProviderIds\x12<\n" +
 	"\vpreferences\x18\v \x01(\v2\x1a.svc.router.v1.PreferencesR\vpreferences\x12\x1f\n" +
 	"\vaccount_tag\x18\f \x01(\fR\n" +
-	"accountTag\"\xe6\x01\n" +
+	"accountTag\x12\x1a\n" +
+	"\bpriority\x18\r \x01(\bR\bpriority\"\xe6\x01\n" +
 	"\vPreferences\x12,\n" +
 	"\x12order_provider_ids\x18\x01 \x03(\tR\x10orderProviderIds\x12*\n" +
 	"\x11only_provider_ids\x18\x02 \x03(\tR\x0fonlyProviderIds\x12.\n" +

@@ -122,8 +122,8 @@ func (a *Accounts) Get(ctx context.Context, id ids.AccountID) (Account, error) {
 	return found, nil
 }
 
-// Grant gives credit at the platform's expense. idempotencyKey is required: a repeat
-// returns the first entry.
+// Grant gives credit at the platform's expense, for the reason that memo says. idempotencyKey
+// is required: a repeat returns the first entry.
 func (a *Accounts) Grant(
 	ctx context.Context, id ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string,
 ) (ids.EntryID, Account, error) {
@@ -133,8 +133,8 @@ func (a *Accounts) Grant(
 	case !ValidLabel(idempotencyKey, 1, MaxIdempotencyKey):
 		return ids.EntryID{}, Account{}, invalid("idempotency_key", "must have 1 to %d printable characters",
 			MaxIdempotencyKey)
-	case !ValidLabel(memo, 0, MaxMemo):
-		return ids.EntryID{}, Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
+	case !ValidLabel(memo, 1, MaxMemo):
+		return ids.EntryID{}, Account{}, invalid("memo", "must have 1 to %d printable characters", MaxMemo)
 	}
 	entryID, err := ids.NewEntry(a.Clock.Now(), a.Random)
 	if err != nil {
@@ -160,13 +160,13 @@ func (a *Accounts) SetLimits(ctx context.Context, id ids.AccountID, limits limit
 	return changed, nil
 }
 
-// SetState freezes an account or opens it.
+// SetState freezes an account or opens it, for the reason that memo says.
 func (a *Accounts) SetState(ctx context.Context, id ids.AccountID, state State, memo string) (Account, error) {
 	if state != Open && state != Frozen {
 		return Account{}, invalid("state", "must be %s or %s", Open, Frozen)
 	}
-	if !ValidLabel(memo, 0, MaxMemo) {
-		return Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
+	if !ValidLabel(memo, 1, MaxMemo) {
+		return Account{}, invalid("memo", "must have 1 to %d printable characters", MaxMemo)
 	}
 	changed, err := a.Store.SetState(ctx, id, state, memo)
 	if err != nil {

@@ -64,6 +64,9 @@ type Line struct {
 	Payout        money.NanoUSD
 	Charged       money.NanoUSD
 	Shortfall     money.NanoUSD
+	Discount      money.NanoUSD
+	// Agreed is the discount that the hold pinned; below zero where there is no hold.
+	Agreed money.Discount
 	// Held is the amount of the hold.
 	Held money.NanoUSD
 }
@@ -151,10 +154,12 @@ func (l Line) problem() string {
 		return fmt.Sprintf("list price %s, recomputed %s", l.ListPrice, list)
 	case l.Payout != payout:
 		return fmt.Sprintf("payout %s, recomputed %s", l.Payout, payout)
-	case l.Source != usage.PayAsYouGo && (l.Charged != 0 || l.Shortfall != 0):
+	case l.Source != usage.PayAsYouGo && (l.Charged != 0 || l.Shortfall != 0 || l.Discount != 0):
 		return fmt.Sprintf("source %s is charged %s and short %s", l.Source, l.Charged, l.Shortfall)
-	case l.Source == usage.PayAsYouGo && l.Charged+l.Shortfall != list:
+	case l.Source == usage.PayAsYouGo && l.Charged+l.Shortfall+l.Discount != list:
 		return fmt.Sprintf("charged %s and short %s, which is not its list price %s", l.Charged, l.Shortfall, list)
+	case l.Source == usage.PayAsYouGo && l.Agreed >= 0 && l.Discount != l.Agreed.Of(list):
+		return fmt.Sprintf("discount %s, recomputed %s", l.Discount, l.Agreed.Of(list))
 	case l.Shortfall > 0 && l.Charged < l.Held:
 		return fmt.Sprintf("short %s although only %s of the hold of %s was charged", l.Shortfall, l.Charged, l.Held)
 	}

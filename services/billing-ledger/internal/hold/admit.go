@@ -176,6 +176,13 @@ func (v Decision) refusal() error {
 	case TooManyOpen:
 		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
 			"too many requests of this key are under way").After(concurrencyRetry)
+	case CategoryTooManyOpen:
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
+			"too many requests of this account are under way in the model's category").After(concurrencyRetry)
+	case CategoryTokensShort:
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"the account's tokens of the day in the model's category do not cover the most that this request can use").
+			After(max(v.Admission.Rate.Retry, time.Millisecond))
 	case KeyBudgetShort:
 		return v.spent("key_budget", "the budget of this API key")
 	case DayCapShort:

@@ -319,6 +319,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded,
 		PlanShort: fault.PlanAllowanceExceeded, KeyBudgetShort: fault.InsufficientCredits,
 		DayCapShort: fault.InsufficientCredits, MonthCapShort: fault.InsufficientCredits,
+		CategoryTooManyOpen: fault.ConcurrencyLimitExceeded, CategoryTokensShort: fault.RateLimitExceeded,
 	}
 	for _, o := range Outcomes() {
 		err := Decision{Outcome: o}.fault()

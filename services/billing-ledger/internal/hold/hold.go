@@ -102,6 +102,10 @@ type Admission struct {
 	ExpiresAt time.Time
 	// Lease is the time after which a hold is over that nobody renews.
 	Lease time.Duration
+	// Discount lowers what the request is charged, and Priority lets it wait ahead of others for
+	// a provider.
+	Discount money.Discount
+	Priority bool
 }
 
 // Outcome is how a reservation was decided.
@@ -122,6 +126,10 @@ const (
 	LeftOften   Outcome = "left_often"
 	TooManyOpen Outcome = "too_many_open"
 	CreditShort Outcome = "credit_short"
+	// CategoryTooManyOpen and CategoryTokensShort refuse a request for which the places or the
+	// tokens of the day, by the account's terms for a category, have no room.
+	CategoryTooManyOpen Outcome = "category_too_many_open"
+	CategoryTokensShort Outcome = "category_tokens_short"
 	// KeyBudgetShort, DayCapShort and MonthCapShort refuse a request for which the budget of
 	// the key or a cap of the account has no room.
 	KeyBudgetShort Outcome = "key_budget_short"
@@ -142,7 +150,7 @@ func Outcomes() []Outcome {
 	return []Outcome{
 		Admitted, Repeated, InvalidKey, KeyRevoked, KeyExpired, ModelNotAllowed,
 		AccountFrozen, RateLimited, LeftOften, TooManyOpen, KeyBudgetShort, DayCapShort, MonthCapShort, CreditShort,
-		PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
+		PlanRateLimited, PlanTooManyOpen, PlanShort, Reused, CategoryTooManyOpen, CategoryTokensShort,
 	}
 }
 

@@ -44,8 +44,10 @@ type Key struct {
 	// IncludeUsage shows the usage of answers with its cost, also where a request does not ask.
 	IncludeUsage bool
 	// Budget is what the key may spend; nil for all that the account has.
-	Budget  *limit.Budget
-	Revoked bool
+	Budget *limit.Budget
+	// Priority reports whether requests of the account wait ahead of others for a provider.
+	Priority bool
+	Revoked  bool
 	// Expired is decided by the store's clock, which admission uses too.
 	Expired bool
 }

@@ -61,6 +61,25 @@ func ClassOf(category string) (Class, bool) {
 	return 0, false
 }
 
+// Category returns the category of the class's models; empty for ZeroPriced, which has models of
+// all categories.
+func (c Class) Category() string {
+	switch c {
+	case LLM:
+		return "llm"
+	case Multimodal:
+		return "multimodal"
+	case Embedding:
+		return "embedding"
+	case Image:
+		return "image"
+	case Audio:
+		return "audio"
+	case ZeroPriced:
+	}
+	return ""
+}
+
 // Unit returns the unit that models of the class are priced by.
 func (c Class) Unit() money.Unit {
 	switch c {

@@ -38,6 +38,14 @@ func Left(perMinute int32, ahead time.Duration) Rate {
 	}
 }
 
+// Least returns the rate that leaves less room; r of equals.
+func (r Rate) Least(other Rate) Rate {
+	if r.Limit == 0 || other.Remaining < r.Remaining {
+		return other
+	}
+	return r
+}
+
 // ceil returns d/n, rounded up to whole units.
 func ceil(d, n, unit time.Duration) time.Duration {
 	return (d/unit + n - 1) / n * unit

@@ -112,7 +112,7 @@ func (s *Store) exportLines(e *export) {
 			"source": l.Source, "ending": v.Ending, "claim_state": v.ClaimState, "evidence_source": v.EvidenceSource,
 			"prompt_tokens": v.Billable.Prompt, "completion_tokens": v.Billable.Completion,
 			"list_price": l.ListPrice, "payout": l.Payout, "fee": l.ListPrice - l.Payout,
-			"charged": l.Charged, "shortfall": l.Shortfall, "settled_at": s.settledAt[i],
+			"charged": l.Charged, "shortfall": l.Shortfall, "discount": l.Discount, "settled_at": s.settledAt[i],
 		}
 		columns.rates(v.Rates)
 		e.row("usage_settlement", columns)

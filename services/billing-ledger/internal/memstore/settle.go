@@ -93,8 +93,8 @@ func (s *Store) check(fx usage.Effects) error {
 			return fmt.Errorf("request %s is settled", l.Event.Request)
 		case l.Payout < 0 || l.Payout > l.ListPrice || l.Charged < 0 || l.Shortfall < 0:
 			return fmt.Errorf("amounts of request %s are out of order", l.Event.Request)
-		case l.Source == usage.PayAsYouGo && l.Charged+l.Shortfall != l.ListPrice,
-			l.Source != usage.PayAsYouGo && l.Charged+l.Shortfall != 0,
+		case l.Source == usage.PayAsYouGo && l.Charged+l.Shortfall+l.Discount != l.ListPrice,
+			l.Source != usage.PayAsYouGo && l.Charged+l.Shortfall+l.Discount != 0,
 			l.Source == usage.Free && l.ListPrice != 0:
 			return fmt.Errorf("the charge of request %s does not fit its source", l.Event.Request)
 		}

@@ -31,6 +31,7 @@ type Receipt struct {
 // Usage is the settled usage.
 type Usage struct {
 	Charged             money.NanoUSD
+	Discount            money.NanoUSD
 	Billable            money.Tokens
 	Claimed             money.Tokens
 	RecountedCompletion int64

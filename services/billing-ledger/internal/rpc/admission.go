@@ -54,6 +54,9 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 		Requests:       rateToProto(a.Rate),
 		ExpiresAt:      timestamppb.New(a.ExpiresAt),
 		LeaseMs:        a.Lease.Milliseconds(),
+		Priority:       a.Priority,
+
+		DiscountBasisPoints: int32(a.Discount),
 	}, nil
 }
 

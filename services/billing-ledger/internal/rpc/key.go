@@ -31,6 +31,7 @@ func (s *Keys) AuthenticateKey(
 	return &billingv1.AuthenticateKeyResponse{
 		KeyId: k.ID.String(), AccountId: k.Account.String(), AccountTag: s.Keys.AccountTag(k.Account),
 		AllowedModelIds: k.Models, ExpiresAt: timestamp(k.ExpiresAt), IncludeUsage: k.IncludeUsage,
+		Priority: k.Priority,
 	}, nil
 }
 

@@ -44,7 +44,7 @@ func (s *Receipts) GetReceipt(
 func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
 	m := &billingv1.Receipt{
 		RequestId: r.Request.String(), Model: r.Model, Status: string(r.State), BillingType: string(r.Billing),
-		CostUsdStr: "0.00", PriceVersionId: r.Price.String(),
+		CostUsdStr: "0.00", DiscountUsdStr: "0.00", PriceVersionId: r.Price.String(),
 		InputPriceStr: r.Rates.Unit.Price(r.Rates.Input), OutputPriceStr: r.Rates.Unit.Price(r.Rates.Output),
 		PricingUnit: r.Rates.Unit.String(),
 		RouteMode:   "auto", AdmittedAt: timestamppb.New(r.AdmittedAt),
@@ -81,6 +81,7 @@ func addReport(m *billingv1.Receipt, w *hold.RequestReport) {
 // route.
 func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()
+	m.DiscountUsd, m.DiscountUsdStr = u.Discount.Float(), u.Discount.String()
 	addCounts(m, u, unit)
 	m.ProviderId, m.ConnectionMode, m.Ending = u.Provider.String(), websocket, u.Ending
 	if u.RouteMode != "" {

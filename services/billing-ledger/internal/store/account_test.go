@@ -48,21 +48,21 @@ func TestGrantIsMadeOnceUnderParallelRepeats(t *testing.T) {
 func TestGrantKeyStandsForOneAmountAndAccount(t *testing.T) {
 	e := setup(t, unlimited)
 	c, other := e.consumer(t, 0), e.consumer(t, 0)
-	if _, _, err := e.accounts.Grant(t.Context(), c.account, money.USD, "order-1", ""); err != nil {
+	if _, _, err := e.accounts.Grant(t.Context(), c.account, money.USD, "order-1", "memo"); err != nil {
 		t.Fatal(err)
 	}
 	for _, again := range []struct {
 		account ids.AccountID
 		amount  money.NanoUSD
 	}{{c.account, 2 * money.USD}, {other.account, money.USD}} {
-		_, _, err := e.accounts.Grant(t.Context(), again.account, again.amount, "order-1", "")
+		_, _, err := e.accounts.Grant(t.Context(), again.account, again.amount, "order-1", "memo")
 		if !fault.Is(err, fault.IdempotencyKeyReused) {
 			t.Errorf("reused for %+v: got the error %v, want the reason %v", again, err, fault.IdempotencyKeyReused)
 		}
 	}
 	e.wantWallet(t, other, 0, 0)
-	if _, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", ""); !fault.Is(err,
-		fault.AccountNotFound) {
+	_, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", "memo")
+	if !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("unknown account: got the error %v, want the reason %v", err, fault.AccountNotFound)
 	}
 	e.sound(t)
@@ -72,12 +72,13 @@ func TestGrantsAreBounded(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 0)
 	for _, amount := range []money.NanoUSD{0, -1, account.MaxGrant + 1} {
-		if _, _, err := e.accounts.Grant(t.Context(), c.account, amount, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
+		_, _, err := e.accounts.Grant(t.Context(), c.account, amount, "order-1", "memo")
+		if !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("grant of %s: got the error %v, want the reason %v", amount, err, fault.InvalidValue)
 		}
 	}
 	e.exec(t, `UPDATE wallet SET posted = 1000000000000000000`)
-	if _, _, err := e.accounts.Grant(t.Context(), c.account, 1, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
+	if _, _, err := e.accounts.Grant(t.Context(), c.account, 1, "order-1", "memo"); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("grant above the ceiling: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
 }

@@ -24,6 +24,7 @@ const (
 	forfeitEarnings  action = "forfeit_earnings"
 	refundedPlan     action = "refund_plan"
 	refundedRequest  action = "refund_request"
+	setTerms         action = "set_terms"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

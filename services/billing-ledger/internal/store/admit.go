@@ -16,7 +16,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Admit decides reservations by the database's function admit (functions/admit.sql), in
+// Admit decides reservations by the database's function
+// admit_requests (functions/admit_requests.sql), in
 // one round trip and one transaction, which is durable when Admit returns.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
@@ -70,10 +71,10 @@ func (s *Store) sayWhyFrozen(ctx context.Context, decisions []hold.Decision) {
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
 		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at,
-		o_expires_at, o_now
-	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
+		o_expires_at, o_now, o_discount, o_priority
+	FROM admit_requests($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
-// admitArgs turns the reservations into one array for each parameter of admit.
+// admitArgs turns the reservations into one array for each parameter of admit_requests.
 func (s *Store) admitArgs(reservations []hold.Reservation) []any {
 	n := len(reservations)
 	var (
@@ -149,10 +150,12 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 		limitPerMinute, left int32
 		resetAt, retryAt     time.Time
 		expiresAt, now       time.Time
+		discount             int16
+		priority             bool
 	)
 	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
 		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt,
-		&retryAt, &expiresAt, &now)
+		&retryAt, &expiresAt, &now, &discount, &priority)
 	if err != nil {
 		return 0, hold.Decision{}, err
 	}
@@ -165,7 +168,8 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 	}
 	v.Admission = hold.Admission{
 		Account: ids.AccountID(*account), Billing: hold.BillingType(billing), Price: ids.PriceVersionID(price),
-		Rates: rates, Held: money.NanoUSD(amount), ExpiresAt: expiresAt,
+		Rates: rates, Held: money.NanoUSD(amount), ExpiresAt: expiresAt, Discount: money.Discount(discount),
+		Priority: priority,
 		Rate: limit.Rate{
 			Limit: limitPerMinute, Remaining: left, Reset: max(resetAt.Sub(now), 0), Retry: max(retryAt.Sub(now), 0),
 		},

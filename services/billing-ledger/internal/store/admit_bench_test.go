@@ -25,7 +25,7 @@ const (
 )
 
 // BenchmarkAdmitAgainst compares what admission costs with what it cost by another text of
-// admit.sql, of which ADMIT_BASE is the file. Both run on the same tables, each on a database of
+// admit_requests.sql, of which ADMIT_BASE is the file. Both run on the same tables, each on a database of
 // its own, and take turns batch by batch. What is compared is the processor time of the server's
 // process, because other programs on the machine stretch the time on the clock. A round's ratio
 // is that of its medians; the result is the median of the ratios with an interval that has it in
@@ -33,7 +33,7 @@ const (
 func BenchmarkAdmitAgainst(b *testing.B) {
 	base, err := os.ReadFile(os.Getenv("ADMIT_BASE"))
 	if err != nil {
-		b.Skip("ADMIT_BASE names no text of admit.sql")
+		b.Skip("ADMIT_BASE names no text of admit_requests.sql")
 	}
 	for _, accounts := range []int{againstBatch, 1} {
 		b.Run(fmt.Sprintf("accounts=%d/batch=%d", accounts, againstBatch), func(b *testing.B) {
@@ -88,12 +88,17 @@ func newRival(b *testing.B, accounts int) rival {
 // not return.
 func (r rival) use(b *testing.B, text string) {
 	b.Helper()
+	text = strings.Replace(text, "FUNCTION admit(", "FUNCTION admit_requests(", 1)
 	if !strings.Contains(text, "o_priority") {
-		text = strings.Replace(text, "o_now timestamptz)", "o_now timestamptz, o_priority smallint)", 1)
+		text = strings.Replace(text, "o_now timestamptz)",
+			"o_now timestamptz, o_discount smallint, o_priority boolean)", 1)
+		text = strings.Replace(text, "o_now := v_now;", "o_now := v_now; o_discount := 0; o_priority := false;", 1)
 	}
 	_, err := r.owner.Exec(b.Context(), `DO $do$ DECLARE f regprocedure; BEGIN
-		FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname = 'admit' LOOP EXECUTE 'DROP FUNCTION ' || f; END LOOP;
-		END $do$; `+text+`; GRANT EXECUTE ON FUNCTION admit TO PUBLIC`)
+		FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname = 'admit_requests' LOOP
+			EXECUTE 'DROP FUNCTION ' || f;
+		END LOOP;
+		END $do$; `+text+`; GRANT EXECUTE ON FUNCTION admit_requests TO PUBLIC`)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 	expired := e.issue(t, rich.account, key.IssueRequest{ExpiresAt: time.Now().Add(time.Hour)})
 	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(expired.key))
 	frozen := e.consumer(t, money.USD)
-	if _, err := e.accounts.SetState(t.Context(), frozen.account, account.Frozen, ""); err != nil {
+	if _, err := e.accounts.SetState(t.Context(), frozen.account, account.Frozen, "test"); err != nil {
 		t.Fatal(err)
 	}
 	nobody := consumer{key: ids.KeyID(request(t))}

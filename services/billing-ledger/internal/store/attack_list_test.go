@@ -20,7 +20,27 @@ account_limits account_limits_day_cap_check | day_cap = -1
 account_limits account_limits_month_cap_check | month_cap = 1000000000000000001
 account_limits account_limits_own_day_cap_check | own_day_cap = -1
 account_limits account_limits_own_month_cap_check | own_month_cap = -1
+account_limits account_limits_account_per_minute_check | account_per_minute = -1
+account_limits account_limits_class_per_minute | class_per_minute = '{0,0,0,1,0,0}', terms_note = 'n'
+account_limits account_limits_class_concurrent | class_concurrent = '{-1,0,0,0,0,0}', terms_note = 'n'
+account_limits account_limits_class_tokens | class_tokens = '{0,0,0,0,5,0}', terms_note = 'n'
+account_limits account_limits_discount_check | discount = 9001, terms_note = 'n'
+account_limits account_limits_terms_have_a_note | discount = 1
+account_limits account_limits_terms_note_check | terms_note = ''
 account_limits account_limits_pkey | =
+category_gate category_gate_account_id_fkey | account_id = gen_random_uuid()
+category_gate category_gate_bounds | open = -1
+category_gate category_gate_class_check | class = 4
+category_gate category_gate_pkey | =
+category_tokens category_tokens_account_id_fkey | account_id = gen_random_uuid()
+category_tokens category_tokens_bounds | used = -1
+category_tokens category_tokens_cap | used = 6
+category_tokens category_tokens_cap_check | cap = 0, used = 0
+category_tokens category_tokens_class_check | class = 4
+category_tokens category_tokens_excess_check | excess = -1
+category_tokens category_tokens_pkey | =
+hold hold_counted_class_check | request_id = gen_random_uuid(), counted_class = 4
+hold hold_discount_check | request_id = gen_random_uuid(), discount = 9001
 spend_counter spend_counter_bounds | spent = -1
 spend_counter spend_counter_cap | held = cap + 1, spent = 0, excess = 0
 spend_counter spend_counter_period_check | period = 'year'
@@ -476,7 +496,9 @@ seal seal_version_check | version = 3 => seal_
 usage_settlement day_of_request | day = day + 1
 usage_settlement free_costs_nothing | source = 'free', charged = 0, shortfall = 0
 usage_settlement only_payg_is_charged | source = 'orphan'
-usage_settlement payg_is_charged | charged = charged - 1
+usage_settlement payg_is_charged | charged = charged - 1,
+	request_id = overlay(request_id::text placing '00' from 35)::uuid => are not the list price
+usage_settlement usage_settlement_discount_check | discount = -1, charged = charged + 1
 usage_settlement payout_within_list_price | payout = list_price + 1
 usage_settlement usage_counts_audio | unit = 2, output_rate = 0, payout_output_rate = 0
 usage_settlement usage_counts_images | unit = 1

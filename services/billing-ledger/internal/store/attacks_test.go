@@ -27,6 +27,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
 	e.exec(t, `INSERT INTO cleared_day SELECT min(day) FROM seal`)
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
+	e.exec(t, `INSERT INTO category_gate VALUES ($1, 1, 1)`, account)
+	e.exec(t, `INSERT INTO category_tokens VALUES ($1, 1, now()::date, 1, 5)`, account)
 	e.exec(t, `INSERT INTO house_account (account_id) VALUES ($1)`, account)
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO idempotency_account VALUES ($1, 1)`, account)
@@ -301,7 +303,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
 		"account": "INSERT SELECT UPDATE(state)",
 		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests,day_cap,month_cap,own_day_cap," +
-			"own_month_cap)",
+			"own_month_cap,account_per_minute,class_per_minute,class_concurrent,class_tokens,discount,priority,terms_note)",
+		"category_gate": "INSERT SELECT UPDATE(open)", "category_tokens": "INSERT SELECT UPDATE(used,cap,excess)",
 		"account_plan": "INSERT SELECT INSERT(subscription_id) UPDATE(until_at)", "account_state_change": "INSERT SELECT",
 		"plan_price": "SELECT",
 		"subscription": "SELECT INSERT(id,account_id,plan_id,price_cents,checkout_id,object_id,state,period_start," +

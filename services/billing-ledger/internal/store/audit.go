@@ -84,7 +84,8 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 				return err
 			}
 		}
-		for _, c := range slices.Concat(auditChecks, planChecks, spendChecks, heldChecks, payoutChecks, monthChecks,
+		for _, c := range slices.Concat(auditChecks, planChecks, spendChecks, categoryChecks, heldChecks, payoutChecks,
+			monthChecks,
 			holdingChecks, cardChecks, subscriptionChecks, passbookChecks) {
 			var population int64
 			if err := tx.QueryRow(ctx, c.population).Scan(&population); err != nil {
@@ -115,7 +116,7 @@ func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, coalesce(h.unit, s.unit),
 			coalesce(h.input_rate, s.input_rate), coalesce(h.output_rate, s.output_rate),
 			coalesce(h.payout_input_rate, s.payout_input_rate), coalesce(h.payout_output_rate, s.payout_output_rate),
-			s.list_price, s.payout, s.charged, s.shortfall, coalesce(h.amount, 0)
+			s.list_price, s.payout, s.charged, s.shortfall, s.discount, coalesce(h.discount, -1), coalesce(h.amount, 0)
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)`)
 	if err != nil {
 		return fmt.Errorf("read settled requests: %w", err)
@@ -127,7 +128,7 @@ func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 		&request, &source, &l.Tokens.Prompt, &l.Tokens.Completion,
 		&l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
 		&l.Pinned.Unit, &l.Pinned.Input, &l.Pinned.Output, &l.Pinned.PayoutInput, &l.Pinned.PayoutOutput,
-		&l.ListPrice, &l.Payout, &l.Charged, &l.Shortfall, &l.Held,
+		&l.ListPrice, &l.Payout, &l.Charged, &l.Shortfall, &l.Discount, &l.Agreed, &l.Held,
 	}, func() error {
 		l.Request, l.Source = request, usage.Source(source)
 		each(l)

@@ -42,22 +42,25 @@ const linesQuery = `WITH line AS MATERIALIZED (
 							THEN 1 ELSE 0 END) / u.divisor
 					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / u.divisor
 				END
-			OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
+			OR s.charged + s.shortfall + s.discount <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
+			OR CASE WHEN s.source <> 'payg' OR h.discount = 0 THEN s.discount <> 0
+				ELSE s.discount <> div(s.list_price::numeric * h.discount, 10000) END
 			OR s.charged < 0 OR s.shortfall < 0
 			OR s.shortfall > 0 AND s.charged < h.amount) AS amounts,
 		bit_xor(uuid_hash_extended(s.request_id, 0)) FILTER (WHERE s.request_id >= (SELECT kept_from())) AS requests,
-		sum(s.charged) AS charged, sum(s.shortfall) AS shortfall, sum(s.payout) AS payout, sum(s.fee) AS fee
+		sum(s.charged) AS charged, sum(s.shortfall) AS shortfall, sum(s.discount) AS discount, sum(s.payout) AS payout,
+		sum(s.fee) AS fee
 	FROM usage_settlement s LEFT JOIN hold h USING (request_id)
 	-- What one nano-USD is of a rate times a count: audio is counted in milliseconds and priced by the minute.
 	CROSS JOIN LATERAL (SELECT CASE s.unit WHEN 2 THEN 60000000 ELSE 1000 END AS divisor) u
 	GROUP BY s.account_id, s.source)
 SELECT source, sum(lines)::bigint, sum(kept)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint,
 	sum(amounts)::bigint, coalesce(bit_xor(requests), 0), sum(charged)::bigint, sum(shortfall)::bigint,
-	sum(payout)::bigint, sum(fee)::bigint
+	sum(discount)::bigint, sum(payout)::bigint, sum(fee)::bigint
 FROM line GROUP BY source
 UNION ALL
 SELECT '', count(*), 0, 0,
-	count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0
+	count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0, 0
 FROM wallet w
 FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
 	WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
@@ -69,7 +72,7 @@ FULL JOIN (SELECT account_id, sum(charged) AS amount FROM line GROUP BY account_
 type sourceSums struct {
 	lines, kept, reviewed, unheld, overpaid, amounts int64
 	requests                                         int64
-	charged, shortfall, payout, fee                  int64
+	charged, shortfall, discount, payout, fee        int64
 }
 
 // pass is the result of one reading of all settled requests and holds.
@@ -112,7 +115,7 @@ func readPass(ctx context.Context, tx pgx.Tx) (pass, error) {
 	var source string
 	var s sourceSums
 	if _, err := pgx.ForEachRow(rows, []any{&source, &s.lines, &s.kept, &s.reviewed, &s.unheld, &s.overpaid, &s.amounts,
-		&s.requests, &s.charged, &s.shortfall, &s.payout, &s.fee}, func() error {
+		&s.requests, &s.charged, &s.shortfall, &s.discount, &s.payout, &s.fee}, func() error {
 		if source == "" {
 			p.wallets, p.wrong = s.lines, s.unheld
 		} else {
@@ -212,7 +215,7 @@ func trialBalance(ctx context.Context, tx pgx.Tx, p pass) ([]audit.Balance, erro
 	}
 	payg, plan := p.sources[usage.PayAsYouGo], p.sources[usage.Plan]
 	for kind, amount := range map[ledger.AccountKind]int64{
-		ledger.Available: -payg.charged, ledger.Shortfall: -payg.shortfall,
+		ledger.Available: -payg.charged, ledger.Shortfall: -payg.shortfall, ledger.Discount: -payg.discount,
 		ledger.Accrued: payg.payout, ledger.UsageMargin: payg.fee,
 		ledger.PlanAccrual: -plan.payout, ledger.PlanHeld: plan.payout,
 	} {

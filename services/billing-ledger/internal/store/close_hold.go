@@ -20,7 +20,8 @@ import (
 const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens,
 	h.max_completion_tokens, h.images, h.unit, coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0),
 	coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0),
-	coalesce(h.spend_day - date '1970-01-01', 0), coalesce(h.spend_pins, 0)`
+	coalesce(h.spend_day - date '1970-01-01', 0), coalesce(h.spend_pins, 0), h.discount, coalesce(h.counted_class, 0),
+	(h.admitted_at AT TIME ZONE 'UTC')::date - date '1970-01-01'`
 
 // movedHold is a row of holdMoves.
 type movedHold struct {
@@ -31,12 +32,15 @@ type movedHold struct {
 	pin                                plan.Pin
 	price                              int64
 	spend                              usage.SpendPin
+	discount                           money.Discount
+	category                           usage.CategoryPin
 }
 
 func (m *movedHold) fields() []any {
 	return []any{
 		&m.request, &m.account, &m.key, &m.billing, &m.amount, &m.prompt, &m.completion, &m.images, &m.unit,
 		&m.pin.Plan, &m.pin.Tier, &m.pin.Day, &m.price, &m.spend.Day, &m.spend.Windows,
+		&m.discount, &m.category.Class, &m.category.Day,
 	}
 }
 
@@ -45,6 +49,7 @@ func (m *movedHold) hold() usage.Hold {
 	h := usage.Hold{
 		Account: m.account, Key: m.key, Billing: hold.BillingType(m.billing), Amount: nano(m.amount),
 		Prompt: m.prompt, MaxCompletion: m.completion, Rates: money.Rates{Unit: m.unit}, Spend: m.spend,
+		Discount: m.discount, Category: m.category,
 	}
 	h.Cover = plan.Cover{Pin: m.pin, Estimate: plan.Units{
 		Requests: 1, Images: m.images, Tokens: h.Tokens(money.Tokens{Prompt: m.prompt, Completion: m.completion}),

@@ -112,10 +112,12 @@ func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error
 		expired     *bool
 	)
 	err := s.pool.QueryRow(ctx,
-		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, include_usage, until.at, until.at <= now()
+		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, include_usage, until.at, until.at <= now(),
+			coalesce((SELECT l.priority FROM account_limits l WHERE l.account_id = consumer_key.account_id), false)
 		FROM consumer_key CROSS JOIN LATERAL (SELECT least(expires_at, CASE WHEN hash <> $1 THEN old_until END) AS at) until
 		WHERE hash = $1 OR old_hash = $1`, hash[:]).
-		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &expired)
+		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &expired,
+			&k.Priority)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return key.Key{}, key.ErrNotFound
 	}

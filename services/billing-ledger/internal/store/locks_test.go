@@ -154,7 +154,7 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 	var err error
 	switch r.IntN(7) {
 	case 0:
-		_, _, err = c.accounts.Grant(c.t.Context(), of, cent, request(c.t).String(), "")
+		_, _, err = c.accounts.Grant(c.t.Context(), of, cent, request(c.t).String(), "test")
 	case 1:
 		_, _, err = c.keys.Issue(c.t.Context(), key.IssueRequest{Account: of})
 	case 2:
@@ -163,7 +163,7 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 		err = c.store.Subscribe(c.t.Context(), of, []string{"", "pro"}[r.IntN(2)], time.Time{})
 	case 4:
 		_, err = c.accounts.SetState(c.t.Context(), of, []account.State{account.Open, account.Open,
-			account.Frozen}[r.IntN(3)], "")
+			account.Frozen}[r.IntN(3)], "test")
 	case 5:
 		for _, reservation := range c.admitted(r, 3) {
 			_, err = c.store.Refund(c.t.Context(), entryID(c.t), reservation.Request, usage.ProviderFault, "")

@@ -237,7 +237,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 		case 0:
 			c := consumers[rnd.IntN(3)]
 			amount := money.NanoUSD(1+rnd.IntN(5)) * cent
-			if _, _, err := e.accounts.Grant(t.Context(), c.account, amount, request(t).String(), ""); err != nil {
+			if _, _, err := e.accounts.Grant(t.Context(), c.account, amount, request(t).String(), "test"); err != nil {
 				t.Fatal(err)
 			}
 			m.posted[c] += amount

@@ -20,9 +20,9 @@ var update = flag.Bool("update", false, "write the table of postings into the se
 // views hold_leg and usage_leg have them leg by leg.
 var standing = map[int][3]string{
 	4: {"open hold", "l:consumer:available", "l:consumer:held"},
-	5: {"request settled from credit", "l:consumer:available", "l:provider:accrued, r:usage_margin"},
+	5: {"request settled from credit", "l:consumer:available, e:discount", "l:provider:accrued, r:usage_margin"},
 	6: {"hold released or expired", "l:consumer:held", "l:consumer:available"},
-	7: {"the same, at more than hold and credit", "l:consumer:available, e:shortfall",
+	7: {"the same, at more than hold and credit", "l:consumer:available, e:discount, e:shortfall",
 		"l:provider:accrued, r:usage_margin"},
 	10: {"zero-priced request", "–", "–"},
 	12: {"request covered by a plan", "x:plan_accrual", "l:provider:plan_held"},

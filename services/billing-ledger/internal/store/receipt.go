@@ -82,12 +82,12 @@ func (s *Store) readCleared(
 func (s *Store) readUsage(ctx context.Context, request ids.RequestID) (*receipt.Usage, error) {
 	u := &receipt.Usage{}
 	var provider [16]byte
-	var charged int64
-	err := s.pool.QueryRow(ctx, `SELECT charged, prompt_tokens, completion_tokens, claimed_prompt, claimed_completion,
-			recounted_completion, provider_id, attempt, ending, route_mode, requested_provider, fallback_reason,
+	var charged, discount int64
+	err := s.pool.QueryRow(ctx, `SELECT charged, discount, prompt_tokens, completion_tokens, claimed_prompt,
+			claimed_completion, recounted_completion, provider_id, attempt, ending, route_mode, requested_provider, fallback_reason,
 			first_content_ms, settled_at
 		FROM usage_settlement WHERE day = $1 AND request_id = $2`, request.Day(), [16]byte(request)).
-		Scan(&charged, &u.Billable.Prompt, &u.Billable.Completion, &u.Claimed.Prompt, &u.Claimed.Completion,
+		Scan(&charged, &discount, &u.Billable.Prompt, &u.Billable.Completion, &u.Claimed.Prompt, &u.Claimed.Completion,
 			&u.RecountedCompletion, &provider, &u.Attempt, &u.Ending, &u.RouteMode, &u.RequestedProvider, &u.FallbackReason,
 			&u.FirstContentMS, &u.SettledAt)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -96,7 +96,7 @@ func (s *Store) readUsage(ctx context.Context, request ids.RequestID) (*receipt.
 	if err != nil {
 		return nil, err
 	}
-	u.Provider, u.Charged = provider, money.NanoUSD(charged)
+	u.Provider, u.Charged, u.Discount = provider, money.NanoUSD(charged), money.NanoUSD(discount)
 	return u, nil
 }
 

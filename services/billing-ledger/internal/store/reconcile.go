@@ -41,7 +41,7 @@ var reconciliations = []struct{ name, drift string }{
 		WHERE s.settled_at > now() - $3::interval AND s.day >= (now() - $3::interval)::date - 8
 			AND (h.state IS NULL AND s.request_id >= (SELECT kept_from())
 				OR (s.source = 'orphan') <> (h.state IN ('released', 'expired'))
-				OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
+				OR s.charged + s.shortfall + s.discount <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
 				OR s.payout NOT BETWEEN 0 AND s.list_price)
 			AND $1::uuid IS NOT NULL AND $2::integer > 0`,
 	}, {

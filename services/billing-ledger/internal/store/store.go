@@ -55,8 +55,11 @@
 //   - A request is settled once: the key (day, request_id) with the day of the id.
 //   - Counts are of the unit that is priced: hold_counts_images, hold_counts_audio,
 //     usage_counts_images, usage_counts_audio.
-//   - 0 ≤ payout ≤ list price, and charged + shortfall = list price for a request that is
-//     paid from credit: CHECKs of usage_settlement.
+//   - 0 ≤ payout ≤ list price: a CHECK of usage_settlement. Charged + shortfall + discount =
+//     list price for a request that is paid from credit, and a discount leaves a price:
+//     payg_is_charged.
+//   - What terms count of a category is within its bounds: category_gate_bounds,
+//     category_tokens_cap.
 //   - An entry sums to zero in each asset, is whole when it is committed, and debits and
 //     credits what its kind may: entry_balances, posting_rule (by side and unit). It is
 //     undone once, by its exact negation, and a reversal never: entry_undoes,

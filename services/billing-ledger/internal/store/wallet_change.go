@@ -18,6 +18,7 @@ func move(batch *pgx.Batch, m usage.Moves) {
 	leave(batch, `UPDATE plan_gate g SET open = g.open - c.n
 		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n) WHERE g.account_id = c.id`, m.Left)
 	moveSpend(batch, m.Spend)
+	moveCategories(batch, m.Categories)
 	correctPlans(batch, m.Plans)
 }
 

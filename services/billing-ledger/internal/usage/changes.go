@@ -20,6 +20,8 @@ type Moves struct {
 	Left  map[ids.AccountID]int
 	// Spend moves the counters of budgets and caps.
 	Spend map[SpendWindow]Change
+	// Categories moves the counters of accounts' terms.
+	Categories map[CategoryWindow]CategoryMove
 	// Plans corrects the counters of plans.
 	Plans map[plan.Key]plan.Units
 	// Refunded are the requests that are given back to their plan.
@@ -31,6 +33,7 @@ func NewMoves() Moves {
 	return Moves{
 		Wallets: map[ids.AccountID]Change{}, Ended: map[ids.KeyID]int{},
 		Left: map[ids.AccountID]int{}, Spend: map[SpendWindow]Change{}, Plans: map[plan.Key]plan.Units{},
+		Categories: map[CategoryWindow]CategoryMove{},
 	}
 }
 
@@ -42,12 +45,14 @@ func (m *Moves) Leave(h Hold) {
 	if h.Cover.Covered() {
 		m.Left[h.Account]++
 	}
+	m.count(h, CategoryMove{Left: 1})
 }
 
 // Return gives back all that was set aside for a request of which nothing is settled.
 // When the caller ended it, the request and its images stay counted in the plan.
 func (m *Moves) Return(request ids.RequestID, h Hold, byCaller bool) {
 	m.touch(h, Change{Released: h.Amount})
+	m.count(h, CategoryMove{Tokens: -h.Estimate()})
 	m.correct(request, h, money.Tokens{}, 0, !byCaller)
 }
 
@@ -77,4 +82,18 @@ func (m *Moves) touch(h Hold, c Change) {
 		sum.Released += c.Released
 		m.Spend[w] = sum
 	}
+}
+
+// count moves the counters of the category that counts a request, if one does. The wallet of its
+// account is touched, because the counters are guarded by its lock.
+func (m *Moves) count(h Hold, by CategoryMove) {
+	if h.Category.Class == 0 || by == (CategoryMove{}) {
+		return
+	}
+	m.touch(h, Change{})
+	w := CategoryWindow{Account: h.Account, CategoryPin: h.Category}
+	sum := m.Categories[w]
+	sum.Left += by.Left
+	sum.Tokens += by.Tokens
+	m.Categories[w] = sum
 }

@@ -25,7 +25,7 @@ type Pair struct {
 // lines.
 //
 // A payout is held when an owner pays itself with money that is not its own, because the
-// platform bears a part of the request: by a plan, by a shortfall, as orphan work, or by
+// platform bears a part of the request: by a plan, by a shortfall, by a discount, as orphan work, or by
 // credit of an account that ever had any for which nobody paid (a bonus, a grant,
 // goodwill). Credit that was paid for is the owner's to spend where it likes. A request
 // that was settled before account and provider had one owner is not held.
@@ -38,7 +38,7 @@ func (b Snapshot) held(h Hold, line Line) Rule {
 	if !related || line.Payout <= 0 {
 		return ""
 	}
-	bears := line.Source == Orphan || line.Shortfall > 0
+	bears := line.Source == Orphan || line.Shortfall > 0 || line.Discount > 0
 	switch h.Billing {
 	case hold.Plan:
 		bears = true

@@ -86,6 +86,10 @@ type Hold struct {
 	Cover plan.Cover
 	// Spend names the budgets and caps that count the request.
 	Spend SpendPin
+	// Discount lowers what the request is charged.
+	Discount money.Discount
+	// Category names the places and tokens of the account's terms that count the request.
+	Category CategoryPin
 }
 
 // Tokens returns the tokens in counts, for plans. Images and milliseconds are no tokens.
@@ -94,6 +98,11 @@ func (h Hold) Tokens(counts money.Tokens) int64 {
 		return 0
 	}
 	return counts.Prompt + counts.Completion
+}
+
+// Estimate returns the tokens with which admission counted the request.
+func (h Hold) Estimate() int64 {
+	return h.Tokens(money.Tokens{Prompt: h.Prompt, Completion: h.MaxCompletion})
 }
 
 // Wallet is the credit of an account, and the part of it that open holds set aside.
@@ -175,6 +184,8 @@ type Line struct {
 	Payout    money.NanoUSD
 	Charged   money.NanoUSD
 	Shortfall money.NanoUSD
+	// Discount is what the account's discount takes off the list price.
+	Discount money.NanoUSD
 	// Held is the rule by which the payout is held back until a person has looked at it;
 	// empty when it is not held.
 	Held Rule
@@ -282,22 +293,23 @@ func price(h Hold, e Event) (Line, Result) {
 	return Line{Event: e, Account: h.Account, Key: h.Key, ListPrice: list, Payout: payout}, Settled
 }
 
-// settle charges an open hold the list price, but never more than the hold and the credit
-// that is available beside it. The platform bears the rest. A request that a plan covers
+// settle charges an open hold the list price less the account's discount, but never more than
+// the hold and the credit that is available beside it. The platform bears the rest. A request that a plan covers
 // is not charged, however much was used.
 func (fx *Effects) settle(b Snapshot, h Hold, line Line) {
 	w, known := b.Wallets[h.Account]
 	line.Source = sourceOf(h.Billing)
 	if line.Source != Plan {
-		line.Charged = line.ListPrice
+		line.Discount = h.Discount.Of(line.ListPrice)
+		line.Charged = line.ListPrice - line.Discount
 	}
 	if line.Charged > h.Amount {
 		// Only then does the credit beside the hold matter, which is never below zero.
-		line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
+		line.Charged = min(line.Charged, h.Amount+(w.Posted-w.Held))
 		fx.NeedsWallets = fx.NeedsWallets || !known
 	}
 	if line.Source != Plan {
-		line.Shortfall = line.ListPrice - line.Charged
+		line.Shortfall = line.ListPrice - line.Discount - line.Charged
 	}
 	line.Held = b.held(h, line)
 	request, used := line.Event.Request, line.Event.Billable
@@ -307,6 +319,7 @@ func (fx *Effects) settle(b Snapshot, h Hold, line Line) {
 		fx.Leave(h)
 	}
 	fx.touch(h, Change{Charged: line.Charged, Released: h.Amount})
+	fx.count(h, CategoryMove{Tokens: h.Tokens(used) - h.Estimate()})
 	fx.correct(request, h, used, line.ListPrice, used == money.Tokens{} && line.Event.platformFailed())
 	if known {
 		b.Wallets[h.Account] = Wallet{Posted: w.Posted - line.Charged, Held: w.Held - h.Amount}

@@ -18,6 +18,8 @@ type LateReport struct {
 	Account ids.AccountID
 	Rates   money.Rates
 	Charged money.NanoUSD
+	// Discount is the account's, as admission pinned it.
+	Discount money.Discount
 	// Completion is the charged count, and Relayed what arrived.
 	Completion int64
 	Relayed    Relayed
@@ -31,7 +33,7 @@ func (l LateReport) Entry() (ledger.Entry, error) {
 		return ledger.Entry{}, fmt.Errorf("price what arrived: %w", err)
 	}
 	fact := ledger.Fact{ID: ids.EntryID(l.Request), BusinessID: l.Request.String(), Memo: "the answer broke off"}
-	return ledger.BrokenAnswer(fact, l.Account, l.Charged-due)
+	return ledger.BrokenAnswer(fact, l.Account, l.Charged-(due-l.Discount.Of(due)))
 }
 
 // LateReportStore finds late reports and posts entries.

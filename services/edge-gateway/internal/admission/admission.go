@@ -39,6 +39,9 @@ type Request struct {
 	ModelID string
 	// AccountTag is the name under which routers and hubs know the account.
 	AccountTag []byte
+	// Priority lets the request wait ahead of others for a provider. It is as the key's owner had
+	// it when the key was looked up; admission says it again.
+	Priority bool
 	// WindowTokens is how many tokens the model's context window must hold at once; 0 for
 	// a model without such a window.
 	WindowTokens int64

@@ -62,7 +62,9 @@ func (a *Admitter) Hold(ctx context.Context, r *Request) (Grant, error) {
 func (a *Admitter) Select(ctx context.Context, r *Request, terms *billingv1.AdmitResponse) (Grant, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
 	defer cancel()
-	resp, err := a.router.Select(ctx, a.selectRequest(r, r.Pin.ProviderID, nil))
+	req := a.selectRequest(r, r.Pin.ProviderID, nil)
+	req.Priority = terms.GetPriority()
+	resp, err := a.router.Select(ctx, req)
 	return granted(Grant{Terms: terms, Held: true}, resp, inOurWords(err, r))
 }
 
@@ -140,6 +142,7 @@ func (a *Admitter) selectRequest(r *Request, pin string, failed []string) *route
 		RequestId:            r.ID,
 		ModelId:              r.ModelID,
 		AccountTag:           r.AccountTag,
+		Priority:             r.Priority,
 		PromptTokens:         r.WindowTokens,
 		ExplicitMaxTokens:    r.ExplicitMaxTokens,
 		BodyBytes:            r.BodyBytes,

@@ -34,6 +34,8 @@ type Principal struct {
 	AccountTag []byte
 	// IncludeUsage shows the usage of answers with its cost, also where a request does not ask.
 	IncludeUsage bool
+	// Priority lets requests wait ahead of others for a provider.
+	Priority bool
 	// allowed is empty when the key may use every model.
 	allowed   []string
 	expiresAt time.Time // zero for never
@@ -226,7 +228,7 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 	}
 	who := &Principal{
 		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), AccountTag: resp.GetAccountTag(),
-		IncludeUsage: resp.GetIncludeUsage(), allowed: resp.GetAllowedModelIds(),
+		IncludeUsage: resp.GetIncludeUsage(), Priority: resp.GetPriority(), allowed: resp.GetAllowedModelIds(),
 	}
 	if resp.GetExpiresAt() != nil {
 		who.expiresAt = resp.GetExpiresAt().AsTime()

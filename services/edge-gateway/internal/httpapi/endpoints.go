@@ -137,6 +137,7 @@ func requestOf(x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.
 		ReceivedAt:    x.started,
 		KeyID:         who.KeyID,
 		AccountTag:    who.AccountTag,
+		Priority:      who.Priority,
 		Claim:         x.claim,
 		Endpoint:      e.endpoint,
 		StopAsked:     req.Stop,

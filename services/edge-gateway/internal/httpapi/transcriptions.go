@@ -125,6 +125,7 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 		ReceivedAt:  x.started,
 		KeyID:       in.who.KeyID,
 		AccountTag:  in.who.AccountTag,
+		Priority:    in.who.Priority,
 		Claim:       x.claim,
 		Models:      []inference.Model{{Model: model, Bounds: bounds}},
 		Endpoint:    hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,

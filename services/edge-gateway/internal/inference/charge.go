@@ -7,7 +7,8 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// charge is what an answer costs on the terms of its request. What a plan covers costs nothing.
+// charge is what an answer costs on the terms of its request, less the account's discount.
+// What a plan covers costs nothing.
 func charge(terms *billingv1.AdmitResponse, billed *hubv1.DispatchFinished) money.NanoUSD {
 	if terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
 		return 0
@@ -18,5 +19,5 @@ func charge(terms *billingv1.AdmitResponse, billed *hubv1.DispatchFinished) mone
 	if err != nil {
 		return 0 // out of range: billing-ledger quarantines it
 	}
-	return charge
+	return charge - money.Discount(terms.GetDiscountBasisPoints()).Of(charge)
 }

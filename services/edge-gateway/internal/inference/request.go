@@ -26,6 +26,8 @@ type Request struct {
 	KeyID      string
 	// AccountTag is the name under which routers and hubs know the account.
 	AccountTag []byte
+	// Priority lets the request wait ahead of others for a provider.
+	Priority bool
 	// Claim is the right to run the request; nil without an Idempotency-Key.
 	Claim *idempotency.KeyClaim
 	// Models are tried in this order. There is at least one.

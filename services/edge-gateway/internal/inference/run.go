@@ -97,6 +97,7 @@ func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, t
 			KeyID:             req.KeyID,
 			ModelID:           req.Models[0].ID,
 			AccountTag:        req.AccountTag,
+			Priority:          req.Priority,
 			WindowTokens:      p.WindowTokens,
 			PromptParam:       req.PromptParam,
 			ExplicitMaxTokens: req.MaxTokens,

@@ -50,6 +50,7 @@ type Peers struct {
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
 	Accounts       billingv1.AccountAdminServiceClient
 	Overview       billingv1.AccountOverviewAdminServiceClient
+	Terms          billingv1.EnterpriseAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
 	Webhooks       billingv1.WebhookServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
@@ -101,6 +102,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterAccountOverviewAdminServiceHandlerClient(ctx, mux, peers.Overview),
+		billingv1.RegisterEnterpriseAdminServiceHandlerClient(ctx, mux, peers.Terms),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterWebhookServiceHandlerClient(ctx, mux, peers.Webhooks),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),

@@ -13,6 +13,7 @@ const (
 	kindAccrued   = "l:provider:accrued"
 	kindMargin    = "r:usage_margin"
 	kindShortfall = "e:shortfall"
+	kindDiscount  = "e:discount"
 	kindPlanDebt  = "x:plan_accrual"
 	kindPlanHeld  = "l:provider:plan_held"
 

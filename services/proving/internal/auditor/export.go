@@ -139,7 +139,7 @@ func (w *world) takeHold(r *record) {
 		amount: r.count("amount"), prompt: r.count("prompt_tokens"), maxCompletion: r.count("max_completion_tokens"),
 		rates:      ratesOf(r),
 		admittedAt: r.time("admitted_at"), expiresAt: r.time("expires_at"), closed: r.timeOr("closed_at"),
-		plan: w.pinOf(r),
+		plan: w.pinOf(r), discount: r.integerOr("discount", 0),
 	}
 }
 
@@ -166,7 +166,8 @@ func (w *world) takeSettlement(r *record) {
 		rates:     ratesOf(r),
 		tokens:    tokens{prompt: r.count("prompt_tokens"), completion: r.count("completion_tokens")},
 		listPrice: r.integer("list_price"), payout: r.integer("payout"), fee: r.integer("fee"),
-		charged: r.integer("charged"), shortfall: r.integer("shortfall"), settledAt: r.time("settled_at"),
+		charged: r.integer("charged"), shortfall: r.integer("shortfall"),
+		discount: r.integerOr("discount", 0), settledAt: r.time("settled_at"),
 		attempt: r.count("attempt"),
 	})
 }

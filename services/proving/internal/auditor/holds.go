@@ -33,6 +33,7 @@ func (s *settlement) legs(u id) []posting {
 	case sourcePayg:
 		return []posting{
 			{kind: kindAvailable, owner: s.account.String(), amount: -s.charged}, {kind: kindShortfall, amount: -s.shortfall},
+			{kind: kindDiscount, amount: -s.discount},
 			{kind: kindAccrued, owner: s.provider.String(), amount: s.payout}, {kind: kindMargin, amount: s.fee},
 		}
 	case sourcePlan:
@@ -83,19 +84,22 @@ func (a *audit) checkLine(u id, q *request, s *settlement) {
 	if wideOf(s.listPrice).minus(s.payout) != wideOf(s.fee) || s.payout < 0 || s.fee < 0 {
 		drift("a list price of %d and a payout of %d leave a fee of %d", s.listPrice, s.payout, s.fee)
 	}
-	if s.charged < 0 || s.shortfall < 0 {
-		drift("%d are charged and %d are short", s.charged, s.shortfall)
+	if s.charged < 0 || s.shortfall < 0 || s.discount < 0 {
+		drift("%d are charged, %d are short and %d are discount", s.charged, s.shortfall, s.discount)
 	}
 	switch s.source {
 	case sourcePayg:
-		if wideOf(s.charged).plus(s.shortfall) != wideOf(s.listPrice) {
+		if wideOf(s.charged).plus(s.shortfall).plus(s.discount) != wideOf(s.listPrice) {
 			drift("%d charged and %d short are not the list price of %d", s.charged, s.shortfall, s.listPrice)
+		}
+		if q.hold != nil && s.discount != discountOf(q.hold.discount, s.listPrice) {
+			drift("%d are discount of %d, and %d hundredths of a percent were agreed", s.discount, s.listPrice, q.hold.discount)
 		}
 		if s.shortfall > 0 && q.hold != nil && s.charged < q.hold.amount {
 			drift("%d are short, and only %d of the %d held are charged", s.shortfall, s.charged, q.hold.amount)
 		}
 	case sourceFree, sourcePlan, sourceOrphan:
-		if s.charged != 0 || s.shortfall != 0 || s.source == sourceFree && s.listPrice != 0 {
+		if s.charged != 0 || s.shortfall != 0 || s.discount != 0 || s.source == sourceFree && s.listPrice != 0 {
 			drift("source %s charges %d, with %d short, of %d", s.source, s.charged, s.shortfall, s.listPrice)
 		}
 	default:
@@ -161,4 +165,12 @@ func (a *audit) checkOpen(u id, q *request) {
 		return
 	}
 	a.r.doubt(about("request", u), "its hold of %d is still open: something is yet to come", q.hold.amount)
+}
+
+// discountOf is what a discount takes off a list price, rounded down.
+func discountOf(agreed, list int64) int64 {
+	if agreed <= 0 || list <= 0 {
+		return 0
+	}
+	return list/10_000*agreed + list%10_000*agreed/10_000
 }

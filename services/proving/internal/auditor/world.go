@@ -65,6 +65,8 @@ type hold struct {
 	account, key, price           id
 	model, billing, state         string
 	amount, prompt, maxCompletion int64
+	// discount is in hundredths of a percent.
+	discount                      int64
 	rates                         rates
 	admittedAt, expiresAt, closed int64
 	plan                          *planPin
@@ -72,14 +74,14 @@ type hold struct {
 
 // settlement is a row of usage_settlement.
 type settlement struct {
-	day                                        int64
-	account, key, provider, price              id
-	model, source, ending, claim, evidence     string
-	rates                                      rates
-	tokens                                     tokens
-	listPrice, payout, fee, charged, shortfall int64
-	attempt                                    int64
-	settledAt                                  int64
+	day                                                  int64
+	account, key, provider, price                        id
+	model, source, ending, claim, evidence               string
+	rates                                                rates
+	tokens                                               tokens
+	listPrice, payout, fee, charged, shortfall, discount int64
+	attempt                                              int64
+	settledAt                                            int64
 }
 
 // report is a gateway's report: its time, and whether it says that the client had left.

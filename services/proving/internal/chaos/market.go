@@ -286,8 +286,8 @@ func (m *market) addConsumer(ctx context.Context, number int) error {
 		return err
 	}
 	path := "accounts/" + made.Account.ID
-	if err := m.fleet.Admin(ctx, http.MethodPost, path+"/credit", object{"amount_usd": c.usd, "idempotency_key": c.name},
-		nil); err != nil {
+	if err := m.fleet.Admin(ctx, http.MethodPost, path+"/credit", object{"amount_usd": c.usd, "idempotency_key": c.name,
+		"memo": "chaos"}, nil); err != nil {
 		return err
 	}
 	if c.perMinute != 0 || c.concurrent != 0 {

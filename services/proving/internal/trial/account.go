@@ -41,7 +41,7 @@ func (m *Market) Consumer(t testing.TB, credit string) (accountID, key string) {
 		"account", "account_id")
 	if credit != "" {
 		m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/credit", `{"amount_usd":"`+credit+
-			`","idempotency_key":"`+accountID+`"}`)
+			`","idempotency_key":"`+accountID+`","memo":"trial"}`)
 	}
 	return accountID, Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/accounts/"+accountID+"/keys", `{"name":"k"}`),
 		"api_key")

@@ -27,7 +27,8 @@
 // searched for. A sort compares all free seats up to sortAmong, and of more it compares
 // as many from a random place on.
 //
-// A caller waits for up to MaxWait while all eligible providers are busy. At most
+// A caller waits for up to MaxWait while all eligible providers are busy. Callers with
+// priority look before the others each time a slot is free. At most
 // MaxWaiters callers wait at a time; further ones are refused at once. Nobody waits for
 // providers that only the requests of others keep busy while the probe lane can serve,
 // because no request of ours can end there, and the provider's word is all that is known
@@ -73,6 +74,8 @@ type Request struct {
 	Model string
 	// Account is the account whose request it is.
 	Account tag.Account
+	// Priority puts the request ahead of those without while all eligible providers are busy.
+	Priority bool
 	// PromptTokens is the estimate without its margin. MaxTokens is 0 unless the caller
 	// set it.
 	PromptTokens int64
@@ -193,7 +196,7 @@ func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
 // auto chooses among all providers, waiting while they are busy.
 func (p *Picker) auto(ctx context.Context, req *Request) (Choice, error) {
 	told := false
-	return p.await(ctx, req.Model, func(last bool) (Choice, error) {
+	return p.await(ctx, req, func(last bool) (Choice, error) {
 		choice, err := p.look(req, last)
 		if !told && errors.Is(err, errBusy) {
 			told = true

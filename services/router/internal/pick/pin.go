@@ -24,7 +24,7 @@ func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {
 	if slices.Contains(req.Exclude, req.Pin) {
 		return p.fallBack(ctx, req, PinFailed)
 	}
-	choice, err := p.await(ctx, req.Model, func(last bool) (Choice, error) {
+	choice, err := p.await(ctx, req, func(last bool) (Choice, error) {
 		choice, err := p.lookPinned(req)
 		if errors.Is(err, errBusy) && req.AllowFallbacks {
 			err = errPassed

@@ -192,3 +192,95 @@ func TestASlotThatWasBookedAndNotUsedIsFreeAtOnce(t *testing.T) {
 		t.Error("an attempt that never began was learnt from")
 	}
 }
+
+// A request with priority that came last looks first. One that leaves keeps nobody asleep.
+func TestPriorityGoesAheadAndKeepsNobodyAsleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, running := oneSlot(t)
+		free := func(r *Request) {
+			b.Ended(Attempt{Request: r.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
+			synctest.Wait()
+		}
+		served := make(chan *Request, 8)
+		ask := func(ctx context.Context, priority bool) *Request {
+			req := b.request()
+			req.Priority = priority
+			go func() {
+				if _, err := b.Select(ctx, req); err == nil {
+					served <- req
+				}
+			}()
+			synctest.Wait()
+			return req
+		}
+		wantServed := func(want *Request) {
+			t.Helper()
+			select {
+			case got := <-served:
+				if got != want {
+					t.Errorf("served: got the request of priority %t, want that of %t", got.Priority, want.Priority)
+				}
+			default:
+				t.Error("nobody was served")
+			}
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		ordinary := ask(t.Context(), false)
+		ask(leaving, true)
+		first := ask(t.Context(), true)
+		leave()
+		synctest.Wait()
+		free(running)
+		wantServed(first)
+		free(first)
+		wantServed(ordinary)
+		if got := b.deps.Waitlist.Waiting(); got != 0 {
+			t.Errorf("waiting: got %d, want 0", got)
+		}
+	})
+}
+
+// Those with priority who look in vain wake the others.
+func TestOthersWakeOncePriorityHasLooked(t *testing.T) {
+	t.Parallel()
+	b := NewWaitlist()
+	for _, priority := range []bool{true, true, false} {
+		if !b.enter("m", priority) {
+			t.Fatal("no room")
+		}
+	}
+	asleep := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return false
+		default:
+			return true
+		}
+	}
+	ahead, other := b.next("m", true), b.next("m", false)
+	b.Wake("m")
+	if asleep(ahead) || !asleep(other) {
+		t.Fatalf("woken: got %t and %t, want those with priority alone", !asleep(ahead), !asleep(other))
+	}
+	b.looked("m")
+	if !asleep(other) {
+		t.Error("one of two has looked: the others are woken, want them asleep")
+	}
+	b.leave("m", true)
+	if asleep(other) {
+		t.Error("one has looked and one has left: the others sleep, want them woken")
+	}
+	other = b.next("m", false)
+	b.leave("m", true)
+	if !asleep(other) {
+		t.Error("nobody was woken, and the others are")
+	}
+	b.Wake("m")
+	if asleep(other) {
+		t.Error("without priority: the others sleep, want them woken")
+	}
+	b.leave("m", false)
+	if len(b.byModel) != 0 {
+		t.Errorf("models: got %d, want 0", len(b.byModel))
+	}
+}

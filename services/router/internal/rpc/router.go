@@ -189,7 +189,7 @@ func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
 		MaxTokens: m.GetExplicitMaxTokens(), BodyBytes: m.GetBodyBytes(),
 		Capabilities: m.GetRequiredCapabilities(), Pin: m.GetPinnedProviderId(),
 		AllowFallbacks: m.GetAllowFallbacks(), NearHub: m.GetNearHubId(), Exclude: m.GetExcludeProviderIds(),
-		Prefer: prefer,
+		Prefer: prefer, Priority: m.GetPriority(),
 	}, nil
 }
 

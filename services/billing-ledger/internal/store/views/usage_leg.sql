@@ -7,6 +7,7 @@ CREATE OR REPLACE VIEW usage_leg AS
     CROSS JOIN LATERAL (VALUES
         (CASE WHEN s.shortfall > 0 THEN 7 ELSE 5 END, 'l:consumer:available', s.account_id, '', CASE s.source WHEN 'payg' THEN -s.charged END),
         (7, 'e:shortfall', NULL, '', CASE s.source WHEN 'payg' THEN -s.shortfall END),
+        (CASE WHEN s.shortfall > 0 THEN 7 ELSE 5 END, 'e:discount', NULL, '', CASE s.source WHEN 'payg' THEN -s.discount END),
         (CASE WHEN s.shortfall > 0 THEN 7 ELSE 5 END, 'l:provider:accrued', s.provider_id, '', CASE s.source WHEN 'payg' THEN s.payout END),
         (CASE WHEN s.shortfall > 0 THEN 7 ELSE 5 END, 'r:usage_margin', NULL, '', CASE s.source WHEN 'payg' THEN s.fee END),
         (12, 'x:plan_accrual', NULL, to_char(s.day, 'YYYY-MM'), CASE s.source WHEN 'plan' THEN -s.payout END),
