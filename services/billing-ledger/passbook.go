@@ -14,6 +14,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/document"
 	"svc.internal/services/billing-ledger/internal/passbook"
 	"svc.internal/services/billing-ledger/internal/rpc"
@@ -147,7 +148,7 @@ func (w *passbookWork) watch() (metric.Registration, error) {
 
 func (w *passbookWork) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterPassbookServiceServer(r, &rpc.Passbooks{Store: w.store, Documents: w.store, Cursors: w.cursors,
-		Clock: w.clock})
+		Spending: &account.Spending{Store: w.store}, Clock: w.clock})
 	billingv1.RegisterPassbookExportServiceServer(r, &rpc.PassbookExports{Store: w.store, Documents: w.store,
 		Exports: w.exports, Clock: w.clock})
 }

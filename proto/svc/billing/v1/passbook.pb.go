@@ -78,7 +78,9 @@ type GetBalanceResponse struct {
 	// Why the account is frozen.
 	FreezeCauses []string `protobuf:"bytes,8,rep,name=freeze_causes,json=freezeCauses,proto3" json:"freeze_causes,omitempty"`
 	// Up to when the burn counts. The balance is of now.
-	AsOf          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// What the account may spend, and has, as GetConsumerLimits answers it.
+	Limits        *ConsumerLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,6 +174,13 @@ func (x *GetBalanceResponse) GetFreezeCauses() []string {
 func (x *GetBalanceResponse) GetAsOf() *timestamppb.Timestamp {
 	if x != nil {
 		return x.AsOf
+	}
+	return nil
+}
+
+func (x *GetBalanceResponse) GetLimits() *ConsumerLimits {
+	if x != nil {
+		return x.Limits
 	}
 	return nil
 }
@@ -2062,8 +2071,8 @@ var File_svc_billing_v1_passbook_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_passbook_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsvc/billing/v1/passbook.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
-	"\x11GetBalanceRequest\"\xf8\x02\n" +
+	"\x1dsvc/billing/v1/passbook.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a svc/billing/v1/consumerkey.proto\"\x13\n" +
+	"\x11GetBalanceRequest\"\xb0\x03\n" +
 	"\x12GetBalanceResponse\x12$\n" +
 	"\x0ecredit_usd_str\x18\x01 \x01(\tR\fcreditUsdStr\x12 \n" +
 	"\fheld_usd_str\x18\x02 \x01(\tR\n" +
@@ -2075,7 +2084,9 @@ const file_svc_billing_v1_passbook_proto_rawDesc = "" +
 	"\tdays_left\x18\x06 \x01(\x01H\x00R\bdaysLeft\x88\x01\x01\x12\x16\n" +
 	"\x06frozen\x18\a \x01(\bR\x06frozen\x12#\n" +
 	"\rfreeze_causes\x18\b \x03(\tR\ffreezeCauses\x12/\n" +
-	"\x05as_of\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04asOfB\f\n" +
+	"\x05as_of\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x126\n" +
+	"\x06limits\x18\n" +
+	" \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limitsB\f\n" +
 	"\n" +
 	"_days_left\"y\n" +
 	"\x11ListLedgerRequest\x12\x12\n" +
@@ -2293,54 +2304,56 @@ var file_svc_billing_v1_passbook_proto_goTypes = []any{
 	(*GetDocumentPageRequest)(nil),     // 27: svc.billing.v1.GetDocumentPageRequest
 	(*GetDocumentPageResponse)(nil),    // 28: svc.billing.v1.GetDocumentPageResponse
 	(*timestamppb.Timestamp)(nil),      // 29: google.protobuf.Timestamp
+	(*ConsumerLimits)(nil),             // 30: svc.billing.v1.ConsumerLimits
 }
 var file_svc_billing_v1_passbook_proto_depIdxs = []int32{
 	29, // 0: svc.billing.v1.GetBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
-	4,  // 1: svc.billing.v1.ListLedgerResponse.lines:type_name -> svc.billing.v1.LedgerLine
-	29, // 2: svc.billing.v1.ListLedgerResponse.as_of:type_name -> google.protobuf.Timestamp
-	29, // 3: svc.billing.v1.LedgerLine.at:type_name -> google.protobuf.Timestamp
-	7,  // 4: svc.billing.v1.GetUsageResponse.groups:type_name -> svc.billing.v1.UsageGroup
-	7,  // 5: svc.billing.v1.GetUsageResponse.total:type_name -> svc.billing.v1.UsageGroup
-	29, // 6: svc.billing.v1.GetUsageResponse.as_of:type_name -> google.protobuf.Timestamp
-	10, // 7: svc.billing.v1.ListUsedRequestsResponse.requests:type_name -> svc.billing.v1.UsedRequest
-	29, // 8: svc.billing.v1.ListUsedRequestsResponse.as_of:type_name -> google.protobuf.Timestamp
-	29, // 9: svc.billing.v1.UsedRequest.at:type_name -> google.protobuf.Timestamp
-	19, // 10: svc.billing.v1.ListCreditReceiptsResponse.receipts:type_name -> svc.billing.v1.Document
-	19, // 11: svc.billing.v1.GetCreditReceiptResponse.receipt:type_name -> svc.billing.v1.Document
-	19, // 12: svc.billing.v1.ListInvoicesResponse.invoices:type_name -> svc.billing.v1.Document
-	19, // 13: svc.billing.v1.GetInvoiceResponse.invoice:type_name -> svc.billing.v1.Document
-	29, // 14: svc.billing.v1.Document.at:type_name -> google.protobuf.Timestamp
-	20, // 15: svc.billing.v1.Document.seller:type_name -> svc.billing.v1.DocumentParty
-	20, // 16: svc.billing.v1.Document.buyer:type_name -> svc.billing.v1.DocumentParty
-	21, // 17: svc.billing.v1.Document.lines:type_name -> svc.billing.v1.DocumentLine
-	22, // 18: svc.billing.v1.Document.tax:type_name -> svc.billing.v1.DocumentTax
-	0,  // 19: svc.billing.v1.PassbookService.GetBalance:input_type -> svc.billing.v1.GetBalanceRequest
-	2,  // 20: svc.billing.v1.PassbookService.ListLedger:input_type -> svc.billing.v1.ListLedgerRequest
-	5,  // 21: svc.billing.v1.PassbookService.GetUsage:input_type -> svc.billing.v1.GetUsageRequest
-	8,  // 22: svc.billing.v1.PassbookService.ListUsedRequests:input_type -> svc.billing.v1.ListUsedRequestsRequest
-	11, // 23: svc.billing.v1.PassbookService.ListCreditReceipts:input_type -> svc.billing.v1.ListCreditReceiptsRequest
-	13, // 24: svc.billing.v1.PassbookService.GetCreditReceipt:input_type -> svc.billing.v1.GetCreditReceiptRequest
-	15, // 25: svc.billing.v1.PassbookService.ListInvoices:input_type -> svc.billing.v1.ListInvoicesRequest
-	17, // 26: svc.billing.v1.PassbookService.GetInvoice:input_type -> svc.billing.v1.GetInvoiceRequest
-	23, // 27: svc.billing.v1.PassbookExportService.ExportLedger:input_type -> svc.billing.v1.ExportLedgerRequest
-	25, // 28: svc.billing.v1.PassbookExportService.ExportUsage:input_type -> svc.billing.v1.ExportUsageRequest
-	27, // 29: svc.billing.v1.PassbookExportService.GetDocumentPage:input_type -> svc.billing.v1.GetDocumentPageRequest
-	1,  // 30: svc.billing.v1.PassbookService.GetBalance:output_type -> svc.billing.v1.GetBalanceResponse
-	3,  // 31: svc.billing.v1.PassbookService.ListLedger:output_type -> svc.billing.v1.ListLedgerResponse
-	6,  // 32: svc.billing.v1.PassbookService.GetUsage:output_type -> svc.billing.v1.GetUsageResponse
-	9,  // 33: svc.billing.v1.PassbookService.ListUsedRequests:output_type -> svc.billing.v1.ListUsedRequestsResponse
-	12, // 34: svc.billing.v1.PassbookService.ListCreditReceipts:output_type -> svc.billing.v1.ListCreditReceiptsResponse
-	14, // 35: svc.billing.v1.PassbookService.GetCreditReceipt:output_type -> svc.billing.v1.GetCreditReceiptResponse
-	16, // 36: svc.billing.v1.PassbookService.ListInvoices:output_type -> svc.billing.v1.ListInvoicesResponse
-	18, // 37: svc.billing.v1.PassbookService.GetInvoice:output_type -> svc.billing.v1.GetInvoiceResponse
-	24, // 38: svc.billing.v1.PassbookExportService.ExportLedger:output_type -> svc.billing.v1.ExportLedgerResponse
-	26, // 39: svc.billing.v1.PassbookExportService.ExportUsage:output_type -> svc.billing.v1.ExportUsageResponse
-	28, // 40: svc.billing.v1.PassbookExportService.GetDocumentPage:output_type -> svc.billing.v1.GetDocumentPageResponse
-	30, // [30:41] is the sub-list for method output_type
-	19, // [19:30] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	30, // 1: svc.billing.v1.GetBalanceResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
+	4,  // 2: svc.billing.v1.ListLedgerResponse.lines:type_name -> svc.billing.v1.LedgerLine
+	29, // 3: svc.billing.v1.ListLedgerResponse.as_of:type_name -> google.protobuf.Timestamp
+	29, // 4: svc.billing.v1.LedgerLine.at:type_name -> google.protobuf.Timestamp
+	7,  // 5: svc.billing.v1.GetUsageResponse.groups:type_name -> svc.billing.v1.UsageGroup
+	7,  // 6: svc.billing.v1.GetUsageResponse.total:type_name -> svc.billing.v1.UsageGroup
+	29, // 7: svc.billing.v1.GetUsageResponse.as_of:type_name -> google.protobuf.Timestamp
+	10, // 8: svc.billing.v1.ListUsedRequestsResponse.requests:type_name -> svc.billing.v1.UsedRequest
+	29, // 9: svc.billing.v1.ListUsedRequestsResponse.as_of:type_name -> google.protobuf.Timestamp
+	29, // 10: svc.billing.v1.UsedRequest.at:type_name -> google.protobuf.Timestamp
+	19, // 11: svc.billing.v1.ListCreditReceiptsResponse.receipts:type_name -> svc.billing.v1.Document
+	19, // 12: svc.billing.v1.GetCreditReceiptResponse.receipt:type_name -> svc.billing.v1.Document
+	19, // 13: svc.billing.v1.ListInvoicesResponse.invoices:type_name -> svc.billing.v1.Document
+	19, // 14: svc.billing.v1.GetInvoiceResponse.invoice:type_name -> svc.billing.v1.Document
+	29, // 15: svc.billing.v1.Document.at:type_name -> google.protobuf.Timestamp
+	20, // 16: svc.billing.v1.Document.seller:type_name -> svc.billing.v1.DocumentParty
+	20, // 17: svc.billing.v1.Document.buyer:type_name -> svc.billing.v1.DocumentParty
+	21, // 18: svc.billing.v1.Document.lines:type_name -> svc.billing.v1.DocumentLine
+	22, // 19: svc.billing.v1.Document.tax:type_name -> svc.billing.v1.DocumentTax
+	0,  // 20: svc.billing.v1.PassbookService.GetBalance:input_type -> svc.billing.v1.GetBalanceRequest
+	2,  // 21: svc.billing.v1.PassbookService.ListLedger:input_type -> svc.billing.v1.ListLedgerRequest
+	5,  // 22: svc.billing.v1.PassbookService.GetUsage:input_type -> svc.billing.v1.GetUsageRequest
+	8,  // 23: svc.billing.v1.PassbookService.ListUsedRequests:input_type -> svc.billing.v1.ListUsedRequestsRequest
+	11, // 24: svc.billing.v1.PassbookService.ListCreditReceipts:input_type -> svc.billing.v1.ListCreditReceiptsRequest
+	13, // 25: svc.billing.v1.PassbookService.GetCreditReceipt:input_type -> svc.billing.v1.GetCreditReceiptRequest
+	15, // 26: svc.billing.v1.PassbookService.ListInvoices:input_type -> svc.billing.v1.ListInvoicesRequest
+	17, // 27: svc.billing.v1.PassbookService.GetInvoice:input_type -> svc.billing.v1.GetInvoiceRequest
+	23, // 28: svc.billing.v1.PassbookExportService.ExportLedger:input_type -> svc.billing.v1.ExportLedgerRequest
+	25, // 29: svc.billing.v1.PassbookExportService.ExportUsage:input_type -> svc.billing.v1.ExportUsageRequest
+	27, // 30: svc.billing.v1.PassbookExportService.GetDocumentPage:input_type -> svc.billing.v1.GetDocumentPageRequest
+	1,  // 31: svc.billing.v1.PassbookService.GetBalance:output_type -> svc.billing.v1.GetBalanceResponse
+	3,  // 32: svc.billing.v1.PassbookService.ListLedger:output_type -> svc.billing.v1.ListLedgerResponse
+	6,  // 33: svc.billing.v1.PassbookService.GetUsage:output_type -> svc.billing.v1.GetUsageResponse
+	9,  // 34: svc.billing.v1.PassbookService.ListUsedRequests:output_type -> svc.billing.v1.ListUsedRequestsResponse
+	12, // 35: svc.billing.v1.PassbookService.ListCreditReceipts:output_type -> svc.billing.v1.ListCreditReceiptsResponse
+	14, // 36: svc.billing.v1.PassbookService.GetCreditReceipt:output_type -> svc.billing.v1.GetCreditReceiptResponse
+	16, // 37: svc.billing.v1.PassbookService.ListInvoices:output_type -> svc.billing.v1.ListInvoicesResponse
+	18, // 38: svc.billing.v1.PassbookService.GetInvoice:output_type -> svc.billing.v1.GetInvoiceResponse
+	24, // 39: svc.billing.v1.PassbookExportService.ExportLedger:output_type -> svc.billing.v1.ExportLedgerResponse
+	26, // 40: svc.billing.v1.PassbookExportService.ExportUsage:output_type -> svc.billing.v1.ExportUsageResponse
+	28, // 41: svc.billing.v1.PassbookExportService.GetDocumentPage:output_type -> svc.billing.v1.GetDocumentPageResponse
+	31, // [31:42] is the sub-list for method output_type
+	20, // [20:31] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_passbook_proto_init() }
@@ -2348,6 +2361,7 @@ func file_svc_billing_v1_passbook_proto_init() {
 	if File_svc_billing_v1_passbook_proto != nil {
 		return
 	}
+	file_svc_billing_v1_consumerkey_proto_init()
 	file_svc_billing_v1_passbook_proto_msgTypes[1].OneofWrappers = []any{}
 	file_svc_billing_v1_passbook_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}

@@ -136,3 +136,18 @@ func TestAReceiptTellsBonusAndRateOfADeposit(t *testing.T) {
 		t.Errorf("rate: got %q, want %q", body.Lines[0].Detail, want)
 	}
 }
+
+func TestAnInvoiceHasABoundedNumberOfPlansLines(t *testing.T) {
+	t.Parallel()
+	var of document.Month
+	for range 700 {
+		of.Plans = append(of.Plans, document.PlanLine("pro", time.Time{}, time.Time{}, -money.USD))
+	}
+	body := document.Maker{}.Invoice(of, buyer)
+	if len(body.Lines) != 501 {
+		t.Errorf("got %d lines, want 501: 500 refunds, and the others", len(body.Lines))
+	}
+	if body.Total != -700*money.USD {
+		t.Errorf("total: got %v, want -$700", body.Total)
+	}
+}

@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/money"
@@ -69,7 +70,7 @@ type Month struct {
 	// Refunded is what of the month's own charges was given back within it, in Refunds refunds.
 	Refunded money.NanoUSD
 	Refunds  int64
-	// Plans are the invoices of plans that were paid in the month.
+	// Plans are what was paid for plans in the month, and what of it went back.
 	Plans []Line
 }
 
@@ -92,13 +93,35 @@ func (m Maker) Invoice(of Month, buyer Buyer) Body {
 		body.Lines = append(body.Lines, Line{Text: "Refunds", Detail: fmt.Sprintf("%d requests", of.Refunds),
 			Amount: -of.Refunded})
 	}
-	body.Lines = append(body.Lines, of.Plans...)
+	body.Lines = append(body.Lines, boundedPlans(of.Plans)...)
 	for _, l := range body.Lines {
 		body.Total += l.Amount
 	}
 	body.Tax = m.Tax.Within(body.Total)
 	body.Notes = []string{"Usage was paid from prepaid credit, or by the plan, as it occurred. Nothing is due."}
 	return body
+}
+
+// boundedPlans has the last lines share one, where they are too many.
+func boundedPlans(lines []Line) []Line {
+	if len(lines) <= maxLines {
+		return lines
+	}
+	rest := Line{Text: "Further payments and refunds of plans"}
+	for _, l := range lines[maxLines:] {
+		rest.Amount += l.Amount
+	}
+	return append(slices.Clone(lines[:maxLines]), rest)
+}
+
+// PlanLine is the line of a plan's payment, or of what went back of it, which is below zero.
+func PlanLine(plan string, from, to time.Time, amount money.NanoUSD) Line {
+	l := Line{Text: "Plan " + plan, Detail: from.UTC().Format(time.DateOnly) + " to " + to.UTC().Format(time.DateOnly),
+		Amount: amount}
+	if amount < 0 {
+		l.Text = "Refund of plan " + plan
+	}
+	return l
 }
 
 func detailOf(c passbook.Counts) string {
@@ -119,16 +142,20 @@ func detailOf(c passbook.Counts) string {
 	return text
 }
 
-// CreditNote makes the credit note of a refund, of a request that an invoice has.
-func (m Maker) CreditNote(e ledger.Entry, buyer Buyer, invoice Number) (Body, money.NanoUSD) {
-	var amount money.NanoUSD
+// CreditNote makes the credit note of what goes back of something that an invoice has.
+func (m Maker) CreditNote(of Line, buyer Buyer, invoice Number) (Body, money.NanoUSD) {
+	body := Body{Seller: m.Seller, Buyer: buyer, Refers: invoice.String(), Total: of.Amount, Lines: []Line{of}}
+	body.Tax = m.Tax.Within(body.Total)
+	return body, -of.Amount
+}
+
+// RefundLine is the line of an entry that refunds a request.
+func RefundLine(e ledger.Entry, buyer Buyer) Line {
+	l := Line{Text: passbook.Text(e.Kind), Detail: "request " + e.BusinessID}
 	for _, p := range e.Postings {
 		if p.Account.Kind == ledger.Available && p.Account.Owner == [16]byte(buyer.Account) {
-			amount += p.Amount
+			l.Amount -= p.Amount
 		}
 	}
-	body := Body{Seller: m.Seller, Buyer: buyer, Refers: invoice.String(), Total: -amount,
-		Lines: []Line{{Text: passbook.Text(e.Kind), Detail: "request " + e.BusinessID, Amount: -amount}}}
-	body.Tax = m.Tax.Within(body.Total)
-	return body, amount
+	return l
 }

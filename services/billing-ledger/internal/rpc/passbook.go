@@ -26,6 +26,7 @@ type Passbooks struct {
 	Store     passbook.Store
 	Documents document.Store
 	Cursors   *passbook.Cursors
+	Spending  *account.Spending
 	// Clock says from when a period without ends is counted.
 	Clock clock.Clock
 }
@@ -95,11 +96,15 @@ func (s *Passbooks) GetBalance(
 	case err != nil:
 		return nil, err
 	}
+	limits, err := s.Spending.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	burn := passbook.BurnOf(st.Now, st.OpenedAt, st.Charged, st.Available())
 	resp := &billingv1.GetBalanceResponse{
 		CreditUsdStr: st.Credit.String(), HeldUsdStr: st.Held.String(), AvailableUsdStr: st.Available().String(),
 		DebtUsdStr: st.Owed.String(), BurnUsdPerDayStr: burn.PerDay.String(), Frozen: st.Frozen,
-		FreezeCauses: st.FreezeCauses, AsOf: timestamppb.New(st.AsOf),
+		FreezeCauses: st.FreezeCauses, AsOf: timestamppb.New(st.AsOf), Limits: spendLimitsToProto(limits),
 	}
 	if burn.DaysLeft >= 0 {
 		resp.DaysLeft = &burn.DaysLeft

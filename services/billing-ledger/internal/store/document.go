@@ -25,7 +25,8 @@ type credited struct {
 	entry   ids.EntryID
 	at      time.Time
 	kind    ledger.EntryKind
-	request string
+	// subject is what a refund is of: a request, or the invoice of a plan.
+	subject string
 }
 
 // documentedKinds are the kinds of entries that may have a document.
@@ -60,20 +61,12 @@ func (p Passbook) documentEntries(ctx context.Context, tx pgx.Tx, from, to time.
 	}
 	made := 0
 	for _, c := range list {
-		d := document.Document{Account: c.account, At: c.at, Entry: c.entry}
-		if passbook.IsCredit(c.kind) {
-			d.Series = document.Receipt
-			d.Body, d.Amount = p.Maker.Receipt(legs[c.entry], buyers[c.account])
-		} else {
-			invoice, invoiced, err := invoiceOf(ctx, tx, c)
-			if err != nil {
-				return made, err
-			}
-			if !invoiced {
-				continue // the month is open, so its invoice will have the refund
-			}
-			d.Series = document.CreditNote
-			d.Body, d.Amount = p.Maker.CreditNote(legs[c.entry], buyers[c.account], invoice)
+		d, due, err := p.documentOf(ctx, tx, c, legs[c.entry], buyers[c.account])
+		if err != nil {
+			return made, err
+		}
+		if !due {
+			continue
 		}
 		if err := insertDocument(ctx, tx, d, nil); err != nil {
 			return made, err
@@ -83,20 +76,48 @@ func (p Passbook) documentEntries(ctx context.Context, tx pgx.Tx, from, to time.
 	return made, nil
 }
 
+// documentOf makes the receipt or the credit note of an entry. None is due for a refund of an
+// open month, because the month's invoice will have it.
+func (p Passbook) documentOf(
+	ctx context.Context, tx pgx.Tx, c credited, e ledger.Entry, buyer document.Buyer,
+) (d document.Document, due bool, err error) {
+	d = document.Document{Account: c.account, At: c.at, Entry: c.entry}
+	if passbook.IsCredit(c.kind) {
+		d.Series = document.Receipt
+		d.Body, d.Amount = p.Maker.Receipt(e, buyer)
+		return d, true, nil
+	}
+	var line document.Line
+	var invoice document.Number
+	if c.kind == ledger.PlanRefunded {
+		line, invoice, due, err = planRefund(ctx, tx, c.entry)
+	} else {
+		line = document.RefundLine(e, buyer)
+		invoice, due, err = invoiceOf(ctx, tx, c)
+	}
+	d.Series = document.CreditNote
+	d.Body, d.Amount = p.Maker.CreditNote(line, buyer, invoice)
+	return d, due, err
+}
+
 func readCredited(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]credited, error) {
 	rows, err := tx.Query(ctx, `SELECT p.owner_id, e.id, e.at, e.kind, e.business_id
 		FROM entry e JOIN posting p ON p.entry_id = e.id
 		WHERE e.at >= $1 AND e.at < $2 AND e.kind = ANY ($3) AND p.account_kind = 'l:consumer:available'
-		GROUP BY 1, 2, 3, 4, 5 HAVING sum(p.amount) > 0 ORDER BY e.at, e.id, p.owner_id`, from, to, documentedKinds)
+		GROUP BY 1, 2, 3, 4, 5 HAVING sum(p.amount) > 0
+		UNION ALL
+		SELECT i.account_id, e.id, e.at, e.kind, i.id FROM entry e JOIN plan_return r ON r.entry_id = e.id
+			JOIN plan_invoice i ON i.id = r.invoice_id WHERE e.at >= $1 AND e.at < $2 AND e.kind = 'plan_refund'
+		ORDER BY 3, 2, 1`, from, to, documentedKinds)
 	if err != nil {
 		return nil, fmt.Errorf("read credits: %w", err)
 	}
 	var list []credited
 	var account, entry [16]byte
 	var at time.Time
-	var kind, business string
-	_, err = pgx.ForEachRow(rows, []any{&account, &entry, &at, &kind, &business}, func() error {
-		list = append(list, credited{account, entry, at.UTC(), ledger.EntryKind(kind), business})
+	var kind, subject string
+	_, err = pgx.ForEachRow(rows, []any{&account, &entry, &at, &kind, &subject}, func() error {
+		list = append(list, credited{account, entry, at.UTC(), ledger.EntryKind(kind), subject})
 		return nil
 	})
 	if err != nil {
@@ -108,7 +129,7 @@ func readCredited(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]credite
 // invoiceOf finds the invoice of the month in which a refunded request was charged.
 func invoiceOf(ctx context.Context, tx pgx.Tx, c credited) (document.Number, bool, error) {
 	n := document.Number{Series: document.Invoice}
-	request, err := ids.ParseRequest(c.request)
+	request, err := ids.ParseRequest(c.subject)
 	if err != nil {
 		return n, false, fmt.Errorf("refund %s: %w", c.entry, err)
 	}
@@ -165,8 +186,11 @@ func insertDocument(ctx context.Context, tx pgx.Tx, d document.Document, month *
 // account goes on to the next month.
 func (p Passbook) invoice(ctx context.Context, tx pgx.Tx, at folding) (passbook.Progress, error) {
 	done := passbook.Progress{More: true}
-	rows, err := tx.Query(ctx, `SELECT DISTINCT account_id FROM usage_series
-		WHERE $1::uuid IS NULL OR account_id > $1 ORDER BY account_id LIMIT $2`, at.invoiced, invoiceAccounts)
+	rows, err := tx.Query(ctx, `(SELECT DISTINCT account_id FROM usage_series
+			WHERE $1::uuid IS NULL OR account_id > $1 ORDER BY account_id LIMIT $2)
+		UNION (SELECT DISTINCT account_id FROM plan_invoice
+			WHERE $1::uuid IS NULL OR account_id > $1 ORDER BY account_id LIMIT $2)
+		ORDER BY account_id LIMIT $2`, at.invoiced, invoiceAccounts)
 	if err != nil {
 		return done, fmt.Errorf("find accounts to invoice: %w", err)
 	}
@@ -200,6 +224,9 @@ func (p Passbook) invoiceAll(
 	if err != nil {
 		return 0, err
 	}
+	if err := readPlanMonths(ctx, tx, at, accounts, months); err != nil {
+		return 0, err
+	}
 	buyers, err := readBuyers(ctx, tx, accounts)
 	if err != nil {
 		return 0, err
@@ -221,18 +248,20 @@ func (p Passbook) invoiceAll(
 	return made, nil
 }
 
+// monthOf is an account's month, which is made where it is not there.
+func monthOf(months map[ids.AccountID]*document.Month, id ids.AccountID, month time.Time) *document.Month {
+	if months[id] == nil {
+		months[id] = &document.Month{Month: month}
+	}
+	return months[id]
+}
+
 // readMonths reads what accounts used in a month and what of it was given back. A refund with
 // a credit note is of an earlier month.
 func readMonths(
 	ctx context.Context, tx pgx.Tx, at folding, accounts []ids.AccountID,
 ) (map[ids.AccountID]*document.Month, error) {
 	months := map[ids.AccountID]*document.Month{}
-	of := func(id ids.AccountID) *document.Month {
-		if months[id] == nil {
-			months[id] = &document.Month{Month: at.month}
-		}
-		return months[id]
-	}
 	rows, err := tx.Query(ctx, `SELECT s.account_id, s.model_id, s.unit, sum(d.requests)::bigint,
 			sum(d.prompt_tokens)::bigint, sum(d.completion_tokens)::bigint, sum(d.charged)::bigint, sum(d.covered)::bigint
 		FROM usage_series s JOIN usage_day d ON d.series_id = s.id
@@ -248,7 +277,7 @@ func readMonths(
 	var tokens money.Tokens
 	_, err = pgx.ForEachRow(rows, []any{&id, &model, &unit, &requests, &tokens.Prompt, &tokens.Completion, &charged,
 		&covered}, func() error {
-		m := of(id)
+		m := monthOf(months, id, at.month)
 		u := document.Used{Model: model}
 		u.Add(unit, requests, tokens, nano(charged), nano(covered))
 		m.Used = append(m.Used, u)
@@ -267,7 +296,7 @@ func readMonths(
 	}
 	var refunds, refunded int64
 	_, err = pgx.ForEachRow(rows, []any{&id, &refunds, &refunded}, func() error {
-		m := of(id)
+		m := monthOf(months, id, at.month)
 		m.Refunds, m.Refunded = refunds, nano(refunded)
 		return nil
 	})

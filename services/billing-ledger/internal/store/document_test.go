@@ -1,15 +1,18 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/document"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/passbook"
+	"svc.internal/services/billing-ledger/internal/subscription"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -204,5 +207,58 @@ func TestUsageThatThePlatformPaidIsOnNoInvoice(t *testing.T) {
 	e.foldUpTo(t, time.Date(2026, 4, 1, 1, 0, 0, 0, time.UTC), 10)
 	if got := e.documents(t, c.account, document.Invoice); len(got) != 0 {
 		t.Errorf("got %d invoices, want 0", len(got))
+	}
+}
+
+func TestAPlanIsOnTheInvoiceOfTheMonthInWhichItWasPaid(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	i := invoice("1", time.Hour, aMonth)
+	e.hear(t, e.subscribed(t, c), i)
+	back := func(id string, amount money.NanoUSD, at string) {
+		r := subscription.Return{ID: id, Payment: i.Payment.ID, Amount: amount}
+		if err := e.sales().GiveBack(t.Context(), r, newEntryID); err != nil {
+			t.Fatal(err)
+		}
+		e.exec(t, `UPDATE entry SET at = $2 WHERE business_id = $1`, id, at)
+	}
+	back("re_1", usd, "2026-03-31 23:59:59.999999Z")
+	e.exec(t, `UPDATE entry SET at = '2026-03-01' WHERE kind IN ('plan_sale', 'card_cost')`)
+	e.exec(t, `UPDATE passbook_fold SET begun_at = '2026-03-01', until_at = '2026-03-01', invoice_month = '2026-03-01'`)
+	back("re_2", 2*usd, "2026-04-02")
+	e.foldUpTo(t, time.Date(2026, 5, 1, 1, 0, 0, 0, time.UTC), 1)
+
+	period := i.PeriodStart.UTC().Format(time.DateOnly) + " to " + i.PeriodEnd.UTC().Format(time.DateOnly)
+	want := []document.Line{{Text: "Plan pro", Detail: period, Amount: 6 * usd},
+		{Text: "Refund of plan pro", Detail: period, Amount: -usd}}
+	invoices := e.documents(t, c.account, document.Invoice)
+	if len(invoices) != 1 {
+		t.Fatalf("got %d invoices, want one of March", len(invoices))
+	}
+	if got := invoices[0].Body.Lines; !slices.Equal(got, want) {
+		t.Errorf("lines: got %+v, want %+v", got, want)
+	}
+	if got := invoices[0].Amount; got != 5*usd {
+		t.Errorf("total: got %v, want $5", got)
+	}
+	notes := e.documents(t, c.account, document.CreditNote)
+	if len(notes) != 1 {
+		t.Fatalf("got %d credit notes, want one of what went back in April", len(notes))
+	}
+	if got, want := notes[0].Body.Refers, invoices[0].String(); got != want {
+		t.Errorf("credit note: got one to %s, want to %s", got, want)
+	}
+	if got := notes[0].Body.Total; got != -2*usd {
+		t.Errorf("credit note: got %v, want -$2", got)
+	}
+	e.sound(t)
+	e.exec(t, `UPDATE plan_invoice SET account_id = $1`, e.consumer(t, 0).account)
+	report, err := audit.Run(t.Context(), e.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !named(report, "an invoice has what its month used and paid for plans", "2026-03-01") {
+		t.Errorf("a payment of another account: got %+v, want drift of March's invoice", report.Invariants)
 	}
 }

@@ -58,4 +58,28 @@ var passbookChecks = []check{
 		FULL JOIN (SELECT entry_id, account_id, amount FROM document WHERE series = 'R') d USING (entry_id, account_id)
 		WHERE c.amount IS DISTINCT FROM d.amount`,
 	},
+	{
+		"an invoice has what its month used and paid for plans",
+		`SELECT count(*) FROM document WHERE series = 'I'`,
+		`WITH months AS (
+			SELECT s.account_id, date_trunc('month', d.day)::date AS month, d.charged AS amount
+			FROM usage_series s JOIN usage_day d ON d.series_id = s.id WHERE s.source <> 'orphan'
+			UNION ALL
+			SELECT l.account_id, date_trunc('month', l.at AT TIME ZONE 'UTC')::date, -l.amount FROM passbook_line l
+			WHERE l.kind IN ('request_refund', 'goodwill_refund', 'broken_answer')
+				AND NOT EXISTS (SELECT FROM document d WHERE d.entry_id = l.ref AND d.account_id = l.account_id)
+			UNION ALL
+			SELECT i.account_id, date_trunc('month', e.at AT TIME ZONE 'UTC')::date, i.cents * 10000000
+			FROM plan_invoice i JOIN entry e ON e.id = i.entry_id
+			UNION ALL
+			SELECT i.account_id, date_trunc('month', e.at AT TIME ZONE 'UTC')::date, r.cents * -10000000
+			FROM plan_invoice i JOIN plan_return r ON r.invoice_id = i.id JOIN entry e ON e.id = r.entry_id
+			WHERE NOT EXISTS (SELECT FROM document d WHERE d.entry_id = r.entry_id))
+		SELECT format('account %s, %s: invoice of %s, used and paid %s', account_id, month, d.amount, m.amount)
+		FROM (SELECT account_id, month, sum(amount) AS amount FROM months, passbook_fold f
+			WHERE month < f.invoice_month GROUP BY 1, 2) m
+		FULL JOIN (SELECT account_id, month, amount FROM document WHERE series = 'I') d USING (account_id, month)
+		WHERE m.amount IS DISTINCT FROM d.amount
+			AND month < (SELECT invoice_month FROM passbook_fold)`,
+	},
 }
