@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,8 +29,13 @@ const (
 	// within ageGrace, which is longer than the longest request.
 	maxAge   = 30 * time.Minute
 	ageGrace = 15 * time.Minute
-	// grpcDrain is how long calls may run once a server stops.
+	// grpcDrain is how long calls may run once a server stops, by default.
 	grpcDrain = 20 * time.Second
+	// idleLooks is how often in a row a server that stops finds no call under way before it
+	// closes the connections, and idleLook the pause between two looks. Meanwhile the last
+	// answers are sent.
+	idleLooks = 20
+	idleLook  = 50 * time.Millisecond
 	// maxStreams bounds the calls of one connection.
 	maxStreams = 10_000
 )
@@ -40,13 +47,16 @@ type GRPCConfig struct {
 	// loopback only, and Callers is not enforced then.
 	Credentials *Credentials
 	Callers     Callers
+	// DrainTimeout is how long calls may run after ctx has ended; 0 means 20 s.
+	DrainTimeout time.Duration
 }
 
-// GRPC serves on lis what register registers, until ctx ends. Then it lets calls end for
-// at most 20 s.
+// GRPC serves on lis what register registers, until ctx ends. Then it lets calls end within
+// the drain time. It does not wait for callers who take no answer of a call that has ended.
 func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(grpc.ServiceRegistrar)) error {
-	unary := []grpc.UnaryServerInterceptor{holdRetriesUnary, cfg.Interceptors.UnaryServer}
-	stream := []grpc.StreamServerInterceptor{cfg.Interceptors.StreamServer}
+	calls := &calls{}
+	unary := []grpc.UnaryServerInterceptor{calls.unary, holdRetriesUnary, cfg.Interceptors.UnaryServer}
+	stream := []grpc.StreamServerInterceptor{calls.stream, cfg.Interceptors.StreamServer}
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
@@ -68,9 +78,16 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		force := time.AfterFunc(grpcDrain, srv.Stop)
-		srv.GracefulStop()
-		force.Stop()
+		force := time.AfterFunc(cmp.Or(cfg.DrainTimeout, grpcDrain), srv.Stop)
+		defer force.Stop()
+		graceful := make(chan struct{})
+		go func() {
+			defer close(graceful)
+			srv.GracefulStop()
+		}()
+		calls.ended(graceful)
+		srv.Stop()
+		<-graceful
 	}()
 	err := srv.Serve(lis)
 	if ctx.Err() == nil {
@@ -78,6 +95,39 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 	}
 	<-stopped
 	return nil
+}
+
+// calls counts the calls under way of a server.
+type calls struct{ n atomic.Int64 }
+
+func (c *calls) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	c.n.Add(1)
+	defer c.n.Add(-1)
+	return handler(ctx, req)
+}
+
+func (c *calls) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	c.n.Add(1)
+	defer c.n.Add(-1)
+	return handler(srv, ss)
+}
+
+// ended returns once there has been no call for a while, or done is closed. A stream whose
+// answer nobody takes would keep its connection open, although its handler has returned.
+func (c *calls) ended(done <-chan struct{}) {
+	tick := time.NewTicker(idleLook)
+	defer tick.Stop()
+	for idle := 0; idle < idleLooks; {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		idle++
+		if c.n.Load() > 0 {
+			idle = 0
+		}
+	}
 }
 
 // retryPushback is the trailer by which a gRPC server asks a client not to try again.

@@ -25,6 +25,19 @@ type HTTPConfig struct {
 // more time, and not because its client left.
 var ErrStopping = errors.New("the server is stopping")
 
+// stopping is the key of a server's context in the contexts of its requests.
+type stopping struct{}
+
+// Stopping returns a context that ends when the server of a request begins to stop, before the
+// request's own context ends. It is for answers that take long and that a client asks for again.
+// Outside of a server it never ends.
+func Stopping(request context.Context) context.Context {
+	if of, ok := request.Value(stopping{}).(context.Context); ok {
+		return of
+	}
+	return context.Background()
+}
+
 // farewellTimeout is the time that handlers have to report ErrStopping to their clients.
 const farewellTimeout = 5 * time.Second
 
@@ -38,6 +51,7 @@ func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPC
 	}
 	base, stopNow := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopNow(nil)
+	base = context.WithValue(base, stopping{}, ctx)
 	srv := &http.Server{
 		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return base },

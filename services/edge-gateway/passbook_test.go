@@ -18,6 +18,8 @@ import (
 type passbooks struct {
 	billingv1.UnimplementedPassbookServiceServer
 	billingv1.UnimplementedPassbookExportServiceServer
+	// pieces has one for each of the first pieces of an endless export.
+	pieces chan struct{}
 }
 
 func (passbooks) ListLedger(
@@ -81,9 +83,12 @@ func (passbooks) ExportLedger(
 	return nil
 }
 
-func (passbooks) ExportUsage(
+func (p passbooks) ExportUsage(
 	req *billingv1.ExportUsageRequest, stream grpc.ServerStreamingServer[billingv1.ExportUsageResponse],
 ) error {
+	if req.GetModel() == "endless" {
+		return endless(stream, p.pieces)
+	}
 	return stream.Send(&billingv1.ExportUsageResponse{Csv: []byte(req.GetAccountId() + "," + req.GetModel() + "\r\n"),
 		Rows: 1})
 }

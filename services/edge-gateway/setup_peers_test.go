@@ -44,7 +44,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterPassbookServiceServer(r, passbooks{})
-	billingv1.RegisterPassbookExportServiceServer(r, passbooks{})
+	billingv1.RegisterPassbookExportServiceServer(r, passbooks{pieces: f.pieces})
 	billingv1.RegisterWebhookServiceServer(r, webhooksStub{})
 	billingv1.RegisterDemandServiceServer(r, asked{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})

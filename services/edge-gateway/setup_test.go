@@ -67,6 +67,7 @@ type fleet struct {
 	shop          *shop
 	selves        *selves
 	people        *people
+	pieces        chan struct{} // of an endless export
 	penalties     *penalties
 	earned        *earned
 	collateral    *keptCollateral
@@ -155,6 +156,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		cards:     newCards(),
 		shop:      &shop{},
 		people:    &people{},
+		pieces:    make(chan struct{}, 3),
 		penalties: &penalties{}, earned: &earned{}, collateral: &keptCollateral{}, verification: &verification{},
 		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}

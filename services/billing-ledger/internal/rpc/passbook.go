@@ -299,14 +299,22 @@ func (s *PassbookExports) ExportUsage(
 	})
 }
 
-// until sends pieces until ctx ends.
+// until sends pieces until ctx ends, also while the reader takes none: the send that then still
+// waits ends with the stream, which ends with its handler.
 func until(ctx context.Context, send func(piece []byte, rows int64) error) func([]byte, int64) error {
 	return func(piece []byte, rows int64) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		// A reader in this process may still have the message when the piece is written anew.
-		return send(bytes.Clone(piece), rows)
+		message, sent := bytes.Clone(piece), make(chan error, 1)
+		go func() { sent <- send(message, rows) }()
+		select {
+		case err := <-sent:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -77,13 +77,14 @@ func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	c.verified(t)
 }
 
-// Consumers fund themselves before, in the same marketplace.
+// Consumers fund themselves before, in the same marketplace, and one does all that the README shows.
 func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	c := newTown(t)
 	o := c.newOwner(t, "cid", 0xc1)
 	o.serveWithCollateral(t, 254)
 	stray := c.consumersFundThemselves(t)
+	c.walk(t)
 	o.earn(t, 60)
 	c.nextDay(t)
 	c.waitStray(t, stray, "4")

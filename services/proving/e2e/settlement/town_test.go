@@ -35,6 +35,7 @@ const repository = "../../../.."
 type town struct {
 	*trial.Market
 	url    string // the superuser's, of the database
+	dir    string // of the market's data
 	db     *pgxpool.Pool
 	chains map[uint64]string
 	// killed reports that processes of the town are killed, so that an answer of 500 or more is asked for again.
@@ -44,8 +45,8 @@ type town struct {
 func newTown(t *testing.T, environ ...string) *town {
 	t.Helper()
 	path := anvilPath(t)
-	c := &town{chains: map[uint64]string{}, url: newDatabase(t)}
-	c.Market = trial.StartIn(t, trial.Dir(t), append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path,
+	c := &town{chains: map[uint64]string{}, url: newDatabase(t), dir: trial.Dir(t)}
+	c.Market = trial.StartIn(t, c.dir, append([]string{"DATABASE_URL=" + c.url, "SVC_ANVIL=" + path,
 		"SVC_DEVELOPMENT_CHAINS=1,254,8453", "SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"},
 		environ...)...)
 	for chain := range strings.SplitSeq(c.Env["SVC_CHAIN_URLS"], ",") {
