@@ -191,7 +191,7 @@ bench-admit: postgres ## Compare the processor time of admission with that of an
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && ADMIT_BASE=$(CURDIR)/.run/admit-base.sql go test -run '^$$' -bench '^BenchmarkAdmitAgainst$$' -benchtime 1x -timeout 60m -v ./internal/store
 
 .PHONY: bench-views
-bench-views: postgres ## Measure what consumers see: pages, sums and a CSV of 10^7 lines, and lines folded a second
+bench-views: postgres ## Measure what consumers see: pages, sums and a CSV of 10^7 lines (BENCH_LINES=n), and lines folded a second
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Passbook|Fold)$$' -benchtime 1x -timeout 60m -v ./internal/store
 
 .PHONY: payout-sim

@@ -33,10 +33,10 @@ func endless(stream grpc.ServerStreamingServer[billingv1.ExportUsageResponse], b
 	}
 }
 
-// narrow is a listener whose connections send little that nobody has read.
-type narrow struct{ net.Listener }
+// sparing is a listener whose connections send little that nobody has read.
+type sparing struct{ net.Listener }
 
-func (l narrow) Accept() (net.Conn, error) {
+func (l sparing) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func TestAStopEndsAnExportThatItsReaderDoesNotTake(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- serve.HTTP(ctx, narrow{lis}, f.svc.Handler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler),
+		done <- serve.HTTP(ctx, sparing{lis}, f.svc.Handler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler),
 			DrainTimeout: time.Hour})
 	}()
 	conn, err := net.Dial("tcp", lis.Addr().String())

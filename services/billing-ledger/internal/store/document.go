@@ -248,14 +248,6 @@ func (p Passbook) invoiceAll(
 	return made, nil
 }
 
-// monthOf is an account's month, which is made where it is not there.
-func monthOf(months map[ids.AccountID]*document.Month, id ids.AccountID, month time.Time) *document.Month {
-	if months[id] == nil {
-		months[id] = &document.Month{Month: month}
-	}
-	return months[id]
-}
-
 // readMonths reads what accounts used in a month and what of it was given back. A refund with
 // a credit note is of an earlier month.
 func readMonths(

@@ -35,6 +35,14 @@ func planRefund(
 	return document.PlanLine(plan, from, to, -nano(cents)*cent), n, true, nil
 }
 
+// monthOf is an account's month, which is made where it is not there.
+func monthOf(months map[ids.AccountID]*document.Month, id ids.AccountID, month time.Time) *document.Month {
+	if months[id] == nil {
+		months[id] = &document.Month{Month: month}
+	}
+	return months[id]
+}
+
 // readPlanMonths adds to accounts' months what they paid for plans, and what of it went back.
 // What went back with a credit note is of an earlier month.
 func readPlanMonths(

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"os"
 	"runtime"
 	"runtime/metrics"
 	"slices"
@@ -86,12 +87,27 @@ func took(b *testing.B, call func() error) float64 {
 	return all[len(all)/2]
 }
 
-// BenchmarkPassbook reads and exports what one account has: 10^7 lines, and in short 50,000.
-func BenchmarkPassbook(b *testing.B) {
-	lines := benchLines
+// linesToRead is how many lines the account has: BENCH_LINES, where that is set.
+func linesToRead(b *testing.B) int {
+	b.Helper()
 	if testing.Short() {
-		lines = benchLinesShort
+		return benchLinesShort
 	}
+	text := os.Getenv("BENCH_LINES")
+	if text == "" {
+		return benchLines
+	}
+	lines, err := strconv.Atoi(text)
+	if err != nil || lines < benchLinesShort {
+		b.Fatalf("BENCH_LINES: got %q, want a number from %d on", text, benchLinesShort)
+	}
+	return lines
+}
+
+// BenchmarkPassbook reads and exports what one account has: 10^7 lines, or BENCH_LINES, and in
+// short 50,000.
+func BenchmarkPassbook(b *testing.B) {
+	lines := linesToRead(b)
 	e := setup(b, unlimited)
 	began := time.Now()
 	c, key := e.wealthy(b, lines)
