@@ -99,7 +99,9 @@ func refuseRedirects(*http.Request, []*http.Request) error {
 
 func (w *cardWork) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterCardServiceServer(r, &rpc.Cards{Checkouts: w.checkouts, Refunds: w.refunds})
-	billingv1.RegisterCheckoutServiceServer(r, &rpc.ConsumerCheckouts{Checkouts: w.checkouts, ReturnURL: w.returnURL})
+	billingv1.RegisterCheckoutServiceServer(r, &rpc.ConsumerCheckouts{Checkouts: w.checkouts, Refunds: w.refunds,
+		ReturnURL: w.returnURL})
+	billingv1.RegisterCheckoutAdminServiceServer(r, &rpc.CheckoutAdmin{Checkouts: w.checkouts, Refunds: w.refunds})
 	billingv1.RegisterCardWebhookServiceServer(r, &rpc.CardWebhooks{Receiver: w.receiver})
 	pages := &rpc.CardSandbox{Sandbox: w.sandbox}
 	if w.sender != nil {

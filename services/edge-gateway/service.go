@@ -74,6 +74,8 @@ type Deps struct {
 	Visits billingv1.VisitorServiceClient
 	// Checkouts sells credit by card.
 	Checkouts billingv1.CheckoutServiceClient
+	// CheckoutAdmin shows operators what is paid by card, and gives it back.
+	CheckoutAdmin billingv1.CheckoutAdminServiceClient
 	// Subscriptions sells plans by the month, and PlanInvoices gives back what was paid for them.
 	Subscriptions billingv1.SubscriptionServiceClient
 	PlanInvoices  billingv1.SubscriptionAdminServiceClient
@@ -168,6 +170,7 @@ func (d Deps) market() marketapi.Peers {
 		Checkouts:      d.Checkouts,
 		Subscriptions:  d.Subscriptions,
 		PlanInvoices:   d.PlanInvoices,
+		CheckoutAdmin:  d.CheckoutAdmin,
 		ConsumerKeys:   d.ConsumerKeys,
 		ConsumerLimits: d.ConsumerLimits,
 		Passbooks:      d.Passbooks,

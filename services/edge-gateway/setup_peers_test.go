@@ -30,6 +30,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
+	billingv1.RegisterCheckoutAdminServiceServer(r, billingv1.UnimplementedCheckoutAdminServiceServer{})
 	billingv1.RegisterSubscriptionServiceServer(r, subscriptions{})
 	billingv1.RegisterSubscriptionAdminServiceServer(r, subscriptions{})
 	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
@@ -79,6 +80,7 @@ func (f *fleet) deps() Deps {
 		Visits:      billingv1.NewVisitorServiceClient(conn),
 		Checkouts:   billingv1.NewCheckoutServiceClient(conn),
 
+		CheckoutAdmin: billingv1.NewCheckoutAdminServiceClient(conn),
 		Subscriptions: billingv1.NewSubscriptionServiceClient(conn),
 		PlanInvoices:  billingv1.NewSubscriptionAdminServiceClient(conn),
 

@@ -559,6 +559,679 @@ func (x *ListConsumerCheckoutsResponse) GetMore() bool {
 	return false
 }
 
+// TopUpRefund is credit that goes back to the card that paid for it.
+type TopUpRefund struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RefundId   string                 `protobuf:"bytes,1,opt,name=refund_id,json=refundId,proto3" json:"refund_id,omitempty"`
+	CheckoutId string                 `protobuf:"bytes,2,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
+	// Dollars in decimal.
+	AmountUsdStr string `protobuf:"bytes,3,opt,name=amount_usd_str,json=amountUsdStr,proto3" json:"amount_usd_str,omitempty"`
+	// asked: the card processor has not said yet how it ends; by_card: the card has it; reversed: the
+	// card did not take it, and it is credit again.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// consumer, or operator:<name>.
+	AskedBy string `protobuf:"bytes,5,opt,name=asked_by,json=askedBy,proto3" json:"asked_by,omitempty"`
+	// Why an operator gave it back; empty for a consumer's own.
+	Note    string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
+	AskedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=asked_at,json=askedAt,proto3" json:"asked_at,omitempty"`
+	// Absent while it is asked.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpRefund) Reset() {
+	*x = TopUpRefund{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpRefund) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpRefund) ProtoMessage() {}
+
+func (x *TopUpRefund) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpRefund.ProtoReflect.Descriptor instead.
+func (*TopUpRefund) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TopUpRefund) GetRefundId() string {
+	if x != nil {
+		return x.RefundId
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetCheckoutId() string {
+	if x != nil {
+		return x.CheckoutId
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetAmountUsdStr() string {
+	if x != nil {
+		return x.AmountUsdStr
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetAskedBy() string {
+	if x != nil {
+		return x.AskedBy
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *TopUpRefund) GetAskedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AskedAt
+	}
+	return nil
+}
+
+func (x *TopUpRefund) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+type RefundTopUpRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	CheckoutId string                 `protobuf:"bytes,1,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
+	// In dollars and whole cents; empty for all that may be given back.
+	AmountUsd string `protobuf:"bytes,2,opt,name=amount_usd,json=amountUsd,proto3" json:"amount_usd,omitempty"`
+	// 1 to 255 printable characters.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RefundTopUpRequest) Reset() {
+	*x = RefundTopUpRequest{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundTopUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundTopUpRequest) ProtoMessage() {}
+
+func (x *RefundTopUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundTopUpRequest.ProtoReflect.Descriptor instead.
+func (*RefundTopUpRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RefundTopUpRequest) GetCheckoutId() string {
+	if x != nil {
+		return x.CheckoutId
+	}
+	return ""
+}
+
+func (x *RefundTopUpRequest) GetAmountUsd() string {
+	if x != nil {
+		return x.AmountUsd
+	}
+	return ""
+}
+
+func (x *RefundTopUpRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type RefundTopUpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refund        *TopUpRefund           `protobuf:"bytes,1,opt,name=refund,proto3" json:"refund,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundTopUpResponse) Reset() {
+	*x = RefundTopUpResponse{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundTopUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundTopUpResponse) ProtoMessage() {}
+
+func (x *RefundTopUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundTopUpResponse.ProtoReflect.Descriptor instead.
+func (*RefundTopUpResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RefundTopUpResponse) GetRefund() *TopUpRefund {
+	if x != nil {
+		return x.Refund
+	}
+	return nil
+}
+
+type ListTopUpRefundsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100; 0 for 20.
+	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_cursor of the page before; empty for the first.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopUpRefundsRequest) Reset() {
+	*x = ListTopUpRefundsRequest{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopUpRefundsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopUpRefundsRequest) ProtoMessage() {}
+
+func (x *ListTopUpRefundsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopUpRefundsRequest.ProtoReflect.Descriptor instead.
+func (*ListTopUpRefundsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListTopUpRefundsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListTopUpRefundsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListTopUpRefundsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Refunds []*TopUpRefund         `protobuf:"bytes,1,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	// Empty after the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTopUpRefundsResponse) Reset() {
+	*x = ListTopUpRefundsResponse{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTopUpRefundsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTopUpRefundsResponse) ProtoMessage() {}
+
+func (x *ListTopUpRefundsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTopUpRefundsResponse.ProtoReflect.Descriptor instead.
+func (*ListTopUpRefundsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListTopUpRefundsResponse) GetRefunds() []*TopUpRefund {
+	if x != nil {
+		return x.Refunds
+	}
+	return nil
+}
+
+func (x *ListTopUpRefundsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type ListAccountCheckoutsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// 1 to 100; 0 for 20.
+	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_cursor of the page before; empty for the first.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountCheckoutsRequest) Reset() {
+	*x = ListAccountCheckoutsRequest{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountCheckoutsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountCheckoutsRequest) ProtoMessage() {}
+
+func (x *ListAccountCheckoutsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountCheckoutsRequest.ProtoReflect.Descriptor instead.
+func (*ListAccountCheckoutsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListAccountCheckoutsRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *ListAccountCheckoutsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListAccountCheckoutsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListAccountCheckoutsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Checkouts []*ConsumerCheckout    `protobuf:"bytes,1,rep,name=checkouts,proto3" json:"checkouts,omitempty"`
+	// Empty after the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountCheckoutsResponse) Reset() {
+	*x = ListAccountCheckoutsResponse{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountCheckoutsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountCheckoutsResponse) ProtoMessage() {}
+
+func (x *ListAccountCheckoutsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountCheckoutsResponse.ProtoReflect.Descriptor instead.
+func (*ListAccountCheckoutsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListAccountCheckoutsResponse) GetCheckouts() []*ConsumerCheckout {
+	if x != nil {
+		return x.Checkouts
+	}
+	return nil
+}
+
+func (x *ListAccountCheckoutsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type ListAccountTopUpRefundsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// 1 to 100; 0 for 20.
+	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_cursor of the page before; empty for the first.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountTopUpRefundsRequest) Reset() {
+	*x = ListAccountTopUpRefundsRequest{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountTopUpRefundsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountTopUpRefundsRequest) ProtoMessage() {}
+
+func (x *ListAccountTopUpRefundsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountTopUpRefundsRequest.ProtoReflect.Descriptor instead.
+func (*ListAccountTopUpRefundsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListAccountTopUpRefundsRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *ListAccountTopUpRefundsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListAccountTopUpRefundsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListAccountTopUpRefundsResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Refunds []*TopUpRefund         `protobuf:"bytes,1,rep,name=refunds,proto3" json:"refunds,omitempty"`
+	// Empty after the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountTopUpRefundsResponse) Reset() {
+	*x = ListAccountTopUpRefundsResponse{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountTopUpRefundsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountTopUpRefundsResponse) ProtoMessage() {}
+
+func (x *ListAccountTopUpRefundsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountTopUpRefundsResponse.ProtoReflect.Descriptor instead.
+func (*ListAccountTopUpRefundsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListAccountTopUpRefundsResponse) GetRefunds() []*TopUpRefund {
+	if x != nil {
+		return x.Refunds
+	}
+	return nil
+}
+
+func (x *ListAccountTopUpRefundsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type RefundAccountTopUpRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	AccountId  string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	CheckoutId string                 `protobuf:"bytes,2,opt,name=checkout_id,json=checkoutId,proto3" json:"checkout_id,omitempty"`
+	// In dollars and whole cents; empty for all that may be given back.
+	AmountUsd string `protobuf:"bytes,3,opt,name=amount_usd,json=amountUsd,proto3" json:"amount_usd,omitempty"`
+	// Why: 1 to 200 printable characters, kept with the refund and the action.
+	Note string `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	// 1 to 255 printable characters.
+	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RefundAccountTopUpRequest) Reset() {
+	*x = RefundAccountTopUpRequest{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundAccountTopUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundAccountTopUpRequest) ProtoMessage() {}
+
+func (x *RefundAccountTopUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundAccountTopUpRequest.ProtoReflect.Descriptor instead.
+func (*RefundAccountTopUpRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RefundAccountTopUpRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *RefundAccountTopUpRequest) GetCheckoutId() string {
+	if x != nil {
+		return x.CheckoutId
+	}
+	return ""
+}
+
+func (x *RefundAccountTopUpRequest) GetAmountUsd() string {
+	if x != nil {
+		return x.AmountUsd
+	}
+	return ""
+}
+
+func (x *RefundAccountTopUpRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *RefundAccountTopUpRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type RefundAccountTopUpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Refund        *TopUpRefund           `protobuf:"bytes,1,opt,name=refund,proto3" json:"refund,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundAccountTopUpResponse) Reset() {
+	*x = RefundAccountTopUpResponse{}
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundAccountTopUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundAccountTopUpResponse) ProtoMessage() {}
+
+func (x *RefundAccountTopUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_checkout_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundAccountTopUpResponse.ProtoReflect.Descriptor instead.
+func (*RefundAccountTopUpResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_checkout_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RefundAccountTopUpResponse) GetRefund() *TopUpRefund {
+	if x != nil {
+		return x.Refund
+	}
+	return nil
+}
+
 var File_svc_billing_v1_checkout_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_checkout_proto_rawDesc = "" +
@@ -613,11 +1286,71 @@ const file_svc_billing_v1_checkout_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\"s\n" +
 	"\x1dListConsumerCheckoutsResponse\x12>\n" +
 	"\tcheckouts\x18\x01 \x03(\v2 .svc.billing.v1.ConsumerCheckoutR\tcheckouts\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more2\xd4\x03\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xa4\x02\n" +
+	"\vTopUpRefund\x12\x1b\n" +
+	"\trefund_id\x18\x01 \x01(\tR\brefundId\x12\x1f\n" +
+	"\vcheckout_id\x18\x02 \x01(\tR\n" +
+	"checkoutId\x12$\n" +
+	"\x0eamount_usd_str\x18\x03 \x01(\tR\famountUsdStr\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x19\n" +
+	"\basked_by\x18\x05 \x01(\tR\aaskedBy\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\x125\n" +
+	"\basked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aaskedAt\x125\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"}\n" +
+	"\x12RefundTopUpRequest\x12\x1f\n" +
+	"\vcheckout_id\x18\x01 \x01(\tR\n" +
+	"checkoutId\x12\x1d\n" +
+	"\n" +
+	"amount_usd\x18\x02 \x01(\tR\tamountUsd\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"J\n" +
+	"\x13RefundTopUpResponse\x123\n" +
+	"\x06refund\x18\x01 \x01(\v2\x1b.svc.billing.v1.TopUpRefundR\x06refund\"G\n" +
+	"\x17ListTopUpRefundsRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"r\n" +
+	"\x18ListTopUpRefundsResponse\x125\n" +
+	"\arefunds\x18\x01 \x03(\v2\x1b.svc.billing.v1.TopUpRefundR\arefunds\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"j\n" +
+	"\x1bListAccountCheckoutsRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"\x7f\n" +
+	"\x1cListAccountCheckoutsResponse\x12>\n" +
+	"\tcheckouts\x18\x01 \x03(\v2 .svc.billing.v1.ConsumerCheckoutR\tcheckouts\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"m\n" +
+	"\x1eListAccountTopUpRefundsRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"y\n" +
+	"\x1fListAccountTopUpRefundsResponse\x125\n" +
+	"\arefunds\x18\x01 \x03(\v2\x1b.svc.billing.v1.TopUpRefundR\arefunds\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xb7\x01\n" +
+	"\x19RefundAccountTopUpRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
+	"\vcheckout_id\x18\x02 \x01(\tR\n" +
+	"checkoutId\x12\x1d\n" +
+	"\n" +
+	"amount_usd\x18\x03 \x01(\tR\tamountUsd\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\x12'\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\"Q\n" +
+	"\x1aRefundAccountTopUpResponse\x123\n" +
+	"\x06refund\x18\x01 \x01(\v2\x1b.svc.billing.v1.TopUpRefundR\x06refund2\xf8\x05\n" +
 	"\x0fCheckoutService\x12\x7f\n" +
 	"\vCreateTopUp\x12\".svc.billing.v1.CreateTopUpRequest\x1a#.svc.billing.v1.CreateTopUpResponse\"'\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/v1/consumer/checkout\x90\x02\x02\x12\xa2\x01\n" +
 	"\x13GetConsumerCheckout\x12*.svc.billing.v1.GetConsumerCheckoutRequest\x1a+.svc.billing.v1.GetConsumerCheckoutResponse\"2\x82\xd3\xe4\x93\x02)\x12'/api/v1/consumer/checkout/{checkout_id}\x90\x02\x01\x12\x9a\x01\n" +
-	"\x15ListConsumerCheckouts\x12,.svc.billing.v1.ListConsumerCheckoutsRequest\x1a-.svc.billing.v1.ListConsumerCheckoutsResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/consumer/checkout\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x15ListConsumerCheckouts\x12,.svc.billing.v1.ListConsumerCheckoutsRequest\x1a-.svc.billing.v1.ListConsumerCheckoutsResponse\"$\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/v1/consumer/checkout\x90\x02\x01\x12\x94\x01\n" +
+	"\vRefundTopUp\x12\".svc.billing.v1.RefundTopUpRequest\x1a#.svc.billing.v1.RefundTopUpResponse\"<\x82\xd3\xe4\x93\x023:\x01*\"./api/v1/consumer/checkout/{checkout_id}/refund\x90\x02\x02\x12\x8a\x01\n" +
+	"\x10ListTopUpRefunds\x12'.svc.billing.v1.ListTopUpRefundsRequest\x1a(.svc.billing.v1.ListTopUpRefundsResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/consumer/refunds\x90\x02\x012\xc2\x04\n" +
+	"\x14CheckoutAdminService\x12\xab\x01\n" +
+	"\x14ListAccountCheckouts\x12+.svc.billing.v1.ListAccountCheckoutsRequest\x1a,.svc.billing.v1.ListAccountCheckoutsResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/accounts/{account_id}/checkouts\x90\x02\x01\x12\xbb\x01\n" +
+	"\x17ListAccountTopUpRefunds\x12..svc.billing.v1.ListAccountTopUpRefundsRequest\x1a/.svc.billing.v1.ListAccountTopUpRefundsResponse\"?\x82\xd3\xe4\x93\x026\x124/api/v1/admin/accounts/{account_id}/checkout-refunds\x90\x02\x01\x12\xbd\x01\n" +
+	"\x12RefundAccountTopUp\x12).svc.billing.v1.RefundAccountTopUpRequest\x1a*.svc.billing.v1.RefundAccountTopUpResponse\"P\x82\xd3\xe4\x93\x02G:\x01*\"B/api/v1/admin/accounts/{account_id}/checkouts/{checkout_id}/refund\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_checkout_proto_rawDescOnce sync.Once
@@ -631,38 +1364,66 @@ func file_svc_billing_v1_checkout_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_checkout_proto_rawDescData
 }
 
-var file_svc_billing_v1_checkout_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_svc_billing_v1_checkout_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_svc_billing_v1_checkout_proto_goTypes = []any{
-	(*ConsumerCheckout)(nil),              // 0: svc.billing.v1.ConsumerCheckout
-	(*CreateTopUpRequest)(nil),            // 1: svc.billing.v1.CreateTopUpRequest
-	(*CreateTopUpResponse)(nil),           // 2: svc.billing.v1.CreateTopUpResponse
-	(*GetConsumerCheckoutRequest)(nil),    // 3: svc.billing.v1.GetConsumerCheckoutRequest
-	(*GetConsumerCheckoutResponse)(nil),   // 4: svc.billing.v1.GetConsumerCheckoutResponse
-	(*ListConsumerCheckoutsRequest)(nil),  // 5: svc.billing.v1.ListConsumerCheckoutsRequest
-	(*ListConsumerCheckoutsResponse)(nil), // 6: svc.billing.v1.ListConsumerCheckoutsResponse
-	(CheckoutState)(0),                    // 7: svc.billing.v1.CheckoutState
-	(*timestamppb.Timestamp)(nil),         // 8: google.protobuf.Timestamp
+	(*ConsumerCheckout)(nil),                // 0: svc.billing.v1.ConsumerCheckout
+	(*CreateTopUpRequest)(nil),              // 1: svc.billing.v1.CreateTopUpRequest
+	(*CreateTopUpResponse)(nil),             // 2: svc.billing.v1.CreateTopUpResponse
+	(*GetConsumerCheckoutRequest)(nil),      // 3: svc.billing.v1.GetConsumerCheckoutRequest
+	(*GetConsumerCheckoutResponse)(nil),     // 4: svc.billing.v1.GetConsumerCheckoutResponse
+	(*ListConsumerCheckoutsRequest)(nil),    // 5: svc.billing.v1.ListConsumerCheckoutsRequest
+	(*ListConsumerCheckoutsResponse)(nil),   // 6: svc.billing.v1.ListConsumerCheckoutsResponse
+	(*TopUpRefund)(nil),                     // 7: svc.billing.v1.TopUpRefund
+	(*RefundTopUpRequest)(nil),              // 8: svc.billing.v1.RefundTopUpRequest
+	(*RefundTopUpResponse)(nil),             // 9: svc.billing.v1.RefundTopUpResponse
+	(*ListTopUpRefundsRequest)(nil),         // 10: svc.billing.v1.ListTopUpRefundsRequest
+	(*ListTopUpRefundsResponse)(nil),        // 11: svc.billing.v1.ListTopUpRefundsResponse
+	(*ListAccountCheckoutsRequest)(nil),     // 12: svc.billing.v1.ListAccountCheckoutsRequest
+	(*ListAccountCheckoutsResponse)(nil),    // 13: svc.billing.v1.ListAccountCheckoutsResponse
+	(*ListAccountTopUpRefundsRequest)(nil),  // 14: svc.billing.v1.ListAccountTopUpRefundsRequest
+	(*ListAccountTopUpRefundsResponse)(nil), // 15: svc.billing.v1.ListAccountTopUpRefundsResponse
+	(*RefundAccountTopUpRequest)(nil),       // 16: svc.billing.v1.RefundAccountTopUpRequest
+	(*RefundAccountTopUpResponse)(nil),      // 17: svc.billing.v1.RefundAccountTopUpResponse
+	(CheckoutState)(0),                      // 18: svc.billing.v1.CheckoutState
+	(*timestamppb.Timestamp)(nil),           // 19: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_checkout_proto_depIdxs = []int32{
-	7,  // 0: svc.billing.v1.ConsumerCheckout.state:type_name -> svc.billing.v1.CheckoutState
-	8,  // 1: svc.billing.v1.ConsumerCheckout.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 2: svc.billing.v1.ConsumerCheckout.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 3: svc.billing.v1.ConsumerCheckout.paid_at:type_name -> google.protobuf.Timestamp
-	7,  // 4: svc.billing.v1.CreateTopUpResponse.state:type_name -> svc.billing.v1.CheckoutState
-	8,  // 5: svc.billing.v1.CreateTopUpResponse.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 0: svc.billing.v1.ConsumerCheckout.state:type_name -> svc.billing.v1.CheckoutState
+	19, // 1: svc.billing.v1.ConsumerCheckout.created_at:type_name -> google.protobuf.Timestamp
+	19, // 2: svc.billing.v1.ConsumerCheckout.expires_at:type_name -> google.protobuf.Timestamp
+	19, // 3: svc.billing.v1.ConsumerCheckout.paid_at:type_name -> google.protobuf.Timestamp
+	18, // 4: svc.billing.v1.CreateTopUpResponse.state:type_name -> svc.billing.v1.CheckoutState
+	19, // 5: svc.billing.v1.CreateTopUpResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: svc.billing.v1.GetConsumerCheckoutResponse.checkout:type_name -> svc.billing.v1.ConsumerCheckout
 	0,  // 7: svc.billing.v1.ListConsumerCheckoutsResponse.checkouts:type_name -> svc.billing.v1.ConsumerCheckout
-	1,  // 8: svc.billing.v1.CheckoutService.CreateTopUp:input_type -> svc.billing.v1.CreateTopUpRequest
-	3,  // 9: svc.billing.v1.CheckoutService.GetConsumerCheckout:input_type -> svc.billing.v1.GetConsumerCheckoutRequest
-	5,  // 10: svc.billing.v1.CheckoutService.ListConsumerCheckouts:input_type -> svc.billing.v1.ListConsumerCheckoutsRequest
-	2,  // 11: svc.billing.v1.CheckoutService.CreateTopUp:output_type -> svc.billing.v1.CreateTopUpResponse
-	4,  // 12: svc.billing.v1.CheckoutService.GetConsumerCheckout:output_type -> svc.billing.v1.GetConsumerCheckoutResponse
-	6,  // 13: svc.billing.v1.CheckoutService.ListConsumerCheckouts:output_type -> svc.billing.v1.ListConsumerCheckoutsResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	19, // 8: svc.billing.v1.TopUpRefund.asked_at:type_name -> google.protobuf.Timestamp
+	19, // 9: svc.billing.v1.TopUpRefund.ended_at:type_name -> google.protobuf.Timestamp
+	7,  // 10: svc.billing.v1.RefundTopUpResponse.refund:type_name -> svc.billing.v1.TopUpRefund
+	7,  // 11: svc.billing.v1.ListTopUpRefundsResponse.refunds:type_name -> svc.billing.v1.TopUpRefund
+	0,  // 12: svc.billing.v1.ListAccountCheckoutsResponse.checkouts:type_name -> svc.billing.v1.ConsumerCheckout
+	7,  // 13: svc.billing.v1.ListAccountTopUpRefundsResponse.refunds:type_name -> svc.billing.v1.TopUpRefund
+	7,  // 14: svc.billing.v1.RefundAccountTopUpResponse.refund:type_name -> svc.billing.v1.TopUpRefund
+	1,  // 15: svc.billing.v1.CheckoutService.CreateTopUp:input_type -> svc.billing.v1.CreateTopUpRequest
+	3,  // 16: svc.billing.v1.CheckoutService.GetConsumerCheckout:input_type -> svc.billing.v1.GetConsumerCheckoutRequest
+	5,  // 17: svc.billing.v1.CheckoutService.ListConsumerCheckouts:input_type -> svc.billing.v1.ListConsumerCheckoutsRequest
+	8,  // 18: svc.billing.v1.CheckoutService.RefundTopUp:input_type -> svc.billing.v1.RefundTopUpRequest
+	10, // 19: svc.billing.v1.CheckoutService.ListTopUpRefunds:input_type -> svc.billing.v1.ListTopUpRefundsRequest
+	12, // 20: svc.billing.v1.CheckoutAdminService.ListAccountCheckouts:input_type -> svc.billing.v1.ListAccountCheckoutsRequest
+	14, // 21: svc.billing.v1.CheckoutAdminService.ListAccountTopUpRefunds:input_type -> svc.billing.v1.ListAccountTopUpRefundsRequest
+	16, // 22: svc.billing.v1.CheckoutAdminService.RefundAccountTopUp:input_type -> svc.billing.v1.RefundAccountTopUpRequest
+	2,  // 23: svc.billing.v1.CheckoutService.CreateTopUp:output_type -> svc.billing.v1.CreateTopUpResponse
+	4,  // 24: svc.billing.v1.CheckoutService.GetConsumerCheckout:output_type -> svc.billing.v1.GetConsumerCheckoutResponse
+	6,  // 25: svc.billing.v1.CheckoutService.ListConsumerCheckouts:output_type -> svc.billing.v1.ListConsumerCheckoutsResponse
+	9,  // 26: svc.billing.v1.CheckoutService.RefundTopUp:output_type -> svc.billing.v1.RefundTopUpResponse
+	11, // 27: svc.billing.v1.CheckoutService.ListTopUpRefunds:output_type -> svc.billing.v1.ListTopUpRefundsResponse
+	13, // 28: svc.billing.v1.CheckoutAdminService.ListAccountCheckouts:output_type -> svc.billing.v1.ListAccountCheckoutsResponse
+	15, // 29: svc.billing.v1.CheckoutAdminService.ListAccountTopUpRefunds:output_type -> svc.billing.v1.ListAccountTopUpRefundsResponse
+	17, // 30: svc.billing.v1.CheckoutAdminService.RefundAccountTopUp:output_type -> svc.billing.v1.RefundAccountTopUpResponse
+	23, // [23:31] is the sub-list for method output_type
+	15, // [15:23] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_checkout_proto_init() }
@@ -677,9 +1438,9 @@ func file_svc_billing_v1_checkout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_checkout_proto_rawDesc), len(file_svc_billing_v1_checkout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   18,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_svc_billing_v1_checkout_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_checkout_proto_depIdxs,

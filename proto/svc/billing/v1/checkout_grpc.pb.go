@@ -24,6 +24,8 @@ const (
 	CheckoutService_CreateTopUp_FullMethodName           = "/svc.billing.v1.CheckoutService/CreateTopUp"
 	CheckoutService_GetConsumerCheckout_FullMethodName   = "/svc.billing.v1.CheckoutService/GetConsumerCheckout"
 	CheckoutService_ListConsumerCheckouts_FullMethodName = "/svc.billing.v1.CheckoutService/ListConsumerCheckouts"
+	CheckoutService_RefundTopUp_FullMethodName           = "/svc.billing.v1.CheckoutService/RefundTopUp"
+	CheckoutService_ListTopUpRefunds_FullMethodName      = "/svc.billing.v1.CheckoutService/ListTopUpRefunds"
 )
 
 // CheckoutServiceClient is the client API for CheckoutService service.
@@ -52,6 +54,23 @@ type CheckoutServiceClient interface {
 	// ListConsumerCheckouts lists the checkouts of an account, the newest first. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListConsumerCheckouts(ctx context.Context, in *ListConsumerCheckoutsRequest, opts ...grpc.CallOption) (*ListConsumerCheckoutsResponse, error)
+	// RefundTopUp gives unspent credit of a top-up back to the card that paid for it, without the fee,
+	// within 14 days of the payment. What was charged since the payment counts as spent of the newest
+	// top-ups first. The credit is taken at once, and is credit again if the card does not take the
+	// refund. idempotency_key is required, in the body or as the Idempotency-Key header: a repeat
+	// returns the same refund as it stands. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value): a field cannot be read;
+	//	NOT_FOUND (checkout_not_found): no top-up of the account has that id;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
+	//	FAILED_PRECONDITION (transition_not_allowed): it is not paid or was paid more than 14 days
+	//	  ago, less than that is unspent, the account is frozen, or a payment of it was disputed:
+	//	  operators decide then;
+	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): the top-up has had 10 refunds.
+	RefundTopUp(ctx context.Context, in *RefundTopUpRequest, opts ...grpc.CallOption) (*RefundTopUpResponse, error)
+	// ListTopUpRefunds lists the refunds of the account's top-ups, the newest first. Fails with
+	// INVALID_ARGUMENT (invalid_value).
+	ListTopUpRefunds(ctx context.Context, in *ListTopUpRefundsRequest, opts ...grpc.CallOption) (*ListTopUpRefundsResponse, error)
 }
 
 type checkoutServiceClient struct {
@@ -92,6 +111,26 @@ func (c *checkoutServiceClient) ListConsumerCheckouts(ctx context.Context, in *L
 	return out, nil
 }
 
+func (c *checkoutServiceClient) RefundTopUp(ctx context.Context, in *RefundTopUpRequest, opts ...grpc.CallOption) (*RefundTopUpResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefundTopUpResponse)
+	err := c.cc.Invoke(ctx, CheckoutService_RefundTopUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *checkoutServiceClient) ListTopUpRefunds(ctx context.Context, in *ListTopUpRefundsRequest, opts ...grpc.CallOption) (*ListTopUpRefundsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTopUpRefundsResponse)
+	err := c.cc.Invoke(ctx, CheckoutService_ListTopUpRefunds_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CheckoutServiceServer is the server API for CheckoutService service.
 // All implementations must embed UnimplementedCheckoutServiceServer
 // for forward compatibility.
@@ -118,6 +157,23 @@ type CheckoutServiceServer interface {
 	// ListConsumerCheckouts lists the checkouts of an account, the newest first. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListConsumerCheckouts(context.Context, *ListConsumerCheckoutsRequest) (*ListConsumerCheckoutsResponse, error)
+	// RefundTopUp gives unspent credit of a top-up back to the card that paid for it, without the fee,
+	// within 14 days of the payment. What was charged since the payment counts as spent of the newest
+	// top-ups first. The credit is taken at once, and is credit again if the card does not take the
+	// refund. idempotency_key is required, in the body or as the Idempotency-Key header: a repeat
+	// returns the same refund as it stands. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value): a field cannot be read;
+	//	NOT_FOUND (checkout_not_found): no top-up of the account has that id;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
+	//	FAILED_PRECONDITION (transition_not_allowed): it is not paid or was paid more than 14 days
+	//	  ago, less than that is unspent, the account is frozen, or a payment of it was disputed:
+	//	  operators decide then;
+	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): the top-up has had 10 refunds.
+	RefundTopUp(context.Context, *RefundTopUpRequest) (*RefundTopUpResponse, error)
+	// ListTopUpRefunds lists the refunds of the account's top-ups, the newest first. Fails with
+	// INVALID_ARGUMENT (invalid_value).
+	ListTopUpRefunds(context.Context, *ListTopUpRefundsRequest) (*ListTopUpRefundsResponse, error)
 	mustEmbedUnimplementedCheckoutServiceServer()
 }
 
@@ -136,6 +192,12 @@ func (UnimplementedCheckoutServiceServer) GetConsumerCheckout(context.Context, *
 }
 func (UnimplementedCheckoutServiceServer) ListConsumerCheckouts(context.Context, *ListConsumerCheckoutsRequest) (*ListConsumerCheckoutsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConsumerCheckouts not implemented")
+}
+func (UnimplementedCheckoutServiceServer) RefundTopUp(context.Context, *RefundTopUpRequest) (*RefundTopUpResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefundTopUp not implemented")
+}
+func (UnimplementedCheckoutServiceServer) ListTopUpRefunds(context.Context, *ListTopUpRefundsRequest) (*ListTopUpRefundsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTopUpRefunds not implemented")
 }
 func (UnimplementedCheckoutServiceServer) mustEmbedUnimplementedCheckoutServiceServer() {}
 func (UnimplementedCheckoutServiceServer) testEmbeddedByValue()                         {}
@@ -212,6 +274,42 @@ func _CheckoutService_ListConsumerCheckouts_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CheckoutService_RefundTopUp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefundTopUpRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckoutServiceServer).RefundTopUp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CheckoutService_RefundTopUp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckoutServiceServer).RefundTopUp(ctx, req.(*RefundTopUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CheckoutService_ListTopUpRefunds_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTopUpRefundsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckoutServiceServer).ListTopUpRefunds(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CheckoutService_ListTopUpRefunds_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckoutServiceServer).ListTopUpRefunds(ctx, req.(*ListTopUpRefundsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CheckoutService_ServiceDesc is the grpc.ServiceDesc for CheckoutService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -230,6 +328,226 @@ var CheckoutService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListConsumerCheckouts",
 			Handler:    _CheckoutService_ListConsumerCheckouts_Handler,
+		},
+		{
+			MethodName: "RefundTopUp",
+			Handler:    _CheckoutService_RefundTopUp_Handler,
+		},
+		{
+			MethodName: "ListTopUpRefunds",
+			Handler:    _CheckoutService_ListTopUpRefunds_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "svc/billing/v1/checkout.proto",
+}
+
+const (
+	CheckoutAdminService_ListAccountCheckouts_FullMethodName    = "/svc.billing.v1.CheckoutAdminService/ListAccountCheckouts"
+	CheckoutAdminService_ListAccountTopUpRefunds_FullMethodName = "/svc.billing.v1.CheckoutAdminService/ListAccountTopUpRefunds"
+	CheckoutAdminService_RefundAccountTopUp_FullMethodName      = "/svc.billing.v1.CheckoutAdminService/RefundAccountTopUp"
+)
+
+// CheckoutAdminServiceClient is the client API for CheckoutAdminService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// CheckoutAdminService is for operators.
+type CheckoutAdminServiceClient interface {
+	// ListAccountCheckouts lists what an account pays and has paid by card, the newest first. Read
+	// only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListAccountCheckouts(ctx context.Context, in *ListAccountCheckoutsRequest, opts ...grpc.CallOption) (*ListAccountCheckoutsResponse, error)
+	// ListAccountTopUpRefunds lists the refunds of an account's top-ups, the newest first. Read only.
+	// Fails with INVALID_ARGUMENT (invalid_value).
+	ListAccountTopUpRefunds(ctx context.Context, in *ListAccountTopUpRefundsRequest, opts ...grpc.CallOption) (*ListAccountTopUpRefundsResponse, error)
+	// RefundAccountTopUp gives credit of a top-up back to the card that paid for it, however old the
+	// payment is: at most what was bought, and what the account has and no request holds. The fee is
+	// not given back. It posts line 22, and undoes that if the card does not take the refund.
+	// idempotency_key is required, in the body or as the Idempotency-Key header: a repeat returns the
+	// same refund as it stands. The call is audited. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value);
+	//	NOT_FOUND (checkout_not_found): no top-up of the account has that id;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
+	//	FAILED_PRECONDITION (transition_not_allowed): it is not paid, less than that is left of the
+	//	  payment, or the account has less credit than that.
+	RefundAccountTopUp(ctx context.Context, in *RefundAccountTopUpRequest, opts ...grpc.CallOption) (*RefundAccountTopUpResponse, error)
+}
+
+type checkoutAdminServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewCheckoutAdminServiceClient(cc grpc.ClientConnInterface) CheckoutAdminServiceClient {
+	return &checkoutAdminServiceClient{cc}
+}
+
+func (c *checkoutAdminServiceClient) ListAccountCheckouts(ctx context.Context, in *ListAccountCheckoutsRequest, opts ...grpc.CallOption) (*ListAccountCheckoutsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAccountCheckoutsResponse)
+	err := c.cc.Invoke(ctx, CheckoutAdminService_ListAccountCheckouts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *checkoutAdminServiceClient) ListAccountTopUpRefunds(ctx context.Context, in *ListAccountTopUpRefundsRequest, opts ...grpc.CallOption) (*ListAccountTopUpRefundsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAccountTopUpRefundsResponse)
+	err := c.cc.Invoke(ctx, CheckoutAdminService_ListAccountTopUpRefunds_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *checkoutAdminServiceClient) RefundAccountTopUp(ctx context.Context, in *RefundAccountTopUpRequest, opts ...grpc.CallOption) (*RefundAccountTopUpResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefundAccountTopUpResponse)
+	err := c.cc.Invoke(ctx, CheckoutAdminService_RefundAccountTopUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// CheckoutAdminServiceServer is the server API for CheckoutAdminService service.
+// All implementations must embed UnimplementedCheckoutAdminServiceServer
+// for forward compatibility.
+//
+// CheckoutAdminService is for operators.
+type CheckoutAdminServiceServer interface {
+	// ListAccountCheckouts lists what an account pays and has paid by card, the newest first. Read
+	// only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListAccountCheckouts(context.Context, *ListAccountCheckoutsRequest) (*ListAccountCheckoutsResponse, error)
+	// ListAccountTopUpRefunds lists the refunds of an account's top-ups, the newest first. Read only.
+	// Fails with INVALID_ARGUMENT (invalid_value).
+	ListAccountTopUpRefunds(context.Context, *ListAccountTopUpRefundsRequest) (*ListAccountTopUpRefundsResponse, error)
+	// RefundAccountTopUp gives credit of a top-up back to the card that paid for it, however old the
+	// payment is: at most what was bought, and what the account has and no request holds. The fee is
+	// not given back. It posts line 22, and undoes that if the card does not take the refund.
+	// idempotency_key is required, in the body or as the Idempotency-Key header: a repeat returns the
+	// same refund as it stands. The call is audited. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value);
+	//	NOT_FOUND (checkout_not_found): no top-up of the account has that id;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the refund has other contents;
+	//	FAILED_PRECONDITION (transition_not_allowed): it is not paid, less than that is left of the
+	//	  payment, or the account has less credit than that.
+	RefundAccountTopUp(context.Context, *RefundAccountTopUpRequest) (*RefundAccountTopUpResponse, error)
+	mustEmbedUnimplementedCheckoutAdminServiceServer()
+}
+
+// UnimplementedCheckoutAdminServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedCheckoutAdminServiceServer struct{}
+
+func (UnimplementedCheckoutAdminServiceServer) ListAccountCheckouts(context.Context, *ListAccountCheckoutsRequest) (*ListAccountCheckoutsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAccountCheckouts not implemented")
+}
+func (UnimplementedCheckoutAdminServiceServer) ListAccountTopUpRefunds(context.Context, *ListAccountTopUpRefundsRequest) (*ListAccountTopUpRefundsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAccountTopUpRefunds not implemented")
+}
+func (UnimplementedCheckoutAdminServiceServer) RefundAccountTopUp(context.Context, *RefundAccountTopUpRequest) (*RefundAccountTopUpResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefundAccountTopUp not implemented")
+}
+func (UnimplementedCheckoutAdminServiceServer) mustEmbedUnimplementedCheckoutAdminServiceServer() {}
+func (UnimplementedCheckoutAdminServiceServer) testEmbeddedByValue()                              {}
+
+// UnsafeCheckoutAdminServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to CheckoutAdminServiceServer will
+// result in compilation errors.
+type UnsafeCheckoutAdminServiceServer interface {
+	mustEmbedUnimplementedCheckoutAdminServiceServer()
+}
+
+func RegisterCheckoutAdminServiceServer(s grpc.ServiceRegistrar, srv CheckoutAdminServiceServer) {
+	// If the following call panics, it indicates UnimplementedCheckoutAdminServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&CheckoutAdminService_ServiceDesc, srv)
+}
+
+func _CheckoutAdminService_ListAccountCheckouts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAccountCheckoutsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckoutAdminServiceServer).ListAccountCheckouts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CheckoutAdminService_ListAccountCheckouts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckoutAdminServiceServer).ListAccountCheckouts(ctx, req.(*ListAccountCheckoutsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CheckoutAdminService_ListAccountTopUpRefunds_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAccountTopUpRefundsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckoutAdminServiceServer).ListAccountTopUpRefunds(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CheckoutAdminService_ListAccountTopUpRefunds_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckoutAdminServiceServer).ListAccountTopUpRefunds(ctx, req.(*ListAccountTopUpRefundsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CheckoutAdminService_RefundAccountTopUp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefundAccountTopUpRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CheckoutAdminServiceServer).RefundAccountTopUp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CheckoutAdminService_RefundAccountTopUp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CheckoutAdminServiceServer).RefundAccountTopUp(ctx, req.(*RefundAccountTopUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// CheckoutAdminService_ServiceDesc is the grpc.ServiceDesc for CheckoutAdminService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var CheckoutAdminService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "svc.billing.v1.CheckoutAdminService",
+	HandlerType: (*CheckoutAdminServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListAccountCheckouts",
+			Handler:    _CheckoutAdminService_ListAccountCheckouts_Handler,
+		},
+		{
+			MethodName: "ListAccountTopUpRefunds",
+			Handler:    _CheckoutAdminService_ListAccountTopUpRefunds_Handler,
+		},
+		{
+			MethodName: "RefundAccountTopUp",
+			Handler:    _CheckoutAdminService_RefundAccountTopUp_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

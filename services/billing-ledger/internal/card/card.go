@@ -77,8 +77,6 @@ const (
 	DebtLostAfter = 90 * 24 * time.Hour
 	// DebtInterval is the pause between two payments of a debt.
 	DebtInterval = time.Minute
-	// OwnRefundFor is how long after a payment a consumer may ask for the rest of its credit back.
-	OwnRefundFor = 14 * 24 * time.Hour
 )
 
 // BySettlement is who asks for refunds of collateral.
@@ -170,6 +168,13 @@ type Refund struct {
 	// Purpose is the payment's; empty for collateral. By is who asked, in a few words.
 	Purpose Purpose
 	By      string
+	// Account is whose credit it is; zero for collateral. Own reports whether the account's consumer
+	// asks, and Note is why an operator does.
+	Account ids.AccountID
+	Own     bool
+	Note    string
+	// AskedAt is when it was asked for, and EndedAt when it ended; zero until then.
+	AskedAt, EndedAt time.Time
 	// Attempt counts from 1: each that the card did not take is followed by another.
 	Attempt int
 	// OnCard reports whether the card is asked at all, which is decided once, when the

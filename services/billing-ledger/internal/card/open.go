@@ -85,8 +85,13 @@ func (s *Checkouts) open(ctx context.Context, c Checkout) (Checkout, error) {
 // CheckoutOf is the checkout that an account asks for under an Idempotency-Key: one for each key,
 // for ever.
 func CheckoutOf(account ids.AccountID, purpose Purpose, key string) CheckoutID {
-	sum := sha256.Sum256([]byte("checkout " + account.String() + " " + string(purpose) + " " + key))
-	id := CheckoutID(sum[:16])
+	return CheckoutID(named("checkout " + account.String() + " " + string(purpose) + " " + key))
+}
+
+// named is the id that a text always has.
+func named(text string) [16]byte {
+	sum := sha256.Sum256([]byte(text))
+	id := [16]byte(sum[:16])
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8: made of something else
 	return id
 }

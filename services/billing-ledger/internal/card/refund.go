@@ -31,18 +31,21 @@ func (s *Refunds) Ask(ctx context.Context, r Refund) (Refund, error) {
 	switch {
 	case r.ID.IsZero():
 		return Refund{}, invalid("refund_id", "is malformed")
-	case r.Amount <= 0 || r.Amount > MaxAmount:
+	case r.Amount < 0 || r.Amount > MaxAmount || r.Amount == 0 && r.Purpose != TopUp:
 		return Refund{}, invalid("amount_cents", "must be 1 to %d", MaxAmount)
 	}
 	stands, err := s.Store.AskRefund(ctx, r, s.NewEntry)
 	switch {
 	case errors.Is(err, ErrNoCheckout):
 		return Refund{}, noCheckout()
-	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds), errors.Is(err, ErrSpent):
+	case errors.Is(err, ErrTooMany):
+		return Refund{}, tooManyRefunds()
+	case errors.Is(err, ErrNotPaid), errors.Is(err, ErrExceeds), errors.Is(err, ErrSpent), errors.Is(err, ErrNotOwn),
+		errors.Is(err, ErrTooOld):
 		return Refund{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "%v", err)
 	case err != nil:
 		return Refund{}, err
-	case stands.Checkout != r.Checkout || stands.Amount != r.Amount:
+	case stands.Checkout != r.Checkout || r.Amount != 0 && stands.Amount != r.Amount:
 		return Refund{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 			"the refund has other contents").On("refund_id")
 	case stands.State != Asked || stands.Attempt > 1:

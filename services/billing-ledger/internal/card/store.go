@@ -18,8 +18,9 @@ var (
 	ErrNoAccount = errors.New("no such account")
 	// ErrReused is the error for an id that stands for something else.
 	ErrReused = errors.New("the id stands for something else")
-	// ErrTooMany is the error for a provider or a consumer with MaxOpen open checkouts.
-	ErrTooMany = errors.New("too many open checkouts")
+	// ErrTooMany is the error for a provider or a consumer with MaxOpen open checkouts, and for a
+	// payment with MaxOwnRefunds refunds.
+	ErrTooMany = errors.New("too many open checkouts, or refunds")
 	// ErrNotPaid is the error for what only a paid checkout allows.
 	ErrNotPaid = errors.New("the checkout is not paid")
 	// ErrPaidTwice is the error for a second payment of a checkout, and for a payment of two.
@@ -27,7 +28,11 @@ var (
 	// ErrExceeds is the error for more than is left of a payment.
 	ErrExceeds = errors.New("less than that is left of the payment")
 	// ErrSpent is the error for credit that an account no longer has.
-	ErrSpent = errors.New("the account has less credit than that")
+	ErrSpent = errors.New("less credit than that is unspent")
+	// ErrNotOwn is the error for a refund that its consumer may not ask for.
+	ErrNotOwn = errors.New("the account is frozen, or a payment of it was disputed: operators decide")
+	// ErrTooOld is the error for a consumer's own refund after OwnRefundFor.
+	ErrTooOld = errors.New("the payment is older than 14 days: operators decide")
 	// ErrRefundUnderWay is the error for a reversal beyond what is left while a refund has
 	// not ended, which may make room for it.
 	ErrRefundUnderWay = errors.New("a refund of the payment is under way")
@@ -117,10 +122,15 @@ type EventStore interface {
 // RefundStore keeps refunds.
 type RefundStore interface {
 	// AskRefund keeps a new refund, or returns the refund of its id. One of collateral is reversed at
-	// once where less is left because of reversals. One of credit takes the credit. Its errors are
-	// ErrNoCheckout, ErrNotPaid, ErrExceeds, and ErrSpent for credit that the account no longer has
-	// unheld.
+	// once where less is left because of reversals. One of credit takes the credit, and without an
+	// amount all that may be given back. Its errors are ErrNoCheckout, also for a payment of another
+	// account, ErrNotPaid, ErrExceeds, and ErrSpent for credit that the account no longer has unheld. Of
+	// a consumer's own refund they are also ErrNotOwn, ErrTooOld, ErrTooMany, and ErrSpent for what is
+	// not Unspent.
 	AskRefund(ctx context.Context, r Refund, newID func() (ids.EntryID, error)) (Refund, error)
+	// RefundsOf lists the refunds of an account's credit, the newest first, asked for before a refund, or
+	// all.
+	RefundsOf(ctx context.Context, account ids.AccountID, before RefundID, limit int) ([]Refund, error)
 	// Refund reads a refund, or returns ErrNoRefund.
 	Refund(ctx context.Context, id RefundID) (Refund, error)
 	// EndRefund ends a refund by an attempt, once, and returns how it stands. One of credit that is

@@ -25,6 +25,7 @@ const (
 type ConsumerCheckouts struct {
 	billingv1.UnimplementedCheckoutServiceServer
 	Checkouts *card.Checkouts
+	Refunds   *card.Refunds
 	// ReturnURL is where a page leads if nobody says otherwise.
 	ReturnURL string
 }

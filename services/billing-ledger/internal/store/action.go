@@ -23,6 +23,7 @@ const (
 	releasedEarnings action = "release_earnings"
 	forfeitEarnings  action = "forfeit_earnings"
 	refundedPlan     action = "refund_plan"
+	refundedTopUp    action = "refund_topup"
 	refundedRequest  action = "refund_request"
 	setTerms         action = "set_terms"
 )

@@ -58,12 +58,19 @@ card_refund card_refund_is_unpaid | ! UPDATE card_refund SET state = 'reversed',
 	SELECT id, leg, kind, account_kind, owned, CASE WHEN owned THEN gen_random_uuid() END, amount FROM e,
 	(VALUES (1, 'l:provider:collateral_refund_pending', true, -1), (2, 'a:bank', false, 1)) AS l (leg, account_kind,
 	owned, amount)
+card_refund card_refund_note | id = gen_random_uuid(), note = repeat('x', 201)
 card_refund card_refund_object_id_check | ! UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = ''
 card_refund card_refund_object_id_key | ! INSERT INTO card_refund (id, payment_id, cents, on_card)
 	SELECT gen_random_uuid(), payment_id, 1, true FROM card_refund;
 	UPDATE card_refund SET state = 'by_card', ended_at = now(), object_id = 'x'
 card_refund card_refund_payment_id_fkey | id = gen_random_uuid(), payment_id = 'x'
 card_refund card_refund_pkey | =
+posting card_credit_is_paid | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	SELECT gen_random_uuid(), 'card_topup', id::text FROM checkout WHERE state = 'paid' RETURNING id, kind)
+	INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+	SELECT id, leg, kind, account_kind, owned, CASE WHEN owned THEN (SELECT id FROM account LIMIT 1) END, amount FROM e,
+	(VALUES (1, 'a:card_clearing', false, -20000000000), (2, 'l:consumer:available', true, 20000000000)) AS l (leg,
+	account_kind, owned, amount)
 card_refund card_refund_state_check | ! UPDATE card_refund SET state = 'odd', ended_at = now()
 card_refund card_refund_within_payment | id = gen_random_uuid(), cents = 2000 => card_returns_within_payment
 card_reversal card_reversal_cause_check | id = 'x', cause = 'odd'

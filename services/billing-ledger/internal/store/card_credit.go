@@ -19,12 +19,24 @@ func keepCreditRefund(
 	ctx context.Context, tx pgx.Tx, c card.Checkout, r card.Refund, p lockedPayment, newID func() (ids.EntryID, error),
 ) ([]ids.EntryID, error) {
 	free, err := unheld(ctx, tx, p.account)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case r.Amount > p.left() || r.Amount > c.Amount-p.refunded:
+	}
+	most := free
+	if r.Own {
+		if most, err = ownUnspent(ctx, tx, p); err != nil {
+			return nil, err
+		}
+		most = min(most, free)
+	}
+	left := max(min(p.left(), c.Amount-p.refunded), 0)
+	if r.Amount == 0 {
+		r.Amount = min(left, card.Cents(most/cent))
+	}
+	switch {
+	case r.Amount > left:
 		return nil, card.ErrExceeds
-	case r.Amount.Nano() > free:
+	case r.Amount == 0 || r.Amount.Nano() > most:
 		return nil, card.ErrSpent
 	}
 	id, err := newID()
@@ -39,10 +51,16 @@ func keepCreditRefund(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO card_refund (id, payment_id, cents, on_card, due_at, entry_id, asked_by)
-		SELECT $1, id, $3, at > now() - $4::interval, now() + interval '1 minute', $5, $6 FROM card_payment WHERE id = $2`,
-		r.ID, p.id, r.Amount, card.ByCardFor, posted[0], r.By); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO card_refund (id, payment_id, cents, on_card, due_at, entry_id, asked_by, note)
+		SELECT $1, id, $3, at > now() - $4::interval, now() + interval '1 minute', $5, $6, $7 FROM card_payment
+		WHERE id = $2`, r.ID, p.id, r.Amount, card.ByCardFor, posted[0], r.By, r.Note); err != nil {
 		return nil, fmt.Errorf("keep a refund: %w", err)
+	}
+	if r.Note != "" {
+		if err := audited(ctx, tx, refundedTopUp, [16]byte(p.account), details{"checkout_id": r.Checkout.String(),
+			"refund_id": r.ID.String(), "amount_usd": r.Amount.Nano().String(), "note": r.Note}); err != nil {
+			return nil, err
+		}
 	}
 	crash.At("billing.card.refund_asked_before_commit")
 	return posted, nil

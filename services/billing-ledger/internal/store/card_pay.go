@@ -59,9 +59,10 @@ func pay(
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE checkout SET state = $2, paid_at = now(), due_at = NULL WHERE id = $1`, id, to)
-	batch.Queue(`INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id, card_fingerprint)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, charge.PaymentID, id, charge.Total, charge.CostID, charge.Cost, posted[0],
-		fingerprint(charge))
+	batch.Queue(`INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id, card_fingerprint,
+			charged_before)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $9 THEN `+chargedEver("$8")+` END)`, charge.PaymentID, id, charge.Total,
+		charge.CostID, charge.Cost, posted[0], fingerprint(charge), c.Account, c.Purpose == card.TopUp)
 	if c.Purpose == card.Collateral {
 		addChange(batch, card.ChangePaid, id, c.SessionID, c.Amount, posted[0])
 	}

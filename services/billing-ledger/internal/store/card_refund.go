@@ -15,11 +15,11 @@ import (
 const refundColumns = `r.id, p.checkout_id, r.cents, r.state, r.attempt, r.on_card, r.payment_id,
 	coalesce(r.object_id, ''), p.cents, (SELECT livemode FROM checkout WHERE id = p.checkout_id),
 	(SELECT processor FROM checkout WHERE id = p.checkout_id), (SELECT purpose FROM checkout WHERE id = p.checkout_id),
-	r.asked_by`
+	r.asked_by, r.note, r.asked_at, coalesce(r.ended_at, '0001-01-01')`
 
 func scanRefund(row pgx.CollectableRow) (r card.Refund, err error) {
 	return r, row.Scan(&r.ID, &r.Checkout, &r.Amount, &r.State, &r.Attempt, &r.OnCard, &r.PaymentID, &r.ObjectID, &r.Total,
-		&r.Livemode, &r.Processor, &r.Purpose, &r.By)
+		&r.Livemode, &r.Processor, &r.Purpose, &r.By, &r.Note, &r.AskedAt, &r.EndedAt)
 }
 
 // Refund implements card.Store.
@@ -65,7 +65,7 @@ func askRefund(
 	switch {
 	case err != nil:
 		return asked, nil, err
-	case c.Purpose != cmp.Or(r.Purpose, card.Collateral):
+	case c.Purpose != cmp.Or(r.Purpose, card.Collateral), !r.Account.IsZero() && r.Account != c.Account:
 		return asked, nil, card.ErrNoCheckout
 	case c.State != card.Paid:
 		return asked, nil, card.ErrNotPaid
@@ -215,6 +215,25 @@ func hasFailed(ctx context.Context, tx pgx.Tx, of card.Refund, objectID string) 
 		return false, card.ErrReused
 	}
 	return true, nil
+}
+
+// RefundsOf implements card.Store.
+func (s Cards) RefundsOf(
+	ctx context.Context, account ids.AccountID, before card.RefundID, limit int,
+) ([]card.Refund, error) {
+	const of = `FROM card_refund r JOIN card_payment p ON p.id = r.payment_id JOIN checkout c ON c.id = p.checkout_id
+		WHERE c.account_id = $1 AND c.purpose <> 'collateral'`
+	rows, err := s.pool.Query(ctx, `SELECT `+refundColumns+` `+of+` AND ($2::uuid IS NULL OR (r.asked_at, r.id) <
+			(SELECT r.asked_at, r.id `+of+` AND r.id = $2))
+		ORDER BY r.asked_at DESC, r.id DESC LIMIT $3`, account, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list refunds: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanRefund)
+	if err != nil {
+		return nil, fmt.Errorf("list refunds: %w", err)
+	}
+	return list, nil
 }
 
 // FromBank implements card.Store.

@@ -61,7 +61,7 @@ func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []led
 }
 
 func (m *maker) cards() {
-	m.add(ledger.CardTopUp(m.fact(), m.account, 20*usd, usd))
+	m.add(ledger.CardTopUp(ledger.Fact{ID: entryID(m.t), BusinessID: entryID(m.t).String()}, m.account, 20*usd, usd))
 	m.add(ledger.CardCost(m.fact(), usd))
 	m.add(ledger.Grant(entryID(m.t), m.account, usd, rand.Text(), "test"), nil)
 	m.add(ledger.FundVerification(entryID(m.t), m.account, usd, rand.Text()), nil)
@@ -224,11 +224,12 @@ func (e *env) charge(t testing.TB, entries ...ledger.Entry) {
 			payment = rand.Text()
 			e.exec(t, `WITH c AS (INSERT INTO checkout (id, purpose, account_id, cents, fee_cents, processor, livemode,
 					return_url, session_id, url, state, expires_at, paid_at)
-				VALUES (gen_random_uuid(), 'topup', $1, $2, $3, 'sandbox', false, 'x', $4, 'x', 'paid', now(), now())
+				VALUES ($6, 'topup', $1, $2, $3, 'sandbox', false, 'x', $4, 'x', 'paid', now(), now())
 				RETURNING id, cents + fee_cents AS cents)
 			INSERT INTO card_payment (id, checkout_id, cents, cost_id, cost_cents, entry_id)
 				SELECT $4, id, cents, $4, 0, $5 FROM c`, entry.Postings[1].Account.Owner, int64(entry.Postings[1].Amount/cent),
-				int64((-entry.Postings[clearing].Amount-entry.Postings[1].Amount)/cent), payment, [16]byte(entry.ID))
+				int64((-entry.Postings[clearing].Amount-entry.Postings[1].Amount)/cent), payment, [16]byte(entry.ID),
+				entry.BusinessID)
 		case ledger.CardReversed:
 			e.exec(t, `INSERT INTO card_reversal (id, payment_id, cause, cents, entry_id) VALUES ($1, $2, 'dispute', $3, $4)`,
 				entry.BusinessID, payment, int64(entry.Postings[clearing].Amount/cent), [16]byte(entry.ID))

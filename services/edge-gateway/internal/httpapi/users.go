@@ -15,6 +15,8 @@ var ofUsers = []route{
 	{"/api/v1/user/me", get, (*Handler).asUser},
 	{"/api/v1/consumer/checkout", getOrPost, (*Handler).asUser},
 	{"/api/v1/consumer/checkout/{checkout_id}", get, (*Handler).asUser},
+	{"/api/v1/consumer/checkout/{checkout_id}/refund", post, (*Handler).asUser},
+	{"/api/v1/consumer/refunds", get, (*Handler).asUser},
 	{"/api/v1/consumer/subscription", []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
 		(*Handler).asUser},
 	{"/api/v1/user/me/keys", []string{http.MethodGet, http.MethodHead, http.MethodPost}, (*Handler).asUser},

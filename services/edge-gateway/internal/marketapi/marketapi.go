@@ -54,6 +54,7 @@ type Peers struct {
 	UserSelf       billingv1.UserSelfServiceClient
 	Webhooks       billingv1.WebhookServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
+	CheckoutAdmin  billingv1.CheckoutAdminServiceClient
 	Subscriptions  billingv1.SubscriptionServiceClient
 	PlanInvoices   billingv1.SubscriptionAdminServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
@@ -106,6 +107,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterWebhookServiceHandlerClient(ctx, mux, peers.Webhooks),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
+		billingv1.RegisterCheckoutAdminServiceHandlerClient(ctx, mux, peers.CheckoutAdmin),
 		billingv1.RegisterSubscriptionServiceHandlerClient(ctx, mux, peers.Subscriptions),
 		billingv1.RegisterSubscriptionAdminServiceHandlerClient(ctx, mux, peers.PlanInvoices),
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
@@ -342,6 +344,9 @@ func translated(err error) error {
 		if of := ofField.FindStringSubmatch(text); of != nil {
 			return fault.New(fault.Invalid, fault.InvalidRequest, "%s must be given once, with a value of its kind",
 				of[1]).On(of[1])
+		}
+		if err := misfit(text); err != nil {
+			return err
 		}
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The request is malformed: %s", text[:min(len(text), maxShown)])
 	}

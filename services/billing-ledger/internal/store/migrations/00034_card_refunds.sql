@@ -1,0 +1,32 @@
+-- Refunds of credit that consumers and operators ask for, and entries of credit by card that are
+-- those of its payments.
+
+-- +goose Up
+-- What had been charged to the account, ever, when a payment of credit came, in nano-USD: what is
+-- charged later spends that credit.
+ALTER TABLE card_payment ADD COLUMN charged_before bigint;
+
+-- Why an operator gave it back.
+ALTER TABLE card_refund ADD COLUMN note text NOT NULL DEFAULT ''
+    CONSTRAINT card_refund_note CHECK (char_length(note) <= 200);
+
+CREATE CONSTRAINT TRIGGER card_credit_is_paid AFTER INSERT ON posting
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.entry_kind IN ('card_topup', 'card_reversed', 'card_dispute_won') AND NEW.account_kind = 'a:card_clearing')
+    EXECUTE FUNCTION check_card_credit();
+
+-- +goose StatementBegin
+-- The actions of operators, with one more.
+DO $$
+DECLARE
+    actions text := (SELECT pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE conrelid = 'operator_action'::regclass AND conname = 'operator_action_action_check');
+BEGIN
+    ALTER TABLE operator_action DROP CONSTRAINT operator_action_action_check;
+    EXECUTE 'ALTER TABLE operator_action ADD CONSTRAINT operator_action_action_check '
+        || replace(actions, '])', ', ''refund_topup''::text])');
+END $$;
+-- +goose StatementEnd
+
+GRANT INSERT (charged_before) ON card_payment TO svc_billing;
+GRANT INSERT (note) ON card_refund TO svc_billing;
