@@ -42,6 +42,7 @@ func Spec() node.Spec {
 			billingv1.CheckoutService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.CardWebhookService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.AccountFreezeAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			billingv1.CheckoutAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			billingv1.SubscriptionService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.SubscriptionAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},

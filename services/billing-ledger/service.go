@@ -245,7 +245,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Earnings: s.store, NewEntry: s.newEntry}
 	billingv1.RegisterAccountAdminServiceServer(r, accounts)
 	billingv1.RegisterAccountOverviewAdminServiceServer(r, &rpc.Overview{Accounts: accounts,
-		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store})
+		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store,
+		Standings: s.store})
+	billingv1.RegisterAccountFreezeAdminServiceServer(r, &rpc.AccountFreezes{Freezes: &account.Freezes{Store: s.store}})
 	billingv1.RegisterEnterpriseAdminServiceServer(r, &rpc.Enterprise{
 		Agreements: &enterprise.Agreements{Store: store.Agreements{Store: s.store}},
 	})

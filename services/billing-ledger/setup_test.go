@@ -95,6 +95,8 @@ type fleet struct {
 	cards     billingv1.CardServiceClient
 	webhooks  billingv1.CardWebhookServiceClient
 	sandbox   billingv1.CardSandboxServiceClient
+	checkouts billingv1.CheckoutServiceClient
+	freezes   billingv1.AccountFreezeAdminServiceClient
 
 	subscriptions billingv1.SubscriptionServiceClient
 	planInvoices  billingv1.SubscriptionAdminServiceClient
@@ -197,6 +199,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.cards = billingv1.NewCardServiceClient(calls)
 	f.webhooks = billingv1.NewCardWebhookServiceClient(calls)
 	f.sandbox = billingv1.NewCardSandboxServiceClient(calls)
+	f.checkouts = billingv1.NewCheckoutServiceClient(calls)
+	f.freezes = billingv1.NewAccountFreezeAdminServiceClient(calls)
 	f.subscriptions = billingv1.NewSubscriptionServiceClient(calls)
 	f.planInvoices = billingv1.NewSubscriptionAdminServiceClient(calls)
 	f.passbooks = billingv1.NewPassbookServiceClient(calls)

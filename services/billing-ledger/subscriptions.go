@@ -107,7 +107,8 @@ func (p planNews) Returned(ctx context.Context, _ card.Checkout, r card.Return) 
 }
 
 func planReturn(r card.Return) subscription.Return {
-	return subscription.Return{ID: r.ID, Payment: r.PaymentID, Amount: r.Amount.Nano()}
+	return subscription.Return{ID: r.ID, Payment: r.PaymentID, Amount: r.Amount.Nano(),
+		Disputed: r.Kind == card.DisputeObject, Over: r.State == card.ReturnWon || r.State == card.ReturnLost}
 }
 
 // planPages opens pages on which plans are bought.

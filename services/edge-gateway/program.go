@@ -84,6 +84,7 @@ func peers(n *node.Node) (Deps, error) {
 		Idempotency:     billingv1.NewIdempotencyServiceClient(billing),
 		Visits:          billingv1.NewVisitorServiceClient(billing),
 		Checkouts:       billingv1.NewCheckoutServiceClient(billing),
+		Freezes:         billingv1.NewAccountFreezeAdminServiceClient(billing),
 		CheckoutAdmin:   billingv1.NewCheckoutAdminServiceClient(billing),
 		Subscriptions:   billingv1.NewSubscriptionServiceClient(billing),
 		PlanInvoices:    billingv1.NewSubscriptionAdminServiceClient(billing),

@@ -76,6 +76,8 @@ type Deps struct {
 	Checkouts billingv1.CheckoutServiceClient
 	// CheckoutAdmin shows operators what is paid by card, and gives it back.
 	CheckoutAdmin billingv1.CheckoutAdminServiceClient
+	// Freezes has operators freeze accounts and lift causes.
+	Freezes billingv1.AccountFreezeAdminServiceClient
 	// Subscriptions sells plans by the month, and PlanInvoices gives back what was paid for them.
 	Subscriptions billingv1.SubscriptionServiceClient
 	PlanInvoices  billingv1.SubscriptionAdminServiceClient
@@ -171,6 +173,7 @@ func (d Deps) market() marketapi.Peers {
 		Subscriptions:  d.Subscriptions,
 		PlanInvoices:   d.PlanInvoices,
 		CheckoutAdmin:  d.CheckoutAdmin,
+		Freezes:        d.Freezes,
 		ConsumerKeys:   d.ConsumerKeys,
 		ConsumerLimits: d.ConsumerLimits,
 		Passbooks:      d.Passbooks,

@@ -30,6 +30,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
+	billingv1.RegisterAccountFreezeAdminServiceServer(r, billingv1.UnimplementedAccountFreezeAdminServiceServer{})
 	billingv1.RegisterCheckoutAdminServiceServer(r, billingv1.UnimplementedCheckoutAdminServiceServer{})
 	billingv1.RegisterSubscriptionServiceServer(r, subscriptions{})
 	billingv1.RegisterSubscriptionAdminServiceServer(r, subscriptions{})
@@ -80,6 +81,7 @@ func (f *fleet) deps() Deps {
 		Visits:      billingv1.NewVisitorServiceClient(conn),
 		Checkouts:   billingv1.NewCheckoutServiceClient(conn),
 
+		Freezes:       billingv1.NewAccountFreezeAdminServiceClient(conn),
 		CheckoutAdmin: billingv1.NewCheckoutAdminServiceClient(conn),
 		Subscriptions: billingv1.NewSubscriptionServiceClient(conn),
 		PlanInvoices:  billingv1.NewSubscriptionAdminServiceClient(conn),

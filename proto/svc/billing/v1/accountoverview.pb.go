@@ -319,12 +319,16 @@ type GetAccountDetailsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Account *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	// Empty for an account without a user.
-	Email         string            `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	ProviderId    string            `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	Limits        *ConsumerLimits   `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	Keys          []*ConsumerKey    `protobuf:"bytes,5,rep,name=keys,proto3" json:"keys,omitempty"`
-	Entries       []*AccountEntry   `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
-	Actions       []*OperatorAction `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
+	Email      string            `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	ProviderId string            `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Limits     *ConsumerLimits   `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
+	Keys       []*ConsumerKey    `protobuf:"bytes,5,rep,name=keys,proto3" json:"keys,omitempty"`
+	Entries    []*AccountEntry   `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
+	Actions    []*OperatorAction `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
+	// The causes that freeze the account, the oldest first, at most 100.
+	Freezes []*AccountFreeze `protobuf:"bytes,20,rep,name=freezes,proto3" json:"freezes,omitempty"`
+	// What is and was owed, the newest first, at most 100.
+	Debts         []*AccountDebt `protobuf:"bytes,21,rep,name=debts,proto3" json:"debts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,6 +408,20 @@ func (x *GetAccountDetailsResponse) GetEntries() []*AccountEntry {
 func (x *GetAccountDetailsResponse) GetActions() []*OperatorAction {
 	if x != nil {
 		return x.Actions
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse) GetFreezes() []*AccountFreeze {
+	if x != nil {
+		return x.Freezes
+	}
+	return nil
+}
+
+func (x *GetAccountDetailsResponse) GetDebts() []*AccountDebt {
+	if x != nil {
+		return x.Debts
 	}
 	return nil
 }
@@ -700,7 +718,7 @@ var File_svc_billing_v1_accountoverview_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\n" +
-	"$svc/billing/v1/accountoverview.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1csvc/billing/v1/account.proto\x1a svc/billing/v1/consumerkey.proto\"\xa2\x01\n" +
+	"$svc/billing/v1/accountoverview.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1csvc/billing/v1/account.proto\x1a svc/billing/v1/consumerkey.proto\x1a\x1dsvc/billing/v1/standing.proto\"\xa2\x01\n" +
 	"\x13ListAccountsRequest\x12!\n" +
 	"\femail_prefix\x18\x01 \x01(\tR\vemailPrefix\x12\x1d\n" +
 	"\n" +
@@ -728,7 +746,7 @@ const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"9\n" +
 	"\x18GetAccountDetailsRequest\x12\x1d\n" +
 	"\n" +
-	"account_id\x18\x01 \x01(\tR\taccountId\"\xe0\x02\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\"\xcc\x03\n" +
 	"\x19GetAccountDetailsResponse\x121\n" +
 	"\aaccount\x18\x01 \x01(\v2\x17.svc.billing.v1.AccountR\aaccount\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x1f\n" +
@@ -737,7 +755,9 @@ const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\x06limits\x18\x04 \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\x12/\n" +
 	"\x04keys\x18\x05 \x03(\v2\x1b.svc.billing.v1.ConsumerKeyR\x04keys\x126\n" +
 	"\aentries\x18\x06 \x03(\v2\x1c.svc.billing.v1.AccountEntryR\aentries\x128\n" +
-	"\aactions\x18\a \x03(\v2\x1e.svc.billing.v1.OperatorActionR\aactions\"\xc2\x01\n" +
+	"\aactions\x18\a \x03(\v2\x1e.svc.billing.v1.OperatorActionR\aactions\x127\n" +
+	"\afreezes\x18\x14 \x03(\v2\x1d.svc.billing.v1.AccountFreezeR\afreezes\x121\n" +
+	"\x05debts\x18\x15 \x03(\v2\x1b.svc.billing.v1.AccountDebtR\x05debts\"\xc2\x01\n" +
 	"\fAccountEntry\x12\x19\n" +
 	"\bentry_id\x18\x01 \x01(\tR\aentryId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
@@ -795,6 +815,8 @@ var file_svc_billing_v1_accountoverview_proto_goTypes = []any{
 	(*Account)(nil),                   // 10: svc.billing.v1.Account
 	(*ConsumerLimits)(nil),            // 11: svc.billing.v1.ConsumerLimits
 	(*ConsumerKey)(nil),               // 12: svc.billing.v1.ConsumerKey
+	(*AccountFreeze)(nil),             // 13: svc.billing.v1.AccountFreeze
+	(*AccountDebt)(nil),               // 14: svc.billing.v1.AccountDebt
 }
 var file_svc_billing_v1_accountoverview_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.ListAccountsResponse.list:type_name -> svc.billing.v1.ListedAccount
@@ -804,19 +826,21 @@ var file_svc_billing_v1_accountoverview_proto_depIdxs = []int32{
 	12, // 4: svc.billing.v1.GetAccountDetailsResponse.keys:type_name -> svc.billing.v1.ConsumerKey
 	5,  // 5: svc.billing.v1.GetAccountDetailsResponse.entries:type_name -> svc.billing.v1.AccountEntry
 	6,  // 6: svc.billing.v1.GetAccountDetailsResponse.actions:type_name -> svc.billing.v1.OperatorAction
-	9,  // 7: svc.billing.v1.AccountEntry.at:type_name -> google.protobuf.Timestamp
-	9,  // 8: svc.billing.v1.OperatorAction.at:type_name -> google.protobuf.Timestamp
-	0,  // 9: svc.billing.v1.AccountOverviewAdminService.ListAccounts:input_type -> svc.billing.v1.ListAccountsRequest
-	3,  // 10: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:input_type -> svc.billing.v1.GetAccountDetailsRequest
-	7,  // 11: svc.billing.v1.AccountOverviewAdminService.RefundRequest:input_type -> svc.billing.v1.RefundRequestRequest
-	1,  // 12: svc.billing.v1.AccountOverviewAdminService.ListAccounts:output_type -> svc.billing.v1.ListAccountsResponse
-	4,  // 13: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:output_type -> svc.billing.v1.GetAccountDetailsResponse
-	8,  // 14: svc.billing.v1.AccountOverviewAdminService.RefundRequest:output_type -> svc.billing.v1.RefundRequestResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 7: svc.billing.v1.GetAccountDetailsResponse.freezes:type_name -> svc.billing.v1.AccountFreeze
+	14, // 8: svc.billing.v1.GetAccountDetailsResponse.debts:type_name -> svc.billing.v1.AccountDebt
+	9,  // 9: svc.billing.v1.AccountEntry.at:type_name -> google.protobuf.Timestamp
+	9,  // 10: svc.billing.v1.OperatorAction.at:type_name -> google.protobuf.Timestamp
+	0,  // 11: svc.billing.v1.AccountOverviewAdminService.ListAccounts:input_type -> svc.billing.v1.ListAccountsRequest
+	3,  // 12: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:input_type -> svc.billing.v1.GetAccountDetailsRequest
+	7,  // 13: svc.billing.v1.AccountOverviewAdminService.RefundRequest:input_type -> svc.billing.v1.RefundRequestRequest
+	1,  // 14: svc.billing.v1.AccountOverviewAdminService.ListAccounts:output_type -> svc.billing.v1.ListAccountsResponse
+	4,  // 15: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:output_type -> svc.billing.v1.GetAccountDetailsResponse
+	8,  // 16: svc.billing.v1.AccountOverviewAdminService.RefundRequest:output_type -> svc.billing.v1.RefundRequestResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accountoverview_proto_init() }
@@ -826,6 +850,7 @@ func file_svc_billing_v1_accountoverview_proto_init() {
 	}
 	file_svc_billing_v1_account_proto_init()
 	file_svc_billing_v1_consumerkey_proto_init()
+	file_svc_billing_v1_standing_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -285,33 +285,37 @@ const (
 	SandboxAction_SANDBOX_ACTION_ACCEPTS  SandboxAction = 8
 	// The card's owner ends the plan at the card processor.
 	SandboxAction_SANDBOX_ACTION_QUIT SandboxAction = 9
+	// The dispute is lost, and the money stays with the card's owner.
+	SandboxAction_SANDBOX_ACTION_LOSE_DISPUTE SandboxAction = 10
 )
 
 // Enum value maps for SandboxAction.
 var (
 	SandboxAction_name = map[int32]string{
-		0: "SANDBOX_ACTION_UNSPECIFIED",
-		1: "SANDBOX_ACTION_PAY",
-		2: "SANDBOX_ACTION_DECLINE",
-		3: "SANDBOX_ACTION_CHARGE_BACK",
-		4: "SANDBOX_ACTION_WIN_DISPUTE",
-		5: "SANDBOX_ACTION_FAIL_REFUND",
-		6: "SANDBOX_ACTION_MONTH",
-		7: "SANDBOX_ACTION_DECLINES",
-		8: "SANDBOX_ACTION_ACCEPTS",
-		9: "SANDBOX_ACTION_QUIT",
+		0:  "SANDBOX_ACTION_UNSPECIFIED",
+		1:  "SANDBOX_ACTION_PAY",
+		2:  "SANDBOX_ACTION_DECLINE",
+		3:  "SANDBOX_ACTION_CHARGE_BACK",
+		4:  "SANDBOX_ACTION_WIN_DISPUTE",
+		5:  "SANDBOX_ACTION_FAIL_REFUND",
+		6:  "SANDBOX_ACTION_MONTH",
+		7:  "SANDBOX_ACTION_DECLINES",
+		8:  "SANDBOX_ACTION_ACCEPTS",
+		9:  "SANDBOX_ACTION_QUIT",
+		10: "SANDBOX_ACTION_LOSE_DISPUTE",
 	}
 	SandboxAction_value = map[string]int32{
-		"SANDBOX_ACTION_UNSPECIFIED": 0,
-		"SANDBOX_ACTION_PAY":         1,
-		"SANDBOX_ACTION_DECLINE":     2,
-		"SANDBOX_ACTION_CHARGE_BACK": 3,
-		"SANDBOX_ACTION_WIN_DISPUTE": 4,
-		"SANDBOX_ACTION_FAIL_REFUND": 5,
-		"SANDBOX_ACTION_MONTH":       6,
-		"SANDBOX_ACTION_DECLINES":    7,
-		"SANDBOX_ACTION_ACCEPTS":     8,
-		"SANDBOX_ACTION_QUIT":        9,
+		"SANDBOX_ACTION_UNSPECIFIED":  0,
+		"SANDBOX_ACTION_PAY":          1,
+		"SANDBOX_ACTION_DECLINE":      2,
+		"SANDBOX_ACTION_CHARGE_BACK":  3,
+		"SANDBOX_ACTION_WIN_DISPUTE":  4,
+		"SANDBOX_ACTION_FAIL_REFUND":  5,
+		"SANDBOX_ACTION_MONTH":        6,
+		"SANDBOX_ACTION_DECLINES":     7,
+		"SANDBOX_ACTION_ACCEPTS":      8,
+		"SANDBOX_ACTION_QUIT":         9,
+		"SANDBOX_ACTION_LOSE_DISPUTE": 10,
 	}
 )
 
@@ -1327,7 +1331,9 @@ type SandboxSession struct {
 	// What a refund gave back.
 	RefundedCents int64 `protobuf:"varint,8,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
 	// Whether a plan began with the payment.
-	Subscribed    bool `protobuf:"varint,9,opt,name=subscribed,proto3" json:"subscribed,omitempty"`
+	Subscribed bool `protobuf:"varint,9,opt,name=subscribed,proto3" json:"subscribed,omitempty"`
+	// Whether the dispute was lost.
+	DisputeLost   bool `protobuf:"varint,10,opt,name=dispute_lost,json=disputeLost,proto3" json:"dispute_lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1421,6 +1427,13 @@ func (x *SandboxSession) GetRefundedCents() int64 {
 func (x *SandboxSession) GetSubscribed() bool {
 	if x != nil {
 		return x.Subscribed
+	}
+	return false
+}
+
+func (x *SandboxSession) GetDisputeLost() bool {
+	if x != nil {
+		return x.DisputeLost
 	}
 	return false
 }
@@ -1696,7 +1709,7 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\tR\tsignature\x12\x1c\n" +
 	"\tprocessor\x18\x03 \x01(\tR\tprocessor\"\x11\n" +
-	"\x0fReceiveResponse\"\xea\x02\n" +
+	"\x0fReceiveResponse\"\x8d\x03\n" +
 	"\x0eSandboxSession\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x129\n" +
@@ -1712,7 +1725,9 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x0erefunded_cents\x18\b \x01(\x03R\rrefundedCents\x12\x1e\n" +
 	"\n" +
 	"subscribed\x18\t \x01(\bR\n" +
-	"subscribed\"9\n" +
+	"subscribed\x12!\n" +
+	"\fdispute_lost\x18\n" +
+	" \x01(\bR\vdisputeLost\"9\n" +
 	"\x18GetSandboxSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"U\n" +
@@ -1748,7 +1763,7 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x1aSANDBOX_SESSION_STATE_OPEN\x10\x01\x12\x1e\n" +
 	"\x1aSANDBOX_SESSION_STATE_PAID\x10\x02\x12!\n" +
 	"\x1dSANDBOX_SESSION_STATE_EXPIRED\x10\x03\x12&\n" +
-	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xaf\x02\n" +
+	"\"SANDBOX_SESSION_STATE_CHARGED_BACK\x10\x04*\xd0\x02\n" +
 	"\rSandboxAction\x12\x1e\n" +
 	"\x1aSANDBOX_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SANDBOX_ACTION_PAY\x10\x01\x12\x1a\n" +
@@ -1759,7 +1774,9 @@ const file_svc_billing_v1_card_proto_rawDesc = "" +
 	"\x14SANDBOX_ACTION_MONTH\x10\x06\x12\x1b\n" +
 	"\x17SANDBOX_ACTION_DECLINES\x10\a\x12\x1a\n" +
 	"\x16SANDBOX_ACTION_ACCEPTS\x10\b\x12\x17\n" +
-	"\x13SANDBOX_ACTION_QUIT\x10\t2\xd4\x04\n" +
+	"\x13SANDBOX_ACTION_QUIT\x10\t\x12\x1f\n" +
+	"\x1bSANDBOX_ACTION_LOSE_DISPUTE\x10\n" +
+	"2\xd4\x04\n" +
 	"\vCardService\x12\x82\x01\n" +
 	"\x18CreateCollateralCheckout\x12/.svc.billing.v1.CreateCollateralCheckoutRequest\x1a0.svc.billing.v1.CreateCollateralCheckoutResponse\"\x03\x90\x02\x02\x12[\n" +
 	"\vGetCheckout\x12\".svc.billing.v1.GetCheckoutRequest\x1a#.svc.billing.v1.GetCheckoutResponse\"\x03\x90\x02\x01\x12|\n" +

@@ -80,7 +80,11 @@ type GetBalanceResponse struct {
 	// Up to when the burn counts. The balance is of now.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// What the account may spend, and has, as GetConsumerLimits answers it.
-	Limits        *ConsumerLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *ConsumerLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	// The causes that freeze the account, the oldest first, at most 100.
+	Freezes []*AccountFreeze `protobuf:"bytes,20,rep,name=freezes,proto3" json:"freezes,omitempty"`
+	// What is and was owed, the newest first, at most 100.
+	Debts         []*AccountDebt `protobuf:"bytes,21,rep,name=debts,proto3" json:"debts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +185,20 @@ func (x *GetBalanceResponse) GetAsOf() *timestamppb.Timestamp {
 func (x *GetBalanceResponse) GetLimits() *ConsumerLimits {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *GetBalanceResponse) GetFreezes() []*AccountFreeze {
+	if x != nil {
+		return x.Freezes
+	}
+	return nil
+}
+
+func (x *GetBalanceResponse) GetDebts() []*AccountDebt {
+	if x != nil {
+		return x.Debts
 	}
 	return nil
 }
@@ -2071,8 +2089,8 @@ var File_svc_billing_v1_passbook_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_passbook_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsvc/billing/v1/passbook.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a svc/billing/v1/consumerkey.proto\"\x13\n" +
-	"\x11GetBalanceRequest\"\xb0\x03\n" +
+	"\x1dsvc/billing/v1/passbook.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a svc/billing/v1/consumerkey.proto\x1a\x1dsvc/billing/v1/standing.proto\"\x13\n" +
+	"\x11GetBalanceRequest\"\x9c\x04\n" +
 	"\x12GetBalanceResponse\x12$\n" +
 	"\x0ecredit_usd_str\x18\x01 \x01(\tR\fcreditUsdStr\x12 \n" +
 	"\fheld_usd_str\x18\x02 \x01(\tR\n" +
@@ -2086,7 +2104,9 @@ const file_svc_billing_v1_passbook_proto_rawDesc = "" +
 	"\rfreeze_causes\x18\b \x03(\tR\ffreezeCauses\x12/\n" +
 	"\x05as_of\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x126\n" +
 	"\x06limits\x18\n" +
-	" \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limitsB\f\n" +
+	" \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\x127\n" +
+	"\afreezes\x18\x14 \x03(\v2\x1d.svc.billing.v1.AccountFreezeR\afreezes\x121\n" +
+	"\x05debts\x18\x15 \x03(\v2\x1b.svc.billing.v1.AccountDebtR\x05debtsB\f\n" +
 	"\n" +
 	"_days_left\"y\n" +
 	"\x11ListLedgerRequest\x12\x12\n" +
@@ -2305,55 +2325,59 @@ var file_svc_billing_v1_passbook_proto_goTypes = []any{
 	(*GetDocumentPageResponse)(nil),    // 28: svc.billing.v1.GetDocumentPageResponse
 	(*timestamppb.Timestamp)(nil),      // 29: google.protobuf.Timestamp
 	(*ConsumerLimits)(nil),             // 30: svc.billing.v1.ConsumerLimits
+	(*AccountFreeze)(nil),              // 31: svc.billing.v1.AccountFreeze
+	(*AccountDebt)(nil),                // 32: svc.billing.v1.AccountDebt
 }
 var file_svc_billing_v1_passbook_proto_depIdxs = []int32{
 	29, // 0: svc.billing.v1.GetBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
 	30, // 1: svc.billing.v1.GetBalanceResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
-	4,  // 2: svc.billing.v1.ListLedgerResponse.lines:type_name -> svc.billing.v1.LedgerLine
-	29, // 3: svc.billing.v1.ListLedgerResponse.as_of:type_name -> google.protobuf.Timestamp
-	29, // 4: svc.billing.v1.LedgerLine.at:type_name -> google.protobuf.Timestamp
-	7,  // 5: svc.billing.v1.GetUsageResponse.groups:type_name -> svc.billing.v1.UsageGroup
-	7,  // 6: svc.billing.v1.GetUsageResponse.total:type_name -> svc.billing.v1.UsageGroup
-	29, // 7: svc.billing.v1.GetUsageResponse.as_of:type_name -> google.protobuf.Timestamp
-	10, // 8: svc.billing.v1.ListUsedRequestsResponse.requests:type_name -> svc.billing.v1.UsedRequest
-	29, // 9: svc.billing.v1.ListUsedRequestsResponse.as_of:type_name -> google.protobuf.Timestamp
-	29, // 10: svc.billing.v1.UsedRequest.at:type_name -> google.protobuf.Timestamp
-	19, // 11: svc.billing.v1.ListCreditReceiptsResponse.receipts:type_name -> svc.billing.v1.Document
-	19, // 12: svc.billing.v1.GetCreditReceiptResponse.receipt:type_name -> svc.billing.v1.Document
-	19, // 13: svc.billing.v1.ListInvoicesResponse.invoices:type_name -> svc.billing.v1.Document
-	19, // 14: svc.billing.v1.GetInvoiceResponse.invoice:type_name -> svc.billing.v1.Document
-	29, // 15: svc.billing.v1.Document.at:type_name -> google.protobuf.Timestamp
-	20, // 16: svc.billing.v1.Document.seller:type_name -> svc.billing.v1.DocumentParty
-	20, // 17: svc.billing.v1.Document.buyer:type_name -> svc.billing.v1.DocumentParty
-	21, // 18: svc.billing.v1.Document.lines:type_name -> svc.billing.v1.DocumentLine
-	22, // 19: svc.billing.v1.Document.tax:type_name -> svc.billing.v1.DocumentTax
-	0,  // 20: svc.billing.v1.PassbookService.GetBalance:input_type -> svc.billing.v1.GetBalanceRequest
-	2,  // 21: svc.billing.v1.PassbookService.ListLedger:input_type -> svc.billing.v1.ListLedgerRequest
-	5,  // 22: svc.billing.v1.PassbookService.GetUsage:input_type -> svc.billing.v1.GetUsageRequest
-	8,  // 23: svc.billing.v1.PassbookService.ListUsedRequests:input_type -> svc.billing.v1.ListUsedRequestsRequest
-	11, // 24: svc.billing.v1.PassbookService.ListCreditReceipts:input_type -> svc.billing.v1.ListCreditReceiptsRequest
-	13, // 25: svc.billing.v1.PassbookService.GetCreditReceipt:input_type -> svc.billing.v1.GetCreditReceiptRequest
-	15, // 26: svc.billing.v1.PassbookService.ListInvoices:input_type -> svc.billing.v1.ListInvoicesRequest
-	17, // 27: svc.billing.v1.PassbookService.GetInvoice:input_type -> svc.billing.v1.GetInvoiceRequest
-	23, // 28: svc.billing.v1.PassbookExportService.ExportLedger:input_type -> svc.billing.v1.ExportLedgerRequest
-	25, // 29: svc.billing.v1.PassbookExportService.ExportUsage:input_type -> svc.billing.v1.ExportUsageRequest
-	27, // 30: svc.billing.v1.PassbookExportService.GetDocumentPage:input_type -> svc.billing.v1.GetDocumentPageRequest
-	1,  // 31: svc.billing.v1.PassbookService.GetBalance:output_type -> svc.billing.v1.GetBalanceResponse
-	3,  // 32: svc.billing.v1.PassbookService.ListLedger:output_type -> svc.billing.v1.ListLedgerResponse
-	6,  // 33: svc.billing.v1.PassbookService.GetUsage:output_type -> svc.billing.v1.GetUsageResponse
-	9,  // 34: svc.billing.v1.PassbookService.ListUsedRequests:output_type -> svc.billing.v1.ListUsedRequestsResponse
-	12, // 35: svc.billing.v1.PassbookService.ListCreditReceipts:output_type -> svc.billing.v1.ListCreditReceiptsResponse
-	14, // 36: svc.billing.v1.PassbookService.GetCreditReceipt:output_type -> svc.billing.v1.GetCreditReceiptResponse
-	16, // 37: svc.billing.v1.PassbookService.ListInvoices:output_type -> svc.billing.v1.ListInvoicesResponse
-	18, // 38: svc.billing.v1.PassbookService.GetInvoice:output_type -> svc.billing.v1.GetInvoiceResponse
-	24, // 39: svc.billing.v1.PassbookExportService.ExportLedger:output_type -> svc.billing.v1.ExportLedgerResponse
-	26, // 40: svc.billing.v1.PassbookExportService.ExportUsage:output_type -> svc.billing.v1.ExportUsageResponse
-	28, // 41: svc.billing.v1.PassbookExportService.GetDocumentPage:output_type -> svc.billing.v1.GetDocumentPageResponse
-	31, // [31:42] is the sub-list for method output_type
-	20, // [20:31] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	31, // 2: svc.billing.v1.GetBalanceResponse.freezes:type_name -> svc.billing.v1.AccountFreeze
+	32, // 3: svc.billing.v1.GetBalanceResponse.debts:type_name -> svc.billing.v1.AccountDebt
+	4,  // 4: svc.billing.v1.ListLedgerResponse.lines:type_name -> svc.billing.v1.LedgerLine
+	29, // 5: svc.billing.v1.ListLedgerResponse.as_of:type_name -> google.protobuf.Timestamp
+	29, // 6: svc.billing.v1.LedgerLine.at:type_name -> google.protobuf.Timestamp
+	7,  // 7: svc.billing.v1.GetUsageResponse.groups:type_name -> svc.billing.v1.UsageGroup
+	7,  // 8: svc.billing.v1.GetUsageResponse.total:type_name -> svc.billing.v1.UsageGroup
+	29, // 9: svc.billing.v1.GetUsageResponse.as_of:type_name -> google.protobuf.Timestamp
+	10, // 10: svc.billing.v1.ListUsedRequestsResponse.requests:type_name -> svc.billing.v1.UsedRequest
+	29, // 11: svc.billing.v1.ListUsedRequestsResponse.as_of:type_name -> google.protobuf.Timestamp
+	29, // 12: svc.billing.v1.UsedRequest.at:type_name -> google.protobuf.Timestamp
+	19, // 13: svc.billing.v1.ListCreditReceiptsResponse.receipts:type_name -> svc.billing.v1.Document
+	19, // 14: svc.billing.v1.GetCreditReceiptResponse.receipt:type_name -> svc.billing.v1.Document
+	19, // 15: svc.billing.v1.ListInvoicesResponse.invoices:type_name -> svc.billing.v1.Document
+	19, // 16: svc.billing.v1.GetInvoiceResponse.invoice:type_name -> svc.billing.v1.Document
+	29, // 17: svc.billing.v1.Document.at:type_name -> google.protobuf.Timestamp
+	20, // 18: svc.billing.v1.Document.seller:type_name -> svc.billing.v1.DocumentParty
+	20, // 19: svc.billing.v1.Document.buyer:type_name -> svc.billing.v1.DocumentParty
+	21, // 20: svc.billing.v1.Document.lines:type_name -> svc.billing.v1.DocumentLine
+	22, // 21: svc.billing.v1.Document.tax:type_name -> svc.billing.v1.DocumentTax
+	0,  // 22: svc.billing.v1.PassbookService.GetBalance:input_type -> svc.billing.v1.GetBalanceRequest
+	2,  // 23: svc.billing.v1.PassbookService.ListLedger:input_type -> svc.billing.v1.ListLedgerRequest
+	5,  // 24: svc.billing.v1.PassbookService.GetUsage:input_type -> svc.billing.v1.GetUsageRequest
+	8,  // 25: svc.billing.v1.PassbookService.ListUsedRequests:input_type -> svc.billing.v1.ListUsedRequestsRequest
+	11, // 26: svc.billing.v1.PassbookService.ListCreditReceipts:input_type -> svc.billing.v1.ListCreditReceiptsRequest
+	13, // 27: svc.billing.v1.PassbookService.GetCreditReceipt:input_type -> svc.billing.v1.GetCreditReceiptRequest
+	15, // 28: svc.billing.v1.PassbookService.ListInvoices:input_type -> svc.billing.v1.ListInvoicesRequest
+	17, // 29: svc.billing.v1.PassbookService.GetInvoice:input_type -> svc.billing.v1.GetInvoiceRequest
+	23, // 30: svc.billing.v1.PassbookExportService.ExportLedger:input_type -> svc.billing.v1.ExportLedgerRequest
+	25, // 31: svc.billing.v1.PassbookExportService.ExportUsage:input_type -> svc.billing.v1.ExportUsageRequest
+	27, // 32: svc.billing.v1.PassbookExportService.GetDocumentPage:input_type -> svc.billing.v1.GetDocumentPageRequest
+	1,  // 33: svc.billing.v1.PassbookService.GetBalance:output_type -> svc.billing.v1.GetBalanceResponse
+	3,  // 34: svc.billing.v1.PassbookService.ListLedger:output_type -> svc.billing.v1.ListLedgerResponse
+	6,  // 35: svc.billing.v1.PassbookService.GetUsage:output_type -> svc.billing.v1.GetUsageResponse
+	9,  // 36: svc.billing.v1.PassbookService.ListUsedRequests:output_type -> svc.billing.v1.ListUsedRequestsResponse
+	12, // 37: svc.billing.v1.PassbookService.ListCreditReceipts:output_type -> svc.billing.v1.ListCreditReceiptsResponse
+	14, // 38: svc.billing.v1.PassbookService.GetCreditReceipt:output_type -> svc.billing.v1.GetCreditReceiptResponse
+	16, // 39: svc.billing.v1.PassbookService.ListInvoices:output_type -> svc.billing.v1.ListInvoicesResponse
+	18, // 40: svc.billing.v1.PassbookService.GetInvoice:output_type -> svc.billing.v1.GetInvoiceResponse
+	24, // 41: svc.billing.v1.PassbookExportService.ExportLedger:output_type -> svc.billing.v1.ExportLedgerResponse
+	26, // 42: svc.billing.v1.PassbookExportService.ExportUsage:output_type -> svc.billing.v1.ExportUsageResponse
+	28, // 43: svc.billing.v1.PassbookExportService.GetDocumentPage:output_type -> svc.billing.v1.GetDocumentPageResponse
+	33, // [33:44] is the sub-list for method output_type
+	22, // [22:33] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_passbook_proto_init() }
@@ -2362,6 +2386,7 @@ func file_svc_billing_v1_passbook_proto_init() {
 		return
 	}
 	file_svc_billing_v1_consumerkey_proto_init()
+	file_svc_billing_v1_standing_proto_init()
 	file_svc_billing_v1_passbook_proto_msgTypes[1].OneofWrappers = []any{}
 	file_svc_billing_v1_passbook_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}

@@ -7,6 +7,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -143,10 +144,12 @@ func BurnOf(now, opened time.Time, charged, available money.NanoUSD) Burn {
 type Standing struct {
 	Credit, Held money.NanoUSD
 	// Owed is what the account owes for payments that were taken back.
-	Owed         money.NanoUSD
-	Frozen       bool
-	FreezeCauses []string
-	OpenedAt     time.Time
+	Owed   money.NanoUSD
+	Frozen bool
+	// Freezes are why, and Debts what is and was owed.
+	Freezes  []account.Freeze
+	Debts    []account.Debt
+	OpenedAt time.Time
 	// Charged is what was charged since BurnFrom, up to AsOf.
 	Charged money.NanoUSD
 	// Now is the database's time.

@@ -19,6 +19,8 @@ type Overview struct {
 	Overview *account.Overview
 	Accounts *Accounts
 	Keys     key.OwnStore
+	// Standings says why accounts are frozen, and what they owe.
+	Standings account.Standings
 }
 
 // ListAccounts is one page of the accounts that match.
@@ -62,8 +64,12 @@ func (s *Overview) GetAccountDetails(
 	if err != nil {
 		return nil, err
 	}
+	st, err := s.Standings.Standing(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	resp := &billingv1.GetAccountDetailsResponse{Account: shown.GetAccount(), Email: d.Email,
-		Limits: spendLimitsToProto(d.Limits)}
+		Limits: spendLimitsToProto(d.Limits), Freezes: freezesToProto(st.Freezes), Debts: debtsToProto(st.Debts)}
 	if !d.Provider.IsZero() {
 		resp.ProviderId = d.Provider.String()
 	}

@@ -104,7 +104,11 @@ func (s *Passbooks) GetBalance(
 	resp := &billingv1.GetBalanceResponse{
 		CreditUsdStr: st.Credit.String(), HeldUsdStr: st.Held.String(), AvailableUsdStr: st.Available().String(),
 		DebtUsdStr: st.Owed.String(), BurnUsdPerDayStr: burn.PerDay.String(), Frozen: st.Frozen,
-		FreezeCauses: st.FreezeCauses, AsOf: timestamppb.New(st.AsOf), Limits: spendLimitsToProto(limits),
+		AsOf: timestamppb.New(st.AsOf), Limits: spendLimitsToProto(limits), Freezes: freezesToProto(st.Freezes),
+		Debts: debtsToProto(st.Debts),
+	}
+	for _, f := range st.Freezes {
+		resp.FreezeCauses = append(resp.FreezeCauses, f.Cause.Text())
 	}
 	if burn.DaysLeft >= 0 {
 		resp.DaysLeft = &burn.DaysLeft

@@ -34,15 +34,16 @@ func (s *CardSandbox) GetSandboxSession(
 }
 
 var sandboxActions = map[billingv1.SandboxAction]sandbox.Action{
-	billingv1.SandboxAction_SANDBOX_ACTION_PAY:         sandbox.PressPay,
-	billingv1.SandboxAction_SANDBOX_ACTION_DECLINE:     sandbox.PressDecline,
-	billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK: sandbox.PressChargeBack,
-	billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE: sandbox.PressWin,
-	billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND: sandbox.PressFailRefund,
-	billingv1.SandboxAction_SANDBOX_ACTION_MONTH:       sandbox.PressMonth,
-	billingv1.SandboxAction_SANDBOX_ACTION_DECLINES:    sandbox.PressDeclines,
-	billingv1.SandboxAction_SANDBOX_ACTION_ACCEPTS:     sandbox.PressAccepts,
-	billingv1.SandboxAction_SANDBOX_ACTION_QUIT:        sandbox.PressQuit,
+	billingv1.SandboxAction_SANDBOX_ACTION_PAY:          sandbox.PressPay,
+	billingv1.SandboxAction_SANDBOX_ACTION_DECLINE:      sandbox.PressDecline,
+	billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK:  sandbox.PressChargeBack,
+	billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE:  sandbox.PressWin,
+	billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND:  sandbox.PressFailRefund,
+	billingv1.SandboxAction_SANDBOX_ACTION_LOSE_DISPUTE: sandbox.PressLose,
+	billingv1.SandboxAction_SANDBOX_ACTION_MONTH:        sandbox.PressMonth,
+	billingv1.SandboxAction_SANDBOX_ACTION_DECLINES:     sandbox.PressDeclines,
+	billingv1.SandboxAction_SANDBOX_ACTION_ACCEPTS:      sandbox.PressAccepts,
+	billingv1.SandboxAction_SANDBOX_ACTION_QUIT:         sandbox.PressQuit,
 }
 
 // ActOnSandboxSession presses a button.
@@ -73,7 +74,7 @@ func sandboxToProto(f sandbox.Session) *billingv1.SandboxSession {
 	return &billingv1.SandboxSession{
 		SessionId: f.ID, State: state, Description: f.Description, TotalCents: int64(f.Total), ReturnUrl: f.ReturnURL,
 		ExpiresAt: timestamppb.New(f.Expires), Declined: f.Declined, RefundedCents: int64(f.Refunded),
-		Subscribed: f.Subscription != "",
+		Subscribed: f.Subscription != "", DisputeLost: f.Lost,
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	forfeitEarnings  action = "forfeit_earnings"
 	refundedPlan     action = "refund_plan"
 	refundedTopUp    action = "refund_topup"
+	froze            action = "freeze"
+	liftedFreeze     action = "lift_freeze"
 	refundedRequest  action = "refund_request"
 	setTerms         action = "set_terms"
 )

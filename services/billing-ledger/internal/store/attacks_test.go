@@ -327,8 +327,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"INSERT(id,purpose,provider_id,account_id,cents,fee_cents,processor,livemode,return_url,expires_at," +
 			"plan_id) UPDATE(session_id,url,state,expires_at,paid_at,due_at)",
 		"card_payment": "SELECT " +
-			"INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id,invoice_id,card_fingerprint) UPDATE(id)",
-		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at,entry_id,asked_by) " +
+			"INSERT(id,checkout_id,cents,cost_id,cost_cents,entry_id,invoice_id,card_fingerprint,charged_before) UPDATE(id)",
+		"card_refund": "SELECT INSERT(id,payment_id,cents,on_card,due_at,entry_id,asked_by,note) " +
 			"UPDATE(state,object_id,ended_at,due_at,looks,attempt)",
 		"card_refund_failure": "SELECT INSERT(object_id,refund_id,attempt,entry_id)",
 		"card_reversal":       "SELECT INSERT(id,payment_id,cause,cents,entry_id)",
@@ -339,7 +339,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"card_alarm":          "SELECT INSERT(reason,object,detail) UPDATE(closed_at,closed_by)",
 		"sandbox_session": "SELECT INSERT(id,checkout,purpose,provider,account,description,return_url,cents,expires_at," +
 			"payment_id,cost_id,cost_cents,paid_at,plan,card) UPDATE(declined,payment_id,cost_id,cost_cents,paid_at,card)",
-		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at)",
+		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at,lost_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key": "INSERT SELECT UPDATE(name,hash,prefix,state,allowed_models,expires_at,revoked_at,include_usage," +
 			"rotated_at,old_hash,old_prefix,old_until,budget,budget_period)",

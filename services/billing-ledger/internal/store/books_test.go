@@ -15,11 +15,13 @@ import (
 // The history has a dollar of goodwill, four cents charged, and 4.9 cents earned, some of it as orphan work.
 func TestTheBooksAreTheSumsOfAllAccountsBeforeAndAfterASeal(t *testing.T) {
 	e, c, _ := history(t)
+	bought := must(t)(ledger.CardTopUp(newFact(t), c.account, 20*money.USD, money.USD))
+	e.charge(t, bought)
 	post(t, e,
 		must(t)(ledger.Deposit(newFact(t), c.account, ledger.Sum{Token: ledger.USDCBase, Units: 10_000_000})),
 		must(t)(ledger.StrayDeposit(newFact(t), ledger.Sum{Token: ledger.USDCBase, Units: 2_000_000})),
 		must(t)(ledger.PlanSale(newFact(t), "2026-03", 6*money.USD)),
-		must(t)(ledger.CardTopUp(newFact(t), c.account, 20*money.USD, money.USD)))
+		bought)
 	check := func(when string) {
 		t.Helper()
 		got, err := e.store.Books(t.Context())

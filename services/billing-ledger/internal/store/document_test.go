@@ -41,8 +41,8 @@ func TestEveryCreditHasAReceiptWithTheNextNumber(t *testing.T) {
 	c, other := e.consumer(t, money.USD), e.consumer(t, 2*money.USD)
 	e.fold(t)
 	bought := must(t)(ledger.CardTopUp(newFact(t), c.account, 20*usd, usd))
-	post(t, e, bought)
 	e.charge(t, bought)
+	post(t, e, bought)
 	for range 2 {
 		if _, _, err := e.accounts.Grant(t.Context(), c.account, usd, request(t).String(), "secret memo"); err != nil {
 			t.Fatal(err)

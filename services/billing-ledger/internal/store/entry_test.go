@@ -31,7 +31,7 @@ func entryID(t testing.TB) ids.EntryID {
 
 func newFact(t testing.TB) ledger.Fact {
 	t.Helper()
-	return ledger.Fact{ID: entryID(t), BusinessID: rand.Text(), Memo: "test"}
+	return ledger.Fact{ID: entryID(t), BusinessID: entryID(t).String(), Memo: "test"}
 }
 
 func newProvider(t testing.TB) ids.ProviderID {

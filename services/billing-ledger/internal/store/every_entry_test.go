@@ -61,7 +61,7 @@ func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []led
 }
 
 func (m *maker) cards() {
-	m.add(ledger.CardTopUp(ledger.Fact{ID: entryID(m.t), BusinessID: entryID(m.t).String()}, m.account, 20*usd, usd))
+	m.add(ledger.CardTopUp(m.fact(), m.account, 20*usd, usd))
 	m.add(ledger.CardCost(m.fact(), usd))
 	m.add(ledger.Grant(entryID(m.t), m.account, usd, rand.Text(), "test"), nil)
 	m.add(ledger.FundVerification(entryID(m.t), m.account, usd, rand.Text()), nil)

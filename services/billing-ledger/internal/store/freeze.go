@@ -56,15 +56,85 @@ func (s *Store) Standing(ctx context.Context, id ids.AccountID) (account.Standin
 		WHERE account_id = $1 AND due_at IS NOT NULL`, id).Scan(&st.Owed); err != nil {
 		return st, fmt.Errorf("read what an account owes: %w", err)
 	}
-	rows, err := s.pool.Query(ctx, `SELECT cause, ref, at FROM account_freeze WHERE account_id = $1 AND lifted_at IS NULL
-		ORDER BY id LIMIT $2`, id, maxFreezes)
-	if err != nil {
-		return st, fmt.Errorf("read why an account is frozen: %w", err)
+	var err error
+	if st.Freezes, err = freezesOf(ctx, s.pool, `AND lifted_at IS NULL ORDER BY id`, id); err != nil {
+		return st, err
 	}
-	if st.Freezes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[account.Freeze]); err != nil {
-		return st, fmt.Errorf("read why an account is frozen: %w", err)
+	rows, err := s.pool.Query(ctx, `SELECT reversal_id, owed, paid, lost, undone, at FROM card_debt WHERE account_id = $1
+		ORDER BY at DESC, reversal_id LIMIT $2`, id, maxFreezes)
+	if err != nil {
+		return st, fmt.Errorf("read the debts of an account: %w", err)
+	}
+	if st.Debts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[account.Debt]); err != nil {
+		return st, fmt.Errorf("read the debts of an account: %w", err)
 	}
 	return st, nil
+}
+
+// freezesOf reads causes of an account.
+func freezesOf(ctx context.Context, from reader, which string, id ids.AccountID) ([]account.Freeze, error) {
+	rows, err := from.Query(ctx, `SELECT cause, ref, at, coalesce(lifted_at, '0001-01-01') FROM account_freeze
+		WHERE account_id = $1 `+which+` LIMIT $2`, id, maxFreezes)
+	if err != nil {
+		return nil, fmt.Errorf("read why an account is frozen: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[account.Freeze])
+	if err != nil {
+		return nil, fmt.Errorf("read why an account is frozen: %w", err)
+	}
+	return list, nil
+}
+
+// Freezes implements account.FreezeStore.
+func (s *Store) Freezes(ctx context.Context, id ids.AccountID) ([]account.Freeze, error) {
+	if _, err := s.Account(ctx, id); err != nil {
+		return nil, err
+	}
+	return freezesOf(ctx, s.pool, `ORDER BY id DESC`, id)
+}
+
+// FreezeBy implements account.FreezeStore.
+func (s *Store) FreezeBy(ctx context.Context, id ids.AccountID, ref, note string) error {
+	return s.byCause(ctx, id, froze, account.ByOperator, ref, note, func(tx pgx.Tx) (bool, error) {
+		return freeze(ctx, tx, id, account.ByOperator, ref)
+	})
+}
+
+// LiftCause implements account.FreezeStore.
+func (s *Store) LiftCause(ctx context.Context, id ids.AccountID, cause account.Cause, ref, note string) error {
+	return s.byCause(ctx, id, liftedFreeze, cause, ref, note, func(tx pgx.Tx) (bool, error) {
+		tag, err := tx.Exec(ctx, `UPDATE account_freeze SET lifted_at = now()
+			WHERE account_id = $1 AND cause = $2 AND ref = $3 AND lifted_at IS NULL`, id, string(cause), ref)
+		if err != nil {
+			return false, fmt.Errorf("lift a cause: %w", err)
+		}
+		return tag.RowsAffected() > 0, nil
+	})
+}
+
+// byCause changes a cause under the lock on the wallet, so that every later admission sees it. What
+// changes nothing leaves no action.
+func (s *Store) byCause(
+	ctx context.Context, id ids.AccountID, did action, cause account.Cause, ref, note string,
+	change func(pgx.Tx) (bool, error),
+) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, id)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock wallet: %w", err)
+		case tag.RowsAffected() == 0:
+			return account.ErrNotFound
+		}
+		changed, err := change(tx)
+		if err != nil || !changed {
+			return err
+		}
+		if err := followCauses(ctx, tx, id, note); err != nil {
+			return err
+		}
+		return audited(ctx, tx, did, [16]byte(id), details{"cause": string(cause), "ref": ref, "note": note})
+	})
 }
 
 // maxFreezes bounds the causes that are shown of an account.

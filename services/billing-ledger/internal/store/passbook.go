@@ -36,6 +36,11 @@ func (p Passbook) Standing(ctx context.Context, id ids.AccountID) (passbook.Stan
 		return s, fmt.Errorf("read an account's standing: %w", err)
 	}
 	s.Owed, s.Charged = nano(owed), nano(charged)
+	st, err := p.Store.Standing(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	s.Freezes, s.Debts = st.Freezes, st.Debts
 	return s, nil
 }
 

@@ -27,7 +27,8 @@ const sandboxColumns = `s.id, s.checkout, s.purpose, s.provider, s.account, s.pl
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'refund'
 		AND failed_at IS NULL),
 	(SELECT coalesce(sum(cents), 0)::bigint FROM sandbox_return WHERE session_id = s.id AND kind = 'dispute'
-		AND won_at IS NULL)`
+		AND won_at IS NULL),
+	EXISTS (SELECT FROM sandbox_return WHERE session_id = s.id AND lost_at IS NOT NULL)`
 
 // oneSession reads the session of a condition, or returns sandbox.ErrNone.
 func oneSession(ctx context.Context, from reader, where string, args ...any) (s sandbox.Session, err error) {
@@ -38,7 +39,7 @@ func oneSession(ctx context.Context, from reader, where string, args ...any) (s 
 	s, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (s sandbox.Session, err error) {
 		return s, row.Scan(&s.ID, &s.Checkout, &s.Purpose, &s.Provider, &s.Account, &s.Plan, &s.Description,
 			&s.ReturnURL, &s.Total, &s.State, &s.Declined, &s.Expires, &s.PaymentID, &s.CostID, &s.Cost, &s.Card,
-			&s.Subscription, &s.Refunded, &s.Disputed)
+			&s.Subscription, &s.Refunded, &s.Disputed, &s.Lost)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, sandbox.ErrNone
@@ -130,7 +131,7 @@ func (s Sandbox) Decline(ctx context.Context, id string) error {
 }
 
 const sandboxReturn = `SELECT r.id, r.kind, r.session_id, s.payment_id, s.checkout, r.cents, coalesce(r.key, ''),
-		r.won_at IS NOT NULL, r.failed_at IS NOT NULL
+		r.won_at IS NOT NULL, r.failed_at IS NOT NULL, r.lost_at IS NOT NULL
 	FROM sandbox_return r JOIN sandbox_session s ON s.id = r.session_id WHERE `
 
 func oneReturn(ctx context.Context, from reader, where string, args ...any) (sandbox.Return, error) {
@@ -180,19 +181,30 @@ func (s Sandbox) Return(ctx context.Context, r sandbox.Return, e sandbox.Event) 
 
 // Win implements sandbox.Store.
 func (s Sandbox) Win(ctx context.Context, session, event string) error {
+	return s.endDispute(ctx, session, event, "charge.dispute.funds_reinstated", true)
+}
+
+// Lose implements sandbox.Store.
+func (s Sandbox) Lose(ctx context.Context, session, event string) error {
+	return s.endDispute(ctx, session, event, "charge.dispute.closed", false)
+}
+
+// endDispute ends the dispute of a session, once.
+func (s Sandbox) endDispute(ctx context.Context, session, event, kind string, won bool) error {
 	return s.onSession(ctx, session, func(tx pgx.Tx, _ sandbox.Session) error {
 		r, err := oneReturn(ctx, tx, `r.session_id = $1 AND r.kind = 'dispute'`, session)
 		switch {
-		case errors.Is(err, sandbox.ErrNone):
+		case errors.Is(err, sandbox.ErrNone), won && r.Lost, !won && r.Won:
 			return sandbox.ErrNotNow
-		case err != nil || r.Won:
+		case err != nil || r.Won || r.Lost:
 			return err
 		}
 		batch := &pgx.Batch{}
-		batch.Queue(`UPDATE sandbox_return SET won_at = now() WHERE id = $1`, r.ID)
-		batch.Queue(addEvent, event, "charge.dispute.funds_reinstated", r.ID)
+		batch.Queue(`UPDATE sandbox_return SET won_at = CASE WHEN $2 THEN now() END,
+			lost_at = CASE WHEN NOT $2 THEN now() END WHERE id = $1`, r.ID, won)
+		batch.Queue(addEvent, event, kind, r.ID)
 		if err := sendAll(ctx, tx, batch); err != nil {
-			return fmt.Errorf("win a dispute: %w", err)
+			return fmt.Errorf("end a dispute: %w", err)
 		}
 		return nil
 	})
@@ -248,6 +260,9 @@ func (s Sandbox) Made(
 			UNION ALL
 			(SELECT 'won', id, won_at FROM sandbox_return
 				WHERE won_at IS NOT NULL AND (won_at, id) > ($1, $2) ORDER BY won_at, id LIMIT $3)
+			UNION ALL
+			(SELECT 'lost', id, lost_at FROM sandbox_return
+				WHERE lost_at IS NOT NULL AND (lost_at, id) > ($1, $2) ORDER BY lost_at, id LIMIT $3)
 			UNION ALL
 			(SELECT 'failed', id, failed_at FROM sandbox_return
 				WHERE failed_at IS NOT NULL AND (failed_at, id) > ($1, $2) ORDER BY failed_at, id LIMIT $3)

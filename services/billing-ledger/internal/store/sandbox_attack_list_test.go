@@ -27,6 +27,7 @@ sandbox_return sandbox_return_key_key | ! INSERT INTO sandbox_return (id, sessio
 sandbox_return sandbox_return_kind_check | id = 'a_return_with_a_long_id', kind = 'odd'
 sandbox_return sandbox_return_pkey | kind = 'refund', key = 'x'
 sandbox_return sandbox_return_failed | ! UPDATE sandbox_return SET failed_at = now() WHERE kind = 'dispute'
+sandbox_return sandbox_return_lost | ! UPDATE sandbox_return SET won_at = now(), lost_at = now()
 sandbox_return sandbox_return_won | ! INSERT INTO sandbox_return (id, session_id, kind, cents, key)
 	SELECT 'a_return_with_a_long_id', session_id, 'refund', 1, 'x' FROM sandbox_return;
 	UPDATE sandbox_return SET won_at = now() WHERE kind = 'refund'

@@ -10,6 +10,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/subscription"
 )
@@ -133,8 +134,10 @@ func (s Subscriptions) GiveBack(
 		}
 		known, back, err := planReturned(ctx, tx, i, r)
 		switch {
-		case err != nil || known:
+		case err != nil:
 			return nil, err
+		case known:
+			return nil, planDisputed(ctx, tx, i, r, false)
 		case back+int64(r.Amount/cent) > i.cents:
 			return nil, subscription.ErrExceeds
 		}
@@ -145,9 +148,30 @@ func (s Subscriptions) GiveBack(
 		if back+int64(r.Amount/cent) == i.cents {
 			err = endGivenBack(ctx, tx, i, now)
 		}
+		if err == nil {
+			err = planDisputed(ctx, tx, i, r, true)
+		}
 		crash.At("billing.subscription.returned_before_commit")
 		return posted, err
 	})
+}
+
+// planDisputed freezes the account of an invoice when a dispute of it is new, until the dispute ends.
+// The caller has the lock on the wallet.
+func planDisputed(ctx context.Context, tx pgx.Tx, i planInvoice, r subscription.Return, fresh bool) error {
+	switch {
+	case r.Disputed && fresh && !r.Over:
+		if _, err := freeze(ctx, tx, i.account, account.ByDispute, r.ID); err != nil {
+			return err
+		}
+	case r.Disputed && r.Over:
+		if err := lift(ctx, tx, i.account, r.ID, account.ByDispute); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	return followCauses(ctx, tx, i.account, "card dispute of a plan")
 }
 
 // planReturned reports whether a return is kept, and how much of the invoice went back. It returns

@@ -294,6 +294,37 @@ func TestARefundEndsThePlanNowAndLowersItsOwnMonth(t *testing.T) {
 	e.sound(t)
 }
 
+func TestADisputedPaymentOfAPlanFreezesUntilTheDisputeEnds(t *testing.T) {
+	t.Parallel()
+	for _, over := range []bool{false, true} {
+		e := setup(t, unlimited)
+		c := e.consumer(t, money.USD)
+		i := invoice("1", time.Hour, aMonth)
+		e.hear(t, e.subscribed(t, c), i)
+		back := subscription.Return{ID: "dp_1", Payment: i.Payment.ID, Amount: planPrice, Disputed: true, Over: over}
+		e.wantFrozen(t, c, back, map[bool]string{true: "open", false: "frozen"}[over])
+		back.Over = true
+		e.wantFrozen(t, c, back, "open")
+		back.Over = false // an old look comes last
+		e.wantFrozen(t, c, back, "open")
+		e.wantState(t, c, subscription.Ended, subscription.WasRefunded)
+		e.sound(t)
+	}
+}
+
+// wantFrozen gives a payment back, twice, and wants the account in a state.
+func (e *env) wantFrozen(t *testing.T, c consumer, back subscription.Return, want string) {
+	t.Helper()
+	for range 2 {
+		if err := e.sales().GiveBack(t.Context(), back, newEntryID); err != nil {
+			t.Fatal(err)
+		}
+		if got := scan[string](t, e, `SELECT state FROM account WHERE id = $1`, c.account); got != want {
+			t.Errorf("the account, over=%t: got %s, want %s", back.Over, got, want)
+		}
+	}
+}
+
 func TestARefundNeverLowersAClosedMonth(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)

@@ -116,6 +116,8 @@ type News struct {
 type Return struct {
 	ID, Payment string
 	Amount      money.NanoUSD
+	// Disputed reports whether it is a dispute, which freezes the account, and Over whether that ended.
+	Disputed, Over bool
 }
 
 // The errors of a Store.

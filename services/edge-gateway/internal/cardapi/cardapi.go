@@ -124,6 +124,7 @@ var actions = map[string]billingv1.SandboxAction{
 	"decline":    billingv1.SandboxAction_SANDBOX_ACTION_DECLINE,
 	"chargeback": billingv1.SandboxAction_SANDBOX_ACTION_CHARGE_BACK,
 	"win":        billingv1.SandboxAction_SANDBOX_ACTION_WIN_DISPUTE,
+	"lose":       billingv1.SandboxAction_SANDBOX_ACTION_LOSE_DISPUTE,
 	"failrefund": billingv1.SandboxAction_SANDBOX_ACTION_FAIL_REFUND,
 	"month":      billingv1.SandboxAction_SANDBOX_ACTION_MONTH,
 	"declines":   billingv1.SandboxAction_SANDBOX_ACTION_DECLINES,
@@ -142,7 +143,7 @@ func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form [
 	action, known := actions[fields.Get("action")]
 	if err != nil || !known {
 		return fault.New(fault.Invalid, fault.InvalidValue,
-			"action must be pay, decline, chargeback, win, failrefund, month, declines, accepts or quit.").On("action")
+			"action must be pay, decline, chargeback, win, lose, failrefund, month, declines, accepts or quit.").On("action")
 	}
 	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
 		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,

@@ -35,7 +35,7 @@ type view struct {
 	ReturnURL   string
 	// Open, Paid, Expired and ChargedBack are the states, of which one holds.
 	Open, Paid, Expired, ChargedBack bool
-	Declined, Subscribed             bool
+	Declined, Subscribed, Lost       bool
 	Refunded                         string
 	Expires                          string
 }
@@ -48,7 +48,7 @@ func render(s *billingv1.SandboxSession) ([]byte, error) {
 		Paid:        s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_PAID,
 		Expired:     s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_EXPIRED,
 		ChargedBack: s.GetState() == billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_CHARGED_BACK,
-		Declined:    s.GetDeclined(), Subscribed: s.GetSubscribed(),
+		Declined:    s.GetDeclined(), Subscribed: s.GetSubscribed(), Lost: s.GetDisputeLost(),
 		Expires: s.GetExpiresAt().AsTime().UTC().Format("15:04 UTC"),
 	}
 	if s.GetRefundedCents() > 0 {

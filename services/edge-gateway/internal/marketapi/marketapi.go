@@ -55,6 +55,7 @@ type Peers struct {
 	Webhooks       billingv1.WebhookServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
 	CheckoutAdmin  billingv1.CheckoutAdminServiceClient
+	Freezes        billingv1.AccountFreezeAdminServiceClient
 	Subscriptions  billingv1.SubscriptionServiceClient
 	PlanInvoices   billingv1.SubscriptionAdminServiceClient
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
@@ -108,6 +109,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterWebhookServiceHandlerClient(ctx, mux, peers.Webhooks),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
 		billingv1.RegisterCheckoutAdminServiceHandlerClient(ctx, mux, peers.CheckoutAdmin),
+		billingv1.RegisterAccountFreezeAdminServiceHandlerClient(ctx, mux, peers.Freezes),
 		billingv1.RegisterSubscriptionServiceHandlerClient(ctx, mux, peers.Subscriptions),
 		billingv1.RegisterSubscriptionAdminServiceHandlerClient(ctx, mux, peers.PlanInvoices),
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),

@@ -1,6 +1,6 @@
 // Package sandbox is a card processor in which no money moves. It is what runs where no
 // other processor is set, so that everything about cards can be tried: its pages have buttons
-// to pay, for a card that is declined, for a dispute, to win the dispute, and for a card that
+// to pay, for a card that is declined, for a dispute, to win or lose the dispute, and for a card that
 // does not take a refund. It sends the events that a card processor sends, signed alike, to the
 // same address.
 //
@@ -54,6 +54,8 @@ type Session struct {
 	Subscription string
 	// Refunded and Disputed went back, in no refund that failed and no dispute that was won.
 	Refunded, Disputed card.Cents
+	// Lost reports whether its dispute was lost.
+	Lost bool
 }
 
 // Return is a refund or a dispute.
@@ -66,8 +68,8 @@ type Return struct {
 	Amount              card.Cents
 	// Key is who asked for a refund; empty for a dispute.
 	Key string
-	// Won reports whether a dispute was won, and Failed whether a refund failed.
-	Won, Failed bool
+	// Won and Lost report how a dispute ended, and Failed whether a refund failed.
+	Won, Failed, Lost bool
 }
 
 // Event is an event to send.
@@ -107,6 +109,8 @@ type Store interface {
 	// Win notes that the dispute of a session was won, once. Its errors are ErrNone and
 	// ErrNotNow.
 	Win(ctx context.Context, session, event string) error
+	// Lose notes that the dispute of a session was lost, once. Its errors are ErrNone and ErrNotNow.
+	Lose(ctx context.Context, session, event string) error
 	// FailRefund notes that the last refund of a session failed, once. Its errors are ErrNone and
 	// ErrNotNow.
 	FailRefund(ctx context.Context, session, event string) error
@@ -207,6 +211,8 @@ func returned(r Return) card.Return {
 	switch {
 	case r.Won:
 		state = card.ReturnWon
+	case r.Lost:
+		state = card.ReturnLost
 	case r.Failed:
 		state = card.ReturnFailed
 	}
@@ -266,6 +272,7 @@ const (
 	PressDecline    Action = "decline"
 	PressChargeBack Action = "chargeback"
 	PressWin        Action = "win"
+	PressLose       Action = "lose"
 	PressFailRefund Action = "fail_refund"
 	// PressMonth has a month pass for a subscription. PressDeclines has its card declined from now
 	// on, and PressAccepts taken again. PressQuit ends it, as the card's owner may at his bank.
@@ -298,6 +305,8 @@ func (s *Sandbox) Act(ctx context.Context, id string, a Action) (Session, error)
 		err = s.chargeBack(ctx, f)
 	case PressWin:
 		err = s.Store.Win(ctx, id, newID("evt"))
+	case PressLose:
+		err = s.Store.Lose(ctx, id, newID("evt"))
 	case PressFailRefund:
 		err = s.Store.FailRefund(ctx, id, newID("evt"))
 	case PressMonth, PressDeclines, PressAccepts, PressQuit:

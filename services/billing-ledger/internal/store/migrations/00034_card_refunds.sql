@@ -15,8 +15,16 @@ CREATE CONSTRAINT TRIGGER card_credit_is_paid AFTER INSERT ON posting
     WHEN (NEW.entry_kind IN ('card_topup', 'card_reversed', 'card_dispute_won') AND NEW.account_kind = 'a:card_clearing')
     EXECUTE FUNCTION check_card_credit();
 
+-- An account's debts, those that have ended too.
+CREATE INDEX card_debt_of_account ON card_debt (account_id, at DESC);
+
+-- Disputes of the sandbox that were lost.
+ALTER TABLE sandbox_return ADD COLUMN lost_at timestamptz,
+    ADD CONSTRAINT sandbox_return_lost CHECK (lost_at IS NULL OR kind = 'dispute' AND won_at IS NULL);
+CREATE INDEX sandbox_return_lost_at ON sandbox_return (lost_at, id) WHERE lost_at IS NOT NULL;
+
 -- +goose StatementBegin
--- The actions of operators, with one more.
+-- The actions of operators, with three more.
 DO $$
 DECLARE
     actions text := (SELECT pg_get_constraintdef(oid) FROM pg_constraint
@@ -24,9 +32,10 @@ DECLARE
 BEGIN
     ALTER TABLE operator_action DROP CONSTRAINT operator_action_action_check;
     EXECUTE 'ALTER TABLE operator_action ADD CONSTRAINT operator_action_action_check '
-        || replace(actions, '])', ', ''refund_topup''::text])');
+        || replace(actions, '])', ', ''refund_topup''::text, ''freeze''::text, ''lift_freeze''::text])');
 END $$;
 -- +goose StatementEnd
 
 GRANT INSERT (charged_before) ON card_payment TO svc_billing;
 GRANT INSERT (note) ON card_refund TO svc_billing;
+GRANT UPDATE (lost_at) ON sandbox_return TO svc_billing;
