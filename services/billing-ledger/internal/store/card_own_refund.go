@@ -28,7 +28,7 @@ func ownUnspent(ctx context.Context, tx pgx.Tx, p lockedPayment) (money.NanoUSD,
 	var charged money.NanoUSD
 	if err := tx.QueryRow(ctx, `SELECT a.state = 'frozen' OR EXISTS (SELECT FROM checkout c
 				JOIN card_payment b ON b.checkout_id = c.id JOIN card_reversal r ON r.payment_id = b.id
-				WHERE c.account_id = a.id AND c.purpose <> 'collateral'
+				WHERE c.account_id = a.id AND c.purpose <> 'collateral' AND r.cause = 'dispute'
 					AND NOT EXISTS (SELECT FROM card_dispute_won WHERE reversal_id = r.id)),
 			p.at <= now() - $3::interval, (SELECT count(*) FROM card_refund WHERE payment_id = p.id), `+chargedEver("$1")+`
 		FROM account a, card_payment p WHERE a.id = $1 AND p.id = $2`, p.account, p.id, card.OwnRefundFor).

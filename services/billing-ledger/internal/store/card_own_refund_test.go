@@ -202,7 +202,9 @@ func TestNoCreditByCardIsPostedWithoutItsPayment(t *testing.T) {
 		return tx.Commit(t.Context())
 	}
 	for name, attack := range map[string]func() error{
-		"without a checkout": func() error { return forge(ledger.CardTopUpPaid, newCheckoutID(t).String(), b.consumer, 20*int64(usd)) },
+		"without a checkout": func() error {
+			return forge(ledger.CardTopUpPaid, newCheckoutID(t).String(), b.consumer, 20*int64(usd))
+		},
 		"of a page that nobody paid": func() error {
 			return forge(ledger.CardTopUpPaid, unpaid.ID.String(), b.consumer, 20*int64(usd))
 		},
