@@ -59,7 +59,7 @@ func TestAStopDoesNotWaitForAReaderWhoTakesNoMoreOfACallThatHasEnded(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
