@@ -52,9 +52,12 @@ func commandsOf(t *testing.T, mark string) string {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(text), "<!-- "+mark+" -->\n```sh\n")
+	if !found {
+		t.Fatalf("the README has no commands behind the mark %s", mark)
+	}
 	block, _, closed := strings.Cut(rest, "```\n<!-- /"+mark+" -->")
-	if !found || !closed {
-		t.Fatalf("the README has no commands between the marks %s", mark)
+	if !closed {
+		t.Fatalf("the README's commands behind the mark %s have no end", mark)
 	}
 	return block
 }
