@@ -267,6 +267,7 @@ verify: drift generate-check lint unit ## Everything that must hold before a cha
 
 .PHONY: prepare
 prepare: postgres ## Install the tools and compile what others wrote, so that the checks find them
+	@deploy/dev/curl-jq.sh
 	@for t in buf generators golangci-lint anvil solidity; do deploy/dev/tool.sh $$t >/dev/null; done
 	@deploy/engine/build.sh
 	@others=$$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' work) && \
