@@ -22,21 +22,21 @@ func keepCreditRefund(
 	if err != nil {
 		return nil, err
 	}
-	most := free
+	bound := free
 	if r.Own {
-		if most, err = ownUnspent(ctx, tx, p); err != nil {
+		if bound, err = ownUnspent(ctx, tx, p); err != nil {
 			return nil, err
 		}
-		most = min(most, free)
+		bound = min(bound, free)
 	}
 	left := max(min(p.left(), c.Amount-p.refunded), 0)
 	if r.Amount == 0 {
-		r.Amount = min(left, card.Cents(most/cent))
+		r.Amount = min(left, card.Cents(bound/cent))
 	}
 	switch {
 	case r.Amount > left:
 		return nil, card.ErrExceeds
-	case r.Amount == 0 || r.Amount.Nano() > most:
+	case r.Amount == 0 || r.Amount.Nano() > bound:
 		return nil, card.ErrSpent
 	}
 	id, err := newID()

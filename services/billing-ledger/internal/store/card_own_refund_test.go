@@ -93,7 +93,7 @@ func TestAnOwnRefundIsOfLatePaymentsAndOpenAccounts(t *testing.T) {
 	b := newBuyer(t)
 	c := b.buy(t)
 	for _, state := range []account.State{account.Frozen, account.Open} {
-		if _, err := b.accounts.SetState(t.Context(), b.account, state, ""); err != nil {
+		if _, err := b.accounts.SetState(t.Context(), b.account, state, "a test"); err != nil {
 			t.Fatal(err)
 		}
 		if state == account.Frozen {
