@@ -165,6 +165,7 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     o_now := v_now;
+    o_expires_at := v_now + p_ttl;
     FOR j IN 1 .. 6 LOOP
         v_usual[j] := (59999999 + greatest(p_rates[j]::bigint, 1)) / greatest(p_rates[j]::bigint, 1);
     END LOOP;
@@ -332,16 +333,15 @@ BEGIN
             v_used[4] := (v_zero + v_every[4] - 1) / v_every[4];
         END IF;
 
+        v_decided := v_decided + cardinality(k.ords);
+        o_account := k.account_id;
         FOREACH i IN ARRAY k.ords LOOP
-            v_decided := v_decided + 1;
             o_ord := i;
-            o_account := k.account_id;
             o_billing := p_billing[i]; o_amount := p_amount[i]; o_price := p_price[i];
             o_input := p_input[i]; o_output := p_output[i];
             o_payout_input := p_payout_input[i]; o_payout_output := p_payout_output[i]; o_unit := p_unit[i];
             o_limit := 0; o_remaining := 0; o_reset_at := v_now; o_retry_at := v_now;
             v_reported := NULL;
-            o_expires_at := v_now + p_ttl;
 
             IF p_request[i] = ANY (n_request) THEN
                 -- Admitted further up in this batch.
@@ -372,6 +372,7 @@ BEGIN
                 o_discount := h.discount;
                 RETURN NEXT;
                 o_discount := k.discount;
+                o_expires_at := v_now + p_ttl;
                 CONTINUE;
             END IF;
 
