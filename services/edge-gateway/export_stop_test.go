@@ -69,6 +69,11 @@ func TestAStopEndsAnExportThatItsReaderDoesNotTake(t *testing.T) {
 		asAnn()[0], asAnn()[1]); err != nil {
 		t.Fatal(err)
 	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
 	for range 3 { // the gateway writes the first
 		<-f.pieces
 	}
@@ -76,11 +81,6 @@ func TestAStopEndsAnExportThatItsReaderDoesNotTake(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("the server ended with %v, want no error", err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("the reader: got the error %v, want %v", err, io.ErrUnexpectedEOF)
 	}

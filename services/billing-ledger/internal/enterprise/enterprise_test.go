@@ -32,8 +32,11 @@ func TestTermsWithoutAMeaningAreRefused(t *testing.T) {
 	} {
 		want, _, _ := strings.Cut(field, " ")
 		err := terms.Validate()
-		f, ok := fault.As(err)
-		if !ok || f.Reason != fault.InvalidValue || f.Param != want {
+		got := ""
+		if f, ok := fault.As(err); ok && f.Reason == fault.InvalidValue {
+			got = f.Param
+		}
+		if got != want {
 			t.Errorf("%q: got %v, want %s on %s", field, err, fault.InvalidValue, want)
 		}
 	}
