@@ -206,6 +206,10 @@ func (d day) testAudit(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
+	// A later migration may open an account of the house, which has nothing.
+	for _, a := range []*audited{&got, &d.want.Audit} {
+		a.Balances = slices.DeleteFunc(a.Balances, func(b auditor.Balance) bool { return b.Amount == "0" })
+	}
 	same(t, got, d.want.Audit)
 }
 
