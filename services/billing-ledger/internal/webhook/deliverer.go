@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxSends bounds the messages that a process has under way, MaxOfAccount those of one
-	// account.
-	MaxSends     = 32
+	// MaxSends bounds the messages that a process has under way.
+	MaxSends = 32
+	// MaxOfAccount bounds those of one account.
 	MaxOfAccount = 2
 	// Lease is how long whoever sends to an endpoint has it: far above SendTimeout.
 	Lease = time.Minute

@@ -82,7 +82,7 @@ func TestASlowAccountHoldsUpNoOther(t *testing.T) {
 			under++
 			most = max(most, under)
 			mu.Unlock()
-			time.Sleep(SendTimeout)
+			time.Sleep(SendTimeout) //nolint:forbidigo // of a synctest bubble
 			mu.Lock()
 			under--
 			mu.Unlock()
@@ -91,7 +91,7 @@ func TestASlowAccountHoldsUpNoOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { d.Run(ctx); close(done) }()
-		time.Sleep(SendTimeout / 2)
+		time.Sleep(SendTimeout / 2) //nolint:forbidigo // of a synctest bubble
 		synctest.Wait()
 		q.mu.Lock()
 		if got := q.ended[quick]; got != 100 {
@@ -124,7 +124,7 @@ func TestAProcessHasItsMessagesUnderWayAndNoMore(t *testing.T) {
 			under++
 			most = max(most, under)
 			mu.Unlock()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // of a synctest bubble
 			mu.Lock()
 			under--
 			mu.Unlock()

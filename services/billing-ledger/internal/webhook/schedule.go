@@ -19,8 +19,9 @@ const (
 	// as long with each failure in a row, up to maxPause.
 	firstPause = 10 * time.Second
 	maxPause   = 5 * time.Minute
-	// An endpoint that has failed for MaxFailing and MinFailures tries ends.
-	MaxFailing  = 3 * 24 * time.Hour
+	// MaxFailing is for how long an endpoint must have failed to be ended.
+	MaxFailing = 3 * 24 * time.Hour
+	// MinFailures is how many tries in a row must have failed, too.
 	MinFailures = 10
 )
 

@@ -47,8 +47,10 @@ const (
 	Overlap = 24 * time.Hour
 	// TestPause is the least time between two tests of an endpoint.
 	TestPause = 10 * time.Second
-	// MaxPage bounds a page of deliveries, and DefaultPage is its size if none is asked for.
-	MaxPage, DefaultPage = 100, 20
+	// MaxPage bounds a page of deliveries.
+	MaxPage = 100
+	// DefaultPage is the size of a page if none is asked for.
+	DefaultPage = 20
 )
 
 // Note says why an endpoint is not enabled; empty for one that is.

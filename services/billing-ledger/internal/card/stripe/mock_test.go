@@ -36,7 +36,7 @@ func startMock(t *testing.T) *Processor {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if at := listening.FindStringSubmatch(lines.Text()); at != nil {
 			go func() { // or the program waits for somebody to read
-				for lines.Scan() { //nolint:revive // what it says is not needed
+				for lines.Scan() { // what it says is not needed
 				}
 			}()
 			p, err := New("sk_test_0123456789", "http://"+at[1])
