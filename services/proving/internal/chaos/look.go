@@ -24,6 +24,7 @@ type header struct {
 }
 
 type block struct {
+	Timestamp    string        `json:"timestamp"`
 	Transactions []transaction `json:"transactions"`
 }
 

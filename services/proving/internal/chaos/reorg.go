@@ -19,6 +19,9 @@ const (
 	// lookBack is how many final blocks are looked at for a payout, and lookInterval the pause between two looks.
 	lookBack     = 32
 	lookInterval = 20 * time.Millisecond
+	// sentAgain is the age, by the chain's clock, of the oldest payout that is taken off: settlement sends again what
+	// ended within a day, and a day of the night is three days long.
+	sentAgain = 12 * time.Hour
 	// liftInterval is the pause between two looks of the operator who lifts halts.
 	liftInterval = 300 * time.Millisecond
 	// liftSteady is how often in a row he must see none, because what reads the chain and what sends halt apart.
@@ -104,11 +107,14 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 		return nil, err
 	}
 	for below := lowest; below <= highest && below < number(head.Number); below++ {
-		n := number(head.Number) - below
-		sent, err := payoutsIn(ctx, p, n)
-		if err != nil {
+		var b block
+		if err := p.ask(ctx, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", number(head.Number)-below), true); err != nil {
 			return nil, err
 		}
+		if number(head.Timestamp)-number(b.Timestamp) > int64(sentAgain/time.Second) {
+			return nil, nil
+		}
+		sent := p.payoutsIn(b)
 		if len(sent) == 0 {
 			continue
 		}
@@ -135,17 +141,13 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 }
 
 // payoutsIn are the transactions of a block that the wallet for payouts has sent.
-func payoutsIn(ctx context.Context, p *paying, n int64) (hashes []string, err error) {
-	var b block
-	if err := p.ask(ctx, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", n), true); err != nil {
-		return nil, err
-	}
+func (p *paying) payoutsIn(b block) (hashes []string) {
 	for _, tx := range b.Transactions {
 		if from, err := ethereum.ParseAddress(tx.From); err == nil && from == p.keys["payout"] {
 			hashes = append(hashes, tx.Hash)
 		}
 	}
-	return hashes, nil
+	return hashes
 }
 
 // isFinal reports whether a transaction stands in a final block.
