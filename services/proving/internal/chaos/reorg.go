@@ -114,7 +114,7 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 		if number(head.Timestamp)-number(b.Timestamp) > int64(sentAgain/time.Second) {
 			return nil, nil
 		}
-		sent := p.payoutsIn(b)
+		sent := payoutsIn(p, b)
 		if len(sent) == 0 {
 			continue
 		}
@@ -141,7 +141,7 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 }
 
 // payoutsIn are the transactions of a block that the wallet for payouts has sent.
-func (p *paying) payoutsIn(b block) (hashes []string) {
+func payoutsIn(p *paying, b block) (hashes []string) {
 	for _, tx := range b.Transactions {
 		if from, err := ethereum.ParseAddress(tx.From); err == nil && from == p.keys["payout"] {
 			hashes = append(hashes, tx.Hash)
