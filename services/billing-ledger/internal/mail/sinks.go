@@ -21,6 +21,13 @@ import (
 // maxFiles bounds the letters that Files keeps. The oldest is deleted for a further one.
 const maxFiles = 500
 
+// The ends of files' names: a letter, and a letter that is being written. A reader of the
+// folder finds whole letters only.
+const (
+	letterEnd  = ".txt"
+	partialEnd = ".part"
+)
+
 // Files writes letters into files of a folder that only their owner reads. It is for
 // development. The log has the name of the file, and nothing of the letter.
 type Files struct {
@@ -37,7 +44,8 @@ func (f Files) Send(ctx context.Context, m Message) error {
 	if err := f.makeRoom(); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(f.Folder, f.Clock.Now().UTC().Format("20060102T150405.000")+"-"+string(m.Kind)+"-*.txt")
+	begin := f.Clock.Now().UTC().Format("20060102T150405.000") + "-" + string(m.Kind) + "-"
+	file, err := os.CreateTemp(f.Folder, begin+"*"+partialEnd)
 	if err != nil {
 		return fmt.Errorf("make the file of a letter: %w", err)
 	}
@@ -45,18 +53,24 @@ func (f Files) Send(ctx context.Context, m Message) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write a letter: %w", err)
 	}
-	f.Log.InfoContext(ctx, "a letter was written into a file", "file", file.Name())
+	whole := strings.TrimSuffix(file.Name(), partialEnd) + letterEnd
+	if err := os.Rename(file.Name(), whole); err != nil {
+		return fmt.Errorf("name a written letter: %w", err)
+	}
+	f.Log.InfoContext(ctx, "a letter was written into a file", "file", whole)
 	return nil
 }
 
 // makeRoom deletes the oldest letters when there are as many as may be. Their names begin
-// with their times.
+// with their times. A letter that a crash left half written counts as one.
 func (f Files) makeRoom() error {
 	entries, err := os.ReadDir(f.Folder)
 	if err != nil {
 		return fmt.Errorf("list the letters: %w", err)
 	}
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".txt") })
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		return !strings.HasSuffix(e.Name(), letterEnd) && !strings.HasSuffix(e.Name(), partialEnd)
+	})
 	for i := range len(entries) - maxFiles + 1 {
 		if err := os.Remove(filepath.Join(f.Folder, entries[i].Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("delete an old letter: %w", err)

@@ -3,6 +3,7 @@ package mail
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -61,12 +62,52 @@ func TestALettersFileIsItsOwnersAndTheLogHasItsNameAlone(t *testing.T) {
 	}
 }
 
+func TestAReaderOfTheFolderFindsWholeLettersOnly(t *testing.T) {
+	t.Parallel()
+	f := Files{Folder: t.TempDir(), Clock: clock.System, Log: slog.New(slog.DiscardHandler)}
+	const letters = 300
+	m, sent := letter(t, user.ResetLetter), make(chan error, letters)
+	go func() {
+		for range letters {
+			sent <- f.Send(context.Background(), m)
+		}
+		close(sent)
+	}()
+	read := make(map[string]bool)
+	for err := range sent {
+		if err != nil {
+			t.Error(err)
+		}
+		paths, err := filepath.Glob(filepath.Join(f.Folder, "*"+letterEnd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if read[path] {
+				continue
+			}
+			read[path] = true
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), token) {
+				t.Errorf("%s: got %q, want the whole letter", path, text)
+			}
+		}
+	}
+	if len(read) != letters {
+		t.Errorf("letters: got %d, want %d", len(read), letters)
+	}
+}
+
 func TestOldLettersMakeRoom(t *testing.T) {
 	t.Parallel()
 	f := Files{Folder: t.TempDir(), Clock: clock.System,
 		Log: slog.New(slog.DiscardHandler)}
 	for i := range maxFiles + 5 {
-		if err := os.WriteFile(filepath.Join(f.Folder, fmt.Sprintf("%04d.txt", i)), nil, 0o600); err != nil {
+		name := fmt.Sprintf("%04d%s", i, [...]string{letterEnd, partialEnd}[i%2])
+		if err := os.WriteFile(filepath.Join(f.Folder, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
