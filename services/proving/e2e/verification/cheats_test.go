@@ -2,6 +2,7 @@ package verification
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"svc.internal/pkg/fakeengine"
@@ -16,12 +17,19 @@ type scheme struct {
 	v1 bool
 	// engine serves as the provider does once it was admitted. Nil is no provider that cheats.
 	engine func(t testing.TB, seed uint64) http.Handler
-	// leads are the families of which one may lead to the notice.
+	// leads are the families of hidden probes of which one may lead to the notice: see mayLead.
 	leads []string
 	// capped reports whether the notice caps the window, instead of leaving the main lane.
 	capped bool
 	// penalized has the test go on to the penalty, its appeal and reversal.
 	penalized bool
+}
+
+// mayLead reports whether a family may lead to the notice. The engine of a cheat answers
+// challenges as it answers requests, so what they show may be enough. A cap follows from
+// recalls alone.
+func (s scheme) mayLead(family string) bool {
+	return slices.Contains(s.leads, family) || !s.capped && family == "visible"
 }
 
 // lyingWindow is the window of the provider that lies about it, in the tokens of package
