@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/usageseal"
 	"svc.internal/services/proving/internal/chaos/plan"
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/proving/internal/intruder"
@@ -108,13 +109,12 @@ func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error 
 
 // overhear waits for usage of a hub.
 func (m *market) overhear(ctx context.Context, reader *intruder.Client, hub string) (e intruder.Event, err error) {
-	last := errors.New("nothing was heard")
-	err = every(ctx, handledInterval, func() (bool, error) {
-		e, last = reader.Overhear(ctx, fleet.HubID(hub))
-		return last == nil, nil
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		e, err = reader.Overhear(ctx, fleet.HubID(hub))
+		return err
 	})
 	if err != nil {
-		return e, errors.Join(err, last)
+		return e, err
 	}
 	m.intrusions.about(e.Request())
 	return e, nil
@@ -134,6 +134,20 @@ func every(ctx context.Context, pause time.Duration, done func() (bool, error)) 
 			return ctx.Err()
 		}
 	}
+}
+
+// insist calls ask until it succeeds, because another fault may have what it asks restarted.
+// The error is that of the context, with the last of ask.
+func insist(ctx context.Context, ask func(context.Context) error) error {
+	last := errors.New("nobody was asked")
+	err := every(ctx, handledInterval, func() (bool, error) {
+		last = ask(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
 }
 
 // connectAsStrangers tries to connect without a certificate that the server knows. The
@@ -215,7 +229,11 @@ func (m *market) forgeries(ctx context.Context, hub string, e intruder.Event) ([
 	}
 	hubs := m.fleet.Replicas(fleet.Hub)
 	other := hubs[(slices.Index(hubs, hub)+1)%len(hubs)]
-	key, err := m.books.UsageKey(ctx, fleet.HubID(other))
+	var key usageseal.Key
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		key, err = m.books.UsageKey(ctx, fleet.HubID(other))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +272,7 @@ func (m *market) publishForged(
 		}
 	}
 	release()
-	if err := m.lines(ctx, e); err != nil {
+	if _, err := m.lines(ctx, e); err != nil {
 		return err
 	}
 	for _, f := range all {
@@ -268,7 +286,11 @@ func (m *market) publishForged(
 		return err
 	}
 	for _, f := range all {
-		ledger, settlement, err := m.books.Quarantined(ctx, f.data)
+		var ledger, settlement bool
+		err := insist(ctx, func(ctx context.Context) (err error) {
+			ledger, settlement, err = m.books.Quarantined(ctx, f.data)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -282,16 +304,22 @@ func (m *market) publishForged(
 	return nil
 }
 
-// lines waits until both readers have a line of the event's request.
-func (m *market) lines(ctx context.Context, e intruder.Event) error {
-	err := every(ctx, handledInterval, func() (bool, error) {
-		lines, err := m.books.Lines(ctx, e.Request())
-		return err == nil && len(lines) == 2, nil
+// lines returns the lines that both readers have of the event's request, once both have
+// one.
+func (m *market) lines(ctx context.Context, e intruder.Event) (lines []string, err error) {
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		if lines, err = m.books.Lines(ctx, e.Request()); err != nil {
+			return err
+		}
+		if len(lines) < 2 {
+			return fmt.Errorf("there are %d lines, and 2 readers", len(lines))
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("forge: request %s has no line: %w", e.Request(), err)
+		return nil, fmt.Errorf("forge: request %s: %w", e.Request(), err)
 	}
-	return nil
+	return lines, nil
 }
 
 // storeAs publishes into the stream as a hub, on the hub's own subject.
@@ -332,10 +360,7 @@ func (m *market) publishAgain(
 		return err
 	}
 	release()
-	if err := m.lines(ctx, e); err != nil {
-		return err
-	}
-	before, err := m.books.Lines(ctx, e.Request())
+	before, err := m.lines(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -346,7 +371,7 @@ func (m *market) publishAgain(
 	if err := m.handled(ctx, reader, again); err != nil {
 		return err
 	}
-	after, err := m.books.Lines(ctx, e.Request())
+	after, err := m.lines(ctx, e)
 	if err != nil {
 		return err
 	}
