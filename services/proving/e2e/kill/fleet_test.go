@@ -29,10 +29,11 @@ var programs = map[victim]string{
 }
 
 // settings shorten to seconds what takes minutes in production: leases, reviews, and the
-// pauses between retries.
+// pauses between retries. A lease is longer than a killed billing-ledger needs to come
+// back on a busy machine, because the gateway ends an answer whose lease is over.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
-		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
+		"hold_lease": "6s", "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
 	}},
 	fleet.Hub: {"hub": map[string]any{"resettle_after": "600ms"}},
 	// What a settlement had when it died comes again only after half a minute, so its
