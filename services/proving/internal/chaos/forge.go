@@ -304,14 +304,14 @@ func (m *market) publishForged(
 	return nil
 }
 
-// lines returns the lines that both readers have of the event's request, once both have
-// one.
+// lines returns the lines that the readers have of the event's request, once each has one
+// and no more.
 func (m *market) lines(ctx context.Context, e intruder.Event) (lines []string, err error) {
 	err = insist(ctx, func(ctx context.Context) (err error) {
 		if lines, err = m.books.Lines(ctx, e.Request()); err != nil {
 			return err
 		}
-		if len(lines) < 2 {
+		if len(lines) != 2 {
 			return fmt.Errorf("there are %d lines, and 2 readers", len(lines))
 		}
 		return nil
@@ -371,7 +371,11 @@ func (m *market) publishAgain(
 	if err := m.handled(ctx, reader, again); err != nil {
 		return err
 	}
-	after, err := m.lines(ctx, e)
+	var after []string
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		after, err = m.books.Lines(ctx, e.Request())
+		return err
+	})
 	if err != nil {
 		return err
 	}
