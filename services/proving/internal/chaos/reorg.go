@@ -34,19 +34,20 @@ const (
 // A payout that has just been sent is not final for some hundred milliseconds, so the first look is before its sender
 // goes on.
 func (m *market) reorg(ctx context.Context, release func()) error {
-	hashes, err := m.paying.removePayouts(ctx, 0, unfinalBlocks-1)
-	m.reorgs.Add(int64(len(hashes)))
+	w := window{highest: unfinalBlocks - 1}
+	removed, err := m.paying.removePayouts(ctx, w)
+	m.reorgs.Add(int64(len(removed)))
 	release()
-	if err != nil || len(hashes) > 0 {
+	if err != nil || len(removed) > 0 {
 		return err
 	}
-	_, err = m.removed(ctx, lookInterval, 0, unfinalBlocks-1)
+	_, err = m.removed(ctx, lookInterval, w)
 	return err
 }
 
-// removed waits for a payout in blocks that stand so far below the head, and takes them off the chain. It returns the
-// transactions that the chain has no longer.
-func (m *market) removed(ctx context.Context, pause time.Duration, lowest, highest int64) (hashes []string, err error) {
+// removed waits for a payout in the blocks of a window, and takes them off the chain. It returns the transactions that
+// the chain has no longer.
+func (m *market) removed(ctx context.Context, pause time.Duration, w window) (removed []transaction, err error) {
 	ctx, cancel := context.WithTimeout(ctx, reachBound)
 	defer cancel()
 	err = every(ctx, pause, func() (bool, error) {
@@ -55,20 +56,22 @@ func (m *market) removed(ctx context.Context, pause time.Duration, lowest, highe
 			return false, errMissed
 		default:
 		}
-		hashes, err = m.paying.removePayouts(ctx, lowest, highest)
-		m.reorgs.Add(int64(len(hashes)))
-		return len(hashes) > 0, err
+		removed, err = m.paying.removePayouts(ctx, w)
+		m.reorgs.Add(int64(len(removed)))
+		return len(removed) > 0, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errMissed
 	}
-	return hashes, err
+	return removed, err
 }
 
-// unfinal takes blocks off the chain that were final, with the newest payout that was, and is the operator of the chain
-// then: once the transaction stands on it again, he names the hash that he accepts, and lifts the halts.
+// unfinal takes blocks off the chain that were final, with the newest payout that settlement knows to be final, and is
+// the operator of the chain then: once a transaction of the payout's nonce is final again, he names the hash that he
+// accepts, and lifts the halts. What settlement had not seen there would halt nothing.
 func (m *market) unfinal(ctx context.Context) error {
-	removed, err := m.removed(ctx, idleInterval, unfinalBlocks, unfinalBlocks+lookBack)
+	removed, err := m.removed(ctx, idleInterval, window{lowest: unfinalBlocks, highest: unfinalBlocks + lookBack,
+		takes: m.books.Ended})
 	if err != nil {
 		return err
 	}
@@ -76,10 +79,13 @@ func (m *market) unfinal(ctx context.Context) error {
 	defer cancel()
 	lifted, steady, last := 0, 0, errors.New("nobody has looked")
 	err = every(ctx, liftInterval, func() (bool, error) {
-		for _, hash := range removed {
-			if final, err := m.paying.isFinal(ctx, hash); err != nil || !final {
+		for _, tx := range removed {
+			if final, err := m.paying.isFinal(ctx, tx); err != nil || !final {
 				// Blocks come for transactions, and nothing sends one while the chain is halted.
-				last = errors.Join(fmt.Errorf("%s is not final again", hash), err, m.paying.ask(ctx, nil, "anvil_mine", 1))
+				err = errors.Join(err, m.paying.ask(ctx, nil, "anvil_mine", 1))
+				if ctx.Err() == nil { // an answer that no time was left for says nothing
+					last = errors.Join(fmt.Errorf("%s, nonce %d, is not final again", tx.Hash, number(tx.Nonce)), err)
+				}
 				return false, nil
 			}
 		}
@@ -87,7 +93,9 @@ func (m *market) unfinal(ctx context.Context) error {
 		if lifted, steady = lifted+n, steady+1; left > 0 || err != nil {
 			steady = 0
 		}
-		last = errors.Join(fmt.Errorf("%d halts were lifted, and %d are open", lifted, left), err)
+		if ctx.Err() == nil {
+			last = errors.Join(fmt.Errorf("%d halts were lifted, and %d are open", lifted, left), err)
+		}
 		return lifted > 0 && steady >= liftSteady, nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -97,16 +105,36 @@ func (m *market) unfinal(ctx context.Context) error {
 	return err
 }
 
-// removePayouts removes all blocks from the newest one on that has a payout, of those that stand so many blocks below
-// the head. It returns the payouts' transactions that the chain has no longer.
-func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (removed []string, err error) {
+// window says which blocks may be taken off a chain: those that stand lowest to highest blocks below the head. Where
+// takes is set, it says of a payout's hash whether the payout may go.
+type window struct {
+	lowest, highest int64
+	takes           func(ctx context.Context, hash string) (bool, error)
+}
+
+// takesAll reports whether all payouts of a block may go. A database that restarts answers the next look.
+func (w window) takesAll(ctx context.Context, sent []transaction) bool {
+	for _, tx := range sent {
+		if w.takes == nil {
+			break
+		}
+		if ok, err := w.takes(ctx, tx.Hash); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// removePayouts removes all blocks from the newest one on that has a payout, of those in the window. It returns the
+// payouts' transactions that the chain has no longer.
+func (p *paying) removePayouts(ctx context.Context, w window) (removed []transaction, err error) {
 	p.reorgs.Lock()
 	defer p.reorgs.Unlock()
 	var head header
 	if err := p.ask(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
 		return nil, err
 	}
-	for below := lowest; below <= highest && below < number(head.Number); below++ {
+	for below := w.lowest; below <= w.highest && below < number(head.Number); below++ {
 		var b block
 		if err := p.ask(ctx, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", number(head.Number)-below), true); err != nil {
 			return nil, err
@@ -118,6 +146,9 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 		if len(sent) == 0 {
 			continue
 		}
+		if !w.takesAll(ctx, sent) {
+			return nil, nil
+		}
 		// Blocks that came meanwhile are taken off in place of the lowest. What comes while they are replaced may stand
 		// in a new one, at whose number the chain has been before: it needs blocks behind it. The clock of the chain goes
 		// back with the blocks, so it is set again: a slash that is executed again would still be too early.
@@ -126,13 +157,13 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 			p.ask(ctx, nil, "anvil_mine", unfinalBlocks)); err != nil {
 			return nil, err
 		}
-		for _, hash := range sent {
+		for _, tx := range sent {
 			var r *receipt
-			if err := p.ask(ctx, &r, "eth_getTransactionReceipt", hash); err != nil {
+			if err := p.ask(ctx, &r, "eth_getTransactionReceipt", tx.Hash); err != nil {
 				return removed, err
 			}
 			if r == nil {
-				removed = append(removed, hash)
+				removed = append(removed, tx)
 			}
 		}
 		return removed, nil
@@ -141,26 +172,23 @@ func (p *paying) removePayouts(ctx context.Context, lowest, highest int64) (remo
 }
 
 // payoutsIn are the transactions of a block that the wallet for payouts has sent.
-func payoutsIn(p *paying, b block) (hashes []string) {
+func payoutsIn(p *paying, b block) (sent []transaction) {
 	for _, tx := range b.Transactions {
 		if from, err := ethereum.ParseAddress(tx.From); err == nil && from == p.keys["payout"] {
-			hashes = append(hashes, tx.Hash)
+			sent = append(sent, tx)
 		}
 	}
-	return hashes
+	return sent
 }
 
-// isFinal reports whether a transaction stands in a final block.
-func (p *paying) isFinal(ctx context.Context, hash string) (bool, error) {
-	var r *struct {
-		BlockNumber string `json:"blockNumber"`
-	}
-	var final header
-	if err := errors.Join(p.ask(ctx, &r, "eth_getTransactionReceipt", hash),
-		p.ask(ctx, &final, "eth_getBlockByNumber", "finalized", false)); err != nil {
+// isFinal reports whether a final block has a transaction of the sender and nonce of one: what is sent again may have
+// other fees, and so another hash.
+func (p *paying) isFinal(ctx context.Context, of transaction) (bool, error) {
+	var next string
+	if err := p.ask(ctx, &next, "eth_getTransactionCount", of.From, "finalized"); err != nil {
 		return false, err
 	}
-	return r != nil && number(r.BlockNumber) <= number(final.Number), nil
+	return number(next) > number(of.Nonce), nil
 }
 
 // liftHalts is what an operator does who has looked at a chain: he accepts the hash that it has now. It returns how

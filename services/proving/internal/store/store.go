@@ -218,6 +218,17 @@ func (b *Databases) Unescrowed(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
+// Ended reports whether settlement has stored the end of the call that a transaction made. The hash is hexadecimal, with
+// its prefix.
+func (b *Databases) Ended(ctx context.Context, hash string) (ended bool, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM settlement.call_end
+		WHERE '0x' || encode(hash, 'hex') = $1)`, hash).Scan(&ended)
+	if err != nil {
+		return false, fmt.Errorf("read the end of a call: %w", err)
+	}
+	return ended, nil
+}
+
 // ForgetSigned takes away everything that the signer has written down of what it signed, as the loss of its disk would.
 func (b *Databases) ForgetSigned(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
