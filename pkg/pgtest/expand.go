@@ -409,6 +409,8 @@ func (r row) holds(part row) bool {
 var (
 	valueList = regexp.MustCompile(`ARRAY\[([^\]]*)\]`)
 	bound     = regexp.MustCompile(`(<=|<|>=|>) \(?'?(-?\d+)'?(::\w+)?\)?`)
+	// single is a comparison with one value, which PostgreSQL makes of a list of one.
+	single = regexp.MustCompile(` = ('(?:[^']|'')*'::\w+)`)
 	// turning are words after which a wider bound allows less.
 	turning = regexp.MustCompile(`\b(NOT|CASE|ALL|IS)\b|<>|@>|\) = |= \(`)
 )
@@ -420,7 +422,11 @@ func allowsMore(was, is string) bool {
 	frame := func(check string) string {
 		return valueList.ReplaceAllString(bound.ReplaceAllString(check, "$1"), "")
 	}
-	if !strings.HasPrefix(was, "CHECK ") || turning.MatchString(was) || frame(was) != frame(is) {
+	if !strings.HasPrefix(was, "CHECK ") || turning.MatchString(was) {
+		return false
+	}
+	was, is = single.ReplaceAllString(was, " = ANY (ARRAY[$1])"), single.ReplaceAllString(is, " = ANY (ARRAY[$1])")
+	if frame(was) != frame(is) {
 		return false
 	}
 	before, after := valueList.FindAllStringSubmatch(was, -1), valueList.FindAllStringSubmatch(is, -1)

@@ -175,6 +175,10 @@ func TestACheckIsSeenToAllowMore(t *testing.T) {
 	}{
 		"the same":           {"a = ANY (ARRAY[1, 2])", "a = ANY (ARRAY[1, 2])", true},
 		"a further value":    {"a = ANY (ARRAY[1, 2])", "a = ANY (ARRAY[1, 2, 3])", true},
+		"beside the only":    {"a = 'x'::text", "a = ANY (ARRAY['x'::text, 'y'::text])", true},
+		"without the only":   {"a = 'x'::text", "a = ANY (ARRAY['y'::text, 'z'::text])", false},
+		"another only":       {"a = 'x'::text", "a = 'y'::text", false},
+		"the only, with NOT": {"(NOT (a = 'x'::text))", "(NOT (a = ANY (ARRAY['x'::text, 'y'::text])))", false},
 		"in another order":   {"a = ANY (ARRAY[1, 2])", "a = ANY (ARRAY[2, 1])", true},
 		"a value less":       {"a = ANY (ARRAY[1, 2])", "a = ANY (ARRAY[1])", false},
 		"another value":      {"a = ANY (ARRAY[1, 2])", "a = ANY (ARRAY[1, 3])", false},
