@@ -24,6 +24,7 @@ import (
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	billingledger "svc.internal/services/billing-ledger"
+	"svc.internal/services/billing-ledger/internal/webhook"
 )
 
 // received is a message as its receiver has it.
@@ -165,6 +166,59 @@ func TestWhatHappensToAProviderReachesTheWebhookOfItsUserSigned(t *testing.T) {
 			&billingv1.ListWebhookDeliveriesRequest{WebhookId: made.GetWebhook().GetWebhookId()})
 		return err == nil && len(list.GetList()) == 2 && list.GetList()[0].GetState() == "delivered"
 	})
+}
+
+// Hostile: an account whose receivers never answer delays nobody else.
+func TestAReceiverThatNeverAnswersDelaysNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *billingledger.Config) { c.Webhooks.Development = true })
+	asked, ended, release := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		// The connection is only watched once the body is read.
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done(): // the sender gave up
+		case <-release:
+		}
+		ended <- struct{}{}
+	}))
+	t.Cleanup(func() {
+		close(release)
+		silent.Close()
+	})
+	url, heard := receiver(t)
+	test := func(email, url string, endpoints int) {
+		t.Helper()
+		up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: email, Password: password})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := hookUser(t, up.GetUser())
+		for range endpoints {
+			made, err := f.endpoints.CreateWebhook(ctx, &billingv1.CreateWebhookRequest{Url: url,
+				Kinds: []string{"payout.confirmed"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.endpoints.SendTestWebhook(ctx,
+				&billingv1.SendTestWebhookRequest{WebhookId: made.GetWebhook().GetWebhookId()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	test("slow@example.com", silent.URL+"/hook", webhook.MaxEndpoints)
+	for range webhook.MaxOfAccount {
+		wait(t, asked)
+	}
+	test("quick@example.com", url, 1)
+	wait(t, heard)
+	if got := len(ended); got != 0 {
+		t.Errorf("messages of the slow account that had ended when the other was served: got %d, want 0", got)
+	}
+	if got := len(asked); got != 0 {
+		t.Errorf("further messages of the slow account at once: got %d, want 0", got)
+	}
 }
 
 func TestWebhooksAreNobodysWithoutAUserAndFaultsAreNamed(t *testing.T) {

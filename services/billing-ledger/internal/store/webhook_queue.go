@@ -105,20 +105,22 @@ const lookAhead = 1000
 // takeTurns leases endpoints that are due. Whoever is locked is another's to take, so nobody
 // waits and no two wait for each other.
 const takeTurns = `WITH due AS (
-		SELECT id, account_id, served_at FROM webhook WHERE ` + isDue + ` AND account_id <> ALL ($1::uuid[])
+		SELECT id, account_id, served_at, failures > 0 AS failing FROM webhook WHERE ` + isDue + `
+			AND account_id <> ALL ($1::uuid[]) AND (failures = 0 OR $5 > 0)
 		ORDER BY served_at LIMIT $4),
+	one AS (SELECT DISTINCT ON (account_id) id, served_at, failing FROM due ORDER BY account_id, served_at),
 	chosen AS (
-		SELECT id FROM (SELECT DISTINCT ON (account_id) id, served_at FROM due ORDER BY account_id, served_at) one
-		ORDER BY served_at LIMIT $2),
+		SELECT id FROM (SELECT *, row_number() OVER (PARTITION BY failing ORDER BY served_at) AS place FROM one) ranked
+		WHERE NOT failing OR place <= $5 ORDER BY served_at LIMIT $2),
 	locked AS (
 		SELECT id FROM webhook WHERE id IN (SELECT id FROM chosen) AND ` + isDue + ` FOR UPDATE SKIP LOCKED),
 	taken AS (
 		UPDATE webhook w SET busy_until = clock_timestamp() + $3, served_at = clock_timestamp()
 		FROM locked WHERE w.id = locked.id
-		RETURNING w.id, w.account_id, w.url, w.secret, w.previous, w.previous_until, w.busy_until)
+		RETURNING w.id, w.account_id, w.url, w.secret, w.previous, w.previous_until, w.busy_until, w.failures)
 	SELECT t.id, t.account_id, t.url, t.secret, CASE WHEN t.previous_until > clock_timestamp() THEN t.previous END,
 		t.busy_until, e.id, coalesce(e.kind, ''), coalesce(e.at, t.busy_until), coalesce(e.data::text, ''),
-		coalesce(d.attempt, 0) + 1
+		coalesce(d.attempt, 0) + 1, t.failures > 0
 	FROM taken t
 	LEFT JOIN LATERAL (SELECT event_id, attempt FROM webhook_delivery WHERE webhook_id = t.id AND state = 'waiting'
 		AND due_at <= clock_timestamp() ORDER BY due_at, event_id LIMIT 1) d ON true
@@ -129,11 +131,12 @@ const isDue = `next_at IS NOT NULL AND next_at <= clock_timestamp()
 
 // TakeTurns implements webhook.Queue. An endpoint whose deliveries were dropped meanwhile has
 // no turn.
-func (s Webhooks) TakeTurns(ctx context.Context, busy []ids.AccountID, limit int) ([]webhook.Turn, error) {
-	if busy == nil {
-		busy = []ids.AccountID{}
+func (s Webhooks) TakeTurns(ctx context.Context, room webhook.Room) ([]webhook.Turn, error) {
+	full := room.Full
+	if full == nil {
+		full = []ids.AccountID{}
 	}
-	rows, err := s.pool.Query(ctx, takeTurns, busy, limit, webhook.Lease, lookAhead)
+	rows, err := s.pool.Query(ctx, takeTurns, full, room.All, webhook.Lease, lookAhead, room.Failing)
 	if err != nil {
 		return nil, fmt.Errorf("take webhooks: %w", err)
 	}
@@ -157,7 +160,7 @@ func scanTurn(row pgx.CollectableRow) (t webhook.Turn, err error) {
 	var event *accountevent.ID
 	var data string
 	err = row.Scan(&t.Endpoint, &t.Account, &t.URL, &secret, &previous, &t.Lease, &event, &t.Message.Kind, &t.Message.At,
-		&data, &t.Attempt)
+		&data, &t.Attempt, &t.Failing)
 	t.Message.Data, t.Secrets = []byte(data), [][]byte{secret}
 	if previous != nil {
 		t.Secrets = append(t.Secrets, previous)

@@ -74,7 +74,7 @@ func (h *hooks) fanOut(t testing.TB) (dropped int) {
 // turns takes what is due.
 func (h *hooks) turns(t testing.TB, busy ...ids.AccountID) []webhook.Turn {
 	t.Helper()
-	turns, err := h.kept.TakeTurns(t.Context(), busy, 100)
+	turns, err := h.kept.TakeTurns(t.Context(), webhook.Room{Full: busy, All: 100, Failing: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestTwoReplicasNeverSendToOneEndpointAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			turns, err := h.kept.TakeTurns(t.Context(), nil, 100)
+			turns, err := h.kept.TakeTurns(t.Context(), webhook.Room{All: 100, Failing: 100})
 			if err != nil {
 				t.Error(err)
 			}
@@ -356,6 +356,39 @@ func TestAFloodOfOneAccountIsBoundedAndDelaysNoOther(t *testing.T) {
 	if n := scan[int64](t, h.env, `SELECT count(*) FROM webhook_delivery WHERE state = 'waiting' AND webhook_id = $1`,
 		flooded.ID); n > webhook.MaxWaiting {
 		t.Errorf("waiting: got %d, want at most %d", n, webhook.MaxWaiting)
+	}
+}
+
+// Hostile: more accounts than there are places have receivers that never answer.
+func TestEndpointsThatFailedTakeTheirPlacesAndNoMore(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t)
+	const failing, room = 6, 3
+	for range failing {
+		c := h.consumer(t, 0)
+		h.endpoint(t, c)
+		h.happen(t, c, 2)
+	}
+	for _, turn := range h.turns(t) {
+		h.end(t, turn, 500)
+	}
+	h.pass(t, 10*time.Minute)
+	quick := h.consumer(t, 0)
+	healthy := h.endpoint(t, quick)
+	h.happen(t, quick, 1)
+	for _, step := range []struct{ failing, want int }{{0, 1}, {room, room}} {
+		turns, err := h.kept.TakeTurns(t.Context(), webhook.Room{All: 100, Failing: step.failing})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(turns) != step.want {
+			t.Errorf("turns with room for %d that failed: got %d, want %d", step.failing, len(turns), step.want)
+		}
+		for _, turn := range turns {
+			if turn.Failing == (turn.Endpoint == healthy.ID) {
+				t.Errorf("a turn of the endpoint that answers %t: failing: got %t", turn.Endpoint == healthy.ID, turn.Failing)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 	MaxSends = 32
 	// MaxOfAccount bounds those of one account.
 	MaxOfAccount = 2
+	// MaxToFailing bounds those to endpoints whose last try failed. The other places are for
+	// endpoints that answer, however many do not.
+	MaxToFailing = MaxSends / 2
 	// Lease is how long whoever sends to an endpoint has it: far above SendTimeout.
 	Lease = time.Minute
 	// FanBatch bounds the events that are handed out to endpoints at once, and lookInterval is
@@ -34,11 +37,19 @@ type Queue interface {
 	// FanOut makes deliveries of up to limit events, and drops the oldest of accounts that have
 	// more than MaxWaiting. more reports whether there may be other events.
 	FanOut(ctx context.Context, limit int) (dropped int, more bool, err error)
-	// TakeTurns takes up to limit endpoints that are due, for Lease: one of an account, of other
-	// accounts than the busy ones, those served longest ago first.
-	TakeTurns(ctx context.Context, busy []ids.AccountID, limit int) ([]Turn, error)
+	// TakeTurns takes endpoints that are due, for Lease, as many as there is room for: one of an
+	// account, those served longest ago first.
+	TakeTurns(ctx context.Context, room Room) ([]Turn, error)
 	// EndTurn stores what follows from a turn. It does nothing if the lease is another's.
 	EndTurn(ctx context.Context, t Turn, r Result) (Next, error)
+}
+
+// Room is for how many more messages a process has places.
+type Room struct {
+	// Full are the accounts that have as many under way as they may.
+	Full []ids.AccountID
+	// All are the places, of which Failing are for endpoints whose last try failed.
+	All, Failing int
 }
 
 // Deliverer sends what is due. Every replica has one.
@@ -50,10 +61,11 @@ type Deliverer struct {
 	Observe func(Result)
 	Dropped func(n int)
 
-	wake  chan struct{}
-	mu    sync.Mutex
-	busy  map[ids.AccountID]int
-	sends int
+	wake    chan struct{}
+	mu      sync.Mutex
+	busy    map[ids.AccountID]int
+	sends   int
+	failing int // of sends, those to endpoints whose last try failed
 }
 
 // NewDeliverer returns a deliverer, whose exported fields are the caller's to fill.
@@ -103,44 +115,48 @@ func (d *Deliverer) look(ctx context.Context, under *sync.WaitGroup) (more bool,
 	if err != nil {
 		return false, err
 	}
-	full, room := d.room()
-	if room == 0 {
+	room := d.room()
+	if room.All == 0 {
 		return false, nil // the end of a message wakes
 	}
-	turns, err := d.Queue.TakeTurns(ctx, full, room)
+	turns, err := d.Queue.TakeTurns(ctx, room)
 	if err != nil {
 		return false, err
 	}
 	for _, t := range turns {
-		d.begin(t.Account, 1)
+		d.begin(t, 1)
 		under.Go(func() {
 			defer d.Wake()
-			defer d.begin(t.Account, -1)
+			defer d.begin(t, -1)
 			d.deliver(context.WithoutCancel(ctx), t)
 		})
 	}
 	return more || len(turns) > 0, nil
 }
 
-// room returns the accounts that have as many messages under way as they may, and how many
-// more the process may have.
-func (d *Deliverer) room() (full []ids.AccountID, room int) {
+// room returns for how many more messages the process has places.
+func (d *Deliverer) room() Room {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	r := Room{All: MaxSends - d.sends, Failing: MaxToFailing - d.failing}
 	for account, n := range d.busy {
 		if n >= MaxOfAccount {
-			full = append(full, account)
+			r.Full = append(r.Full, account)
 		}
 	}
-	return full, MaxSends - d.sends
+	return r
 }
 
-func (d *Deliverer) begin(account ids.AccountID, n int) {
+// begin counts n messages of a turn as under way, or ended where n is negative.
+func (d *Deliverer) begin(t Turn, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sends += n
-	if d.busy[account] += n; d.busy[account] == 0 {
-		delete(d.busy, account)
+	if t.Failing {
+		d.failing += n
+	}
+	if d.busy[t.Account] += n; d.busy[t.Account] == 0 {
+		delete(d.busy, t.Account)
 	}
 }
 

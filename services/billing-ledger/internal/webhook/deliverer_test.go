@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,39 +21,44 @@ type queue struct {
 	turns map[ids.AccountID]int // that are due
 	order []ids.AccountID
 	ended map[ids.AccountID]int
-	next  Next
-	err   error
+	// failed are the accounts whose last try failed.
+	failed map[ids.AccountID]bool
+	next   Next
+	err    error
 }
 
 func (*queue) FanOut(context.Context, int) (int, bool, error) { return 0, false, nil }
 
-func (q *queue) TakeTurns(_ context.Context, busy []ids.AccountID, limit int) ([]Turn, error) {
+func (q *queue) TakeTurns(_ context.Context, room Room) ([]Turn, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var turns []Turn
 	for _, account := range q.order {
-		full := false
-		for _, b := range busy {
-			full = full || b == account
-		}
-		if full || q.turns[account] == 0 || len(turns) == limit {
+		failing := q.failed[account]
+		if slices.Contains(room.Full, account) || q.turns[account] == 0 || len(turns) == room.All ||
+			failing && room.Failing == 0 {
 			continue
 		}
+		if failing {
+			room.Failing--
+		}
 		q.turns[account]--
-		turns = append(turns, Turn{Account: account})
+		turns = append(turns, Turn{Account: account, Failing: failing})
 	}
 	return turns, q.err
 }
 
-func (q *queue) EndTurn(_ context.Context, t Turn, _ Result) (Next, error) {
+func (q *queue) EndTurn(_ context.Context, t Turn, r Result) (Next, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.failed[t.Account] = !r.Success()
 	q.ended[t.Account]++
 	return q.next, nil
 }
 
 func newQueue(turns int, accounts ...ids.AccountID) *queue {
-	q := &queue{turns: map[ids.AccountID]int{}, order: accounts, ended: map[ids.AccountID]int{}}
+	q := &queue{turns: map[ids.AccountID]int{}, order: accounts, ended: map[ids.AccountID]int{},
+		failed: map[ids.AccountID]bool{}}
 	for _, a := range accounts {
 		q.turns[a] = turns
 	}
@@ -106,6 +112,53 @@ func TestASlowAccountHoldsUpNoOther(t *testing.T) {
 		if under != 0 {
 			t.Errorf("messages under way when Run has ended: got %d, want 0", under)
 		}
+	})
+}
+
+// Hostile: more accounts than a process has places have receivers that never answer.
+func TestReceiversThatNeverAnswerLeaveRoomForThoseThatDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		quick := ids.AccountID{2}
+		var accounts []ids.AccountID
+		for i := range MaxSends * 2 {
+			accounts = append(accounts, ids.AccountID{byte(i), 1})
+		}
+		q := newQueue(1000, append(accounts, quick)...)
+		q.turns[quick] = 0
+		for _, slow := range accounts {
+			q.failed[slow] = true
+		}
+		d := newTestDeliverer(q, func(_ context.Context, turn Turn) (Result, error) {
+			if turn.Account == quick {
+				return Result{Status: 200}, nil
+			}
+			time.Sleep(SendTimeout) //nolint:forbidigo // of a synctest bubble
+			return Result{Problem: Timeout}, nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { d.Run(ctx); close(done) }()
+		synctest.Wait()
+		for range 100 {
+			q.mu.Lock()
+			q.turns[quick]++
+			before := q.ended[quick]
+			q.mu.Unlock()
+			d.Wake()
+			synctest.Wait()
+			q.mu.Lock()
+			got := q.ended[quick]
+			q.mu.Unlock()
+			if got != before+1 {
+				t.Errorf("messages of the quick account at once: got %d, want %d", got, before+1)
+			}
+		}
+		if got := MaxSends - d.room().All; got != MaxToFailing {
+			t.Errorf("places of those that never answer: got %d, want %d", got, MaxToFailing)
+		}
+		cancel()
+		<-done
 	})
 }
 

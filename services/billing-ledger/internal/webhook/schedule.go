@@ -35,6 +35,8 @@ type Turn struct {
 	Message Message
 	// Attempt is the number of this try, from 1.
 	Attempt int
+	// Failing reports that the last try at the endpoint failed.
+	Failing bool
 	// Lease is until when nobody else sends to the endpoint. It names the turn.
 	Lease time.Time
 }
