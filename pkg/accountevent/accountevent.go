@@ -1,5 +1,6 @@
 // Package accountevent carries what happens to providers from the service where it happens
-// to billing-ledger, which tells the accounts of their users (webhooks).
+// to billing-ledger, which tells the accounts of their users (webhooks). The addresses of
+// providers travel the same way, and are told to nobody.
 //
 // Each producer writes an event into an outbox of its own, in the transaction in which it
 // happens. A Publisher publishes the outbox on the stream ACCOUNT until billing-ledger says
@@ -25,12 +26,14 @@ import (
 // Kind says what happened.
 type Kind string
 
-// The kinds. BalanceLow and Test come from billing-ledger itself and do not travel.
+// The kinds. BalanceLow and Test come from billing-ledger itself and do not travel. Addresses
+// is for billing-ledger alone, and no account is told.
 const (
 	BalanceLow      Kind = "account.balance_low"
 	PayoutConfirmed Kind = "payout.confirmed"
 	StatusChanged   Kind = "provider.status_changed"
 	PenaltyCreated  Kind = "penalty.created"
+	Addresses       Kind = "provider.addresses"
 	Test            Kind = "webhook.test"
 )
 
@@ -69,13 +72,13 @@ type Event struct {
 // subjects are where the kinds travel. The bus lets no service publish another's.
 var subjects = map[Kind]string{
 	PayoutConfirmed: bus.SubjectPayoutConfirmed, PenaltyCreated: bus.SubjectPenaltyCreated,
-	StatusChanged: bus.SubjectStatusChanged,
+	StatusChanged: bus.SubjectStatusChanged, Addresses: bus.SubjectAddresses,
 }
 
 // notes are where the producers of the subjects hear what is stored.
 var notes = map[string]string{
 	bus.SubjectPayoutConfirmed: bus.SubjectNotedSettlement, bus.SubjectPenaltyCreated: bus.SubjectNotedSettlement,
-	bus.SubjectStatusChanged: bus.SubjectNotedHubs,
+	bus.SubjectStatusChanged: bus.SubjectNotedHubs, bus.SubjectAddresses: bus.SubjectNotedHubs,
 }
 
 // NoteOf returns the subject on which the producers of a subject hear what is stored.
@@ -122,6 +125,22 @@ func Decode(subject string, data []byte) (Event, error) {
 		return e, errors.New("the data are no JSON object within bounds")
 	}
 	return e, nil
+}
+
+// KnownBy are the addresses of a provider: the wallet that has signed for it, and where its
+// earnings go. Each is empty for none.
+type KnownBy struct {
+	Wallet        string `json:"wallet"`
+	PayoutAddress string `json:"payout_address"`
+}
+
+// Addresses reads the data of an event of kind Addresses.
+func (e Event) Addresses() (KnownBy, error) {
+	var known KnownBy
+	if err := json.Unmarshal(e.Data, &known); err != nil {
+		return KnownBy{}, errors.New("the data are no addresses of a provider")
+	}
+	return known, nil
 }
 
 // EncodeNote encodes which events are stored.

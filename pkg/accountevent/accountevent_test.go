@@ -192,7 +192,8 @@ func TestNoOtherServiceTellsAccountsAnything(t *testing.T) {
 		}
 	}
 	may := map[string][]string{
-		"settlement": {bus.SubjectPayoutConfirmed, bus.SubjectPenaltyCreated}, "provider-hub": {bus.SubjectStatusChanged},
+		"settlement":   {bus.SubjectPayoutConfirmed, bus.SubjectPenaltyCreated},
+		"provider-hub": {bus.SubjectStatusChanged, bus.SubjectAddresses},
 	}
 	for _, service := range []string{"settlement", "provider-hub", "router", "verifier", "edge-gateway", "billing-ledger"} {
 		id := bus.Identity{Services: []string{service}}

@@ -37,12 +37,13 @@ var TrustStream = StreamConfig{
 	MaxBytes: 256 << 20,
 }
 
-// AccountStream keeps what happened to providers and is told to the accounts of their users:
+// AccountStream keeps what happened to providers and is told to the accounts of their users, and
+// by which addresses providers are known:
 // published by settlement and provider-hub, consumed by billing-ledger. Each producer keeps
 // its events until billing-ledger has noted them, so a day or 64 MiB suffices.
 var AccountStream = StreamConfig{
 	Name:     "ACCOUNT",
-	Subjects: []string{SubjectPayoutConfirmed, SubjectPenaltyCreated, SubjectStatusChanged},
+	Subjects: []string{SubjectPayoutConfirmed, SubjectPenaltyCreated, SubjectStatusChanged, SubjectAddresses},
 	MaxAge:   24 * time.Hour,
 	MaxBytes: 64 << 20,
 }
@@ -54,6 +55,9 @@ const (
 	SubjectPayoutConfirmed = "account.v1.payout.confirmed"
 	SubjectPenaltyCreated  = "account.v1.penalty.created"
 	SubjectStatusChanged   = "account.v1.provider.status_changed"
+	// SubjectAddresses says by which addresses a provider is known, in AccountStream. It is for
+	// billing-ledger alone: no account is told.
+	SubjectAddresses = "account.v1.provider.addresses"
 	// SubjectNotedSettlement and SubjectNotedHubs are where billing-ledger says which events of
 	// AccountStream it has stored.
 	SubjectNotedSettlement = "noted.v1.settlement"

@@ -75,6 +75,8 @@ func Table() []Row {
 			Publish: []string{settlement}, Subscribe: []string{billingLedger}},
 		{Subject: SubjectStatusChanged, Stream: AccountStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
+		{Subject: SubjectAddresses, Stream: AccountStream.Name,
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: SubjectNotedSettlement, Publish: []string{billingLedger}, Subscribe: []string{settlement}},
 		{Subject: SubjectNotedHubs, Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
 		{Subject: SubjectTrustSync, Publish: []string{router}, Subscribe: []string{verifier}},

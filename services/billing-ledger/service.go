@@ -161,7 +161,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 	}
-	s.poster = &posting.Poster{Store: st, Clock: deps.Clock, Random: deps.Random}
+	s.poster = &posting.Poster{Store: st, Mark: st.Mark, Clock: deps.Clock, Random: deps.Random}
 	s.months = &posting.Months{Store: st, Clock: deps.Clock, Random: deps.Random}
 	s.house = &house.Accounts{
 		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,

@@ -104,7 +104,8 @@ func newWebhookWork(cfg WebhookConfig, deps webhookDeps) (*webhookWork, error) {
 		deliverer: d,
 		endpoints: &webhook.Endpoints{Store: kept, Sealer: deps.sealer, Clock: deps.clock, Random: deps.random,
 			Development: cfg.Development, Wake: d.Wake},
-		consumer: &events.AccountEvents{Bus: deps.bus, Keep: kept.KeepEvents, Wake: d.Wake, Log: deps.log},
+		consumer: &events.AccountEvents{Bus: deps.bus, Keep: kept.KeepEvents, Mark: deps.store.Mark, Wake: d.Wake,
+			Log: deps.log},
 	}, nil
 }
 

@@ -116,14 +116,15 @@ func (d *Database) SettledReviews(ctx context.Context, limit int) ([]orphan.Publ
 
 // Settle implements usage.Store.
 func (d *Database) Settle(
-	ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+	ctx context.Context, requests []ids.RequestID, providers []ids.ProviderID,
+	decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
 ) error {
 	return exec(d, func() error {
 		if d.faults.EarlyAck {
-			d.staged = append(d.staged, func() { _ = d.Store.Settle(ctx, requests, decide) })
+			d.staged = append(d.staged, func() { _ = d.Store.Settle(ctx, requests, providers, decide) })
 			return d.Preview(requests, decide)
 		}
-		return d.Store.Settle(ctx, requests, decide)
+		return d.Store.Settle(ctx, requests, providers, decide)
 	})
 }
 

@@ -1831,7 +1831,8 @@ type HeldEarning struct {
 	RequestId  string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	AccountId  string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	ProviderId string                 `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// How it is known that account and provider have one owner: same_user.
+	// How it is known that account and provider have one owner: same_user, or what they share: wallet,
+	// payout_address, deposit_source or card.
 	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The month whose plan it was earned by, as 2006-01; empty for credit.
 	PlanMonth string `protobuf:"bytes,5,opt,name=plan_month,json=planMonth,proto3" json:"plan_month,omitempty"`

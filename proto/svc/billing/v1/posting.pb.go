@@ -2053,10 +2053,14 @@ func (x *CustodyMoved) GetOut() bool {
 // TokenTransfer is tokens that arrived, or that are sent back or gone. account_id is empty
 // for those that belong to nobody.
 type TokenTransfer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Transfer      *TransferPlace         `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
-	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
-	Sum           *TokenSum              `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Transfer  *TransferPlace         `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	AccountId string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Sum       *TokenSum              `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
+	// Of a deposit: the address that it came from, 0x and 40 hexadecimal digits. It marks the
+	// account, so that the account and a provider with the same address are known to have one
+	// owner. Empty where it is not known.
+	Sender        string `protobuf:"bytes,4,opt,name=sender,proto3" json:"sender,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2112,6 +2116,13 @@ func (x *TokenTransfer) GetSum() *TokenSum {
 	return nil
 }
 
+func (x *TokenTransfer) GetSender() string {
+	if x != nil {
+		return x.Sender
+	}
+	return ""
+}
+
 // DepositMatched gives a stray deposit to its consumer.
 type DepositMatched struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -2119,6 +2130,8 @@ type DepositMatched struct {
 	AccountId string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	// The value at which it came in.
 	AmountNanoUsd int64 `protobuf:"varint,3,opt,name=amount_nano_usd,json=amountNanoUsd,proto3" json:"amount_nano_usd,omitempty"`
+	// As that of TokenTransfer.
+	Sender        string `protobuf:"bytes,4,opt,name=sender,proto3" json:"sender,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2172,6 +2185,13 @@ func (x *DepositMatched) GetAmountNanoUsd() int64 {
 		return x.AmountNanoUsd
 	}
 	return 0
+}
+
+func (x *DepositMatched) GetSender() string {
+	if x != nil {
+		return x.Sender
+	}
+	return ""
 }
 
 // TreasuryMoved is tokens that were bought with money of the bank, or sold for it.
@@ -2590,17 +2610,19 @@ const file_svc_billing_v1_posting_proto_rawDesc = "" +
 	"providerId\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\tR\x05token\x12\x14\n" +
 	"\x05units\x18\x04 \x01(\x03R\x05units\x12\x10\n" +
-	"\x03out\x18\x05 \x01(\bR\x03out\"\x95\x01\n" +
+	"\x03out\x18\x05 \x01(\bR\x03out\"\xad\x01\n" +
 	"\rTokenTransfer\x129\n" +
 	"\btransfer\x18\x01 \x01(\v2\x1d.svc.billing.v1.TransferPlaceR\btransfer\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12*\n" +
-	"\x03sum\x18\x03 \x01(\v2\x18.svc.billing.v1.TokenSumR\x03sum\"\x92\x01\n" +
+	"\x03sum\x18\x03 \x01(\v2\x18.svc.billing.v1.TokenSumR\x03sum\x12\x16\n" +
+	"\x06sender\x18\x04 \x01(\tR\x06sender\"\xaa\x01\n" +
 	"\x0eDepositMatched\x129\n" +
 	"\btransfer\x18\x01 \x01(\v2\x1d.svc.billing.v1.TransferPlaceR\btransfer\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12&\n" +
-	"\x0famount_nano_usd\x18\x03 \x01(\x03R\ramountNanoUsd\"\x93\x01\n" +
+	"\x0famount_nano_usd\x18\x03 \x01(\x03R\ramountNanoUsd\x12\x16\n" +
+	"\x06sender\x18\x04 \x01(\tR\x06sender\"\x93\x01\n" +
 	"\rTreasuryMoved\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\tR\achainId\x12)\n" +
 	"\x10transaction_hash\x18\x02 \x01(\tR\x0ftransactionHash\x12*\n" +

@@ -29,7 +29,8 @@ const (
 type AccountEvent struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	EventId string                 `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// payout.confirmed, penalty.created or provider.status_changed, as the subject says.
+	// payout.confirmed, penalty.created, provider.status_changed or provider.addresses, as the
+	// subject says. The last is for billing-ledger alone, and no webhook shows it.
 	Kind       string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	ProviderId string                 `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

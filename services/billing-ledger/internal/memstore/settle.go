@@ -13,7 +13,8 @@ import (
 
 // Settle settles a batch; see usage.Store.
 func (s *Store) Settle(
-	_ context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+	_ context.Context, requests []ids.RequestID, _ []ids.ProviderID,
+	decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
 ) error {
 	fx, rejects, err := s.decide(requests, decide)
 	if err != nil {

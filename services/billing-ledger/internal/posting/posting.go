@@ -23,6 +23,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
@@ -55,6 +56,11 @@ type Fact interface {
 	businessID() string
 	needs() Needs
 	entry(f ledger.Fact, has Has) (ledger.Entry, error)
+}
+
+// sourced is a fact that brings an account tokens from an address.
+type sourced interface {
+	source() (ids.AccountID, kin.Evidence)
 }
 
 // Revalued is a coin's value in the books at the rate of a day: Booked before, and Units of
@@ -98,13 +104,18 @@ type Store interface {
 
 // Poster posts facts.
 type Poster struct {
-	Store  Store
+	Store Store
+	// Mark keeps where the deposits of accounts came from. It is nil where no fact has a source.
+	Mark   func(context.Context, []kin.Mark) error
 	Clock  clock.Clock
 	Random io.Reader
 }
 
 // Post posts a fact, and returns the id of its entry. Its errors are fault.Invalid for what
 // cannot be a fact and fault.Precondition for what the books do not allow now.
+//
+// The source of a deposit marks its account once the deposit is posted. Where that fails, Post
+// fails, and the caller posts the fact again: the books have it once, and the mark is kept then.
 func (p *Poster) Post(ctx context.Context, f Fact) (ids.EntryID, error) {
 	id, err := ids.NewEntry(p.Clock.Now(), p.Random)
 	if err != nil {
@@ -123,7 +134,22 @@ func (p *Poster) Post(ctx context.Context, f Fact) (ids.EntryID, error) {
 	} else {
 		posted, err = p.Store.PostFrom(ctx, f.needs(), from)
 	}
+	if err == nil {
+		err = p.mark(ctx, f)
+	}
 	return posted, explain(err)
+}
+
+func (p *Poster) mark(ctx context.Context, f Fact) error {
+	s, ok := f.(sourced)
+	if !ok {
+		return nil
+	}
+	account, source := s.source()
+	if source.IsZero() {
+		return nil
+	}
+	return p.Mark(ctx, []kin.Mark{{Account: account, Cause: kin.DepositSource, Evidence: source}})
 }
 
 // reasons are why the books refuse a fact.

@@ -5,6 +5,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/ledger"
 )
 
@@ -14,7 +15,11 @@ type Deposited struct {
 	Transfer
 	Account ids.AccountID
 	Sum     ledger.Sum
+	// Source is the address that the tokens came from; zero where it is not known.
+	Source kin.Evidence
 }
+
+func (f Deposited) source() (ids.AccountID, kin.Evidence) { return f.Account, f.Source }
 
 func (f Deposited) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	if err := f.check(f.Sum.Token); err != nil {
@@ -57,7 +62,11 @@ type DepositMatched struct {
 	Transfer
 	Account ids.AccountID
 	Amount  money.NanoUSD
+	// Source is that of Deposited.
+	Source kin.Evidence
 }
+
+func (f DepositMatched) source() (ids.AccountID, kin.Evidence) { return f.Account, f.Source }
 
 func (f DepositMatched) entry(fact ledger.Fact, _ Has) (ledger.Entry, error) {
 	if !f.Chain.Valid() || !isHex(f.Hash, hashDigits) {

@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
+	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/posting"
 )
@@ -119,7 +120,8 @@ func (r *factReader) tokens(req *billingv1.PostRequest) posting.Fact {
 	switch f := req.GetFact().(type) {
 	case *billingv1.PostRequest_Deposited:
 		return posting.Deposited{Transfer: transfer(f.Deposited.GetTransfer()),
-			Account: r.account(f.Deposited.GetAccountId()), Sum: r.sum(f.Deposited.GetSum())}
+			Account: r.account(f.Deposited.GetAccountId()), Sum: r.sum(f.Deposited.GetSum()),
+			Source: r.source(f.Deposited.GetSender())}
 	case *billingv1.PostRequest_DepositGone:
 		return posting.DepositGone{Transfer: transfer(f.DepositGone.GetTransfer()),
 			Account: r.account(f.DepositGone.GetAccountId()), Sum: r.sum(f.DepositGone.GetSum())}
@@ -132,7 +134,8 @@ func (r *factReader) tokens(req *billingv1.PostRequest) posting.Fact {
 			Sum: r.sum(f.DepositReturned.GetSum())}
 	case *billingv1.PostRequest_DepositMatched:
 		return posting.DepositMatched{Transfer: transfer(f.DepositMatched.GetTransfer()),
-			Account: r.account(f.DepositMatched.GetAccountId()), Amount: money.NanoUSD(f.DepositMatched.GetAmountNanoUsd())}
+			Account: r.account(f.DepositMatched.GetAccountId()), Amount: money.NanoUSD(f.DepositMatched.GetAmountNanoUsd()),
+			Source: r.source(f.DepositMatched.GetSender())}
 	case *billingv1.PostRequest_TreasuryMoved:
 		return posting.TreasuryMoved{
 			Transaction: transaction(f.TreasuryMoved.GetChainId(), f.TreasuryMoved.GetTransactionHash()),
@@ -179,6 +182,18 @@ func (r *factReader) nobody(t *billingv1.TokenTransfer) {
 	if t.GetAccountId() != "" {
 		r.refuse("account_id")
 	}
+}
+
+// source reads the address that tokens came from, which may not be known.
+func (r *factReader) source(address string) kin.Evidence {
+	if address == "" {
+		return kin.Evidence{}
+	}
+	source, err := kin.OfAddress(address)
+	if err != nil {
+		r.refuse("sender")
+	}
+	return source
 }
 
 func (r *factReader) day(text string) time.Time {

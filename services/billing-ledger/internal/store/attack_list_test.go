@@ -48,12 +48,19 @@ spend_counter spend_counter_pkey | =
 spend_counter spend_counter_window | period = 'week', window_start = '2027-01-05'
 hold hold_spend_is_pinned | request_id = gen_random_uuid(), spend_pins = 1
 hold hold_spend_pins_check | request_id = gen_random_uuid(), spend_pins = 64, spend_day = now()
+account_mark account_mark_account_id_fkey | account_id = gen_random_uuid()
+account_mark account_mark_cause_check | cause = 'payout_address'
+account_mark account_mark_evidence_check | evidence = 'short'
+account_mark account_mark_pkey | =
 account_plan account_plan_account_id_fkey | account_id = gen_random_uuid()
 account_plan account_plan_check | from_at = now(), until_at = now() - interval '1 day'
 account_plan account_plan_pkey | =
 account_plan account_plan_plan_id_fkey | account_id = (SELECT id FROM account WHERE name = 'other'), plan_id = 'none'
 account_plan one_plan_at_a_time | from_at = from_at + interval '1 hour'
 account_plan account_plan_stays | ! DELETE FROM account_plan => may not change any more
+provider_mark provider_mark_cause_check | cause = 'looks'
+provider_mark provider_mark_evidence_check | evidence = 'short'
+provider_mark provider_mark_pkey | =
 account_state_change account_state_change_account_id_fkey | account_id = gen_random_uuid()
 account_state_change account_state_change_is_made | state = 'frozen' => state of its last change
 account_state_change account_state_change_memo_check | memo = repeat('x', 201)

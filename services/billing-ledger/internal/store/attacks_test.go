@@ -66,6 +66,8 @@ func besieged(t *testing.T) *env {
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
 	e.besiegeWebhooks(t, account)
+	e.exec(t, `INSERT INTO account_mark VALUES ($1, sha256('m'), 'card')`, account)
+	e.exec(t, `INSERT INTO provider_mark VALUES (gen_random_uuid(), sha256('m'), 'card')`)
 	return e
 }
 
@@ -251,7 +253,9 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 			SELECT conrelid AS oid, conname AS name FROM pg_constraint WHERE contype IN ('c', 'f', 'p', 'u', 'x')
 				AND conparentid = 0
 			UNION SELECT tgrelid, tgname FROM pg_trigger WHERE NOT tgisinternal
-				AND tgname NOT IN ('wallet_low', 'wallet_low_set') -- they refuse nothing
+				-- They refuse nothing.
+				AND tgname NOT IN ('wallet_low', 'wallet_low_set', 'account_mark_bound', 'provider_mark_bound',
+					'account_mark_is_its_providers', 'app_user_provider_is_marked', 'card_payment_marks')
 			UNION SELECT indrelid, i.relname FROM pg_index JOIN pg_class i ON i.oid = indexrelid
 				WHERE indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)) x USING (oid)
 		WHERE r.relnamespace = current_schema()::regnamespace AND NOT r.relispartition AND r.relname NOT LIKE 'schema\_%'`) {
@@ -301,7 +305,9 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"previous,previous_until,note,tested_at,failures,failing_since,paused_until,dropped,next_at,busy_until,served_at)",
 		"webhook_delivery": "DELETE SELECT INSERT(webhook_id,event_id) " +
 			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
-		"account": "INSERT SELECT UPDATE(state)",
+		"account":       "INSERT SELECT UPDATE(state)",
+		"account_mark":  "SELECT INSERT(account_id,evidence,cause)",
+		"provider_mark": "SELECT INSERT(provider_id,evidence,cause)",
 		"account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests,day_cap,month_cap,own_day_cap," +
 			"own_month_cap,account_per_minute,class_per_minute,class_concurrent,class_tokens,discount,priority,terms_note)",
 		"category_gate": "INSERT SELECT UPDATE(open)", "category_tokens": "INSERT SELECT UPDATE(used,cap,excess)",
@@ -356,6 +362,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"sandbox_subscription": "SELECT INSERT(id,session_id,period_end,due_at) " +
 			"UPDATE(period_end,ends_at_period_end,declines,ended_at,due_at)",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
+		"kin":      "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)",
 		"key_inflight":        "INSERT SELECT UPDATE(n,used_at)",

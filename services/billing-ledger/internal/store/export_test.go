@@ -18,6 +18,9 @@ func (s *Store) DigestOf(ctx context.Context, day time.Time, version int16) (d s
 	return d, err
 }
 
+// SelectRelated reads which accounts of requests and which providers have one owner.
+const SelectRelated = selectRelated
+
 // The statements of Store.Settled and Store.FirstSettled.
 const (
 	SumSettled   = sumSettled

@@ -18,19 +18,24 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// selectRelated costs almost nothing beyond one look for each account, because few
-// accounts own a provider. An EXISTS could be planned as a read of all granted credit.
-const selectRelated = `SELECT k.account_id, k.provider_id, k.rule,
-	(SELECT true FROM granted_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
+// selectRelated costs little beyond one look for the provider of each account, and one for each
+// mark that the account bears, because few accounts own a provider or are kin of one. OFFSET 0
+// keeps the planner from joining the view whole. Only the providers that served are looked for,
+// so that an owner of many costs no more. An EXISTS could be planned as a read of all granted
+// credit.
+const selectRelated = `SELECT h.account_id, k.provider_id, k.rule,
+	(SELECT true FROM granted_credit c WHERE c.account_id = h.account_id LIMIT 1) IS NOT NULL
 	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h
-		JOIN common_owner k ON k.account_id = h.account_id`
+		CROSS JOIN LATERAL (SELECT provider_id, rule FROM kin
+			WHERE account_id = h.account_id AND provider_id = ANY ($2) OFFSET 0) k`
 
 func scanRelated(rows pgx.Rows, snapshot usage.Snapshot) error {
 	var account, provider [16]byte
 	var rule string
 	var unpaid bool
 	_, err := pgx.ForEachRow(rows, []any{&account, &provider, &rule, &unpaid}, func() error {
-		snapshot.Related[usage.Pair{Account: account, Provider: provider}] = usage.Rule(rule)
+		pair := usage.Pair{Account: account, Provider: provider}
+		snapshot.Related[pair] = usage.Surest(snapshot.Related[pair], usage.Rule(rule))
 		if unpaid {
 			snapshot.GrantedCredit[account] = true
 		}

@@ -26,10 +26,11 @@ const maxPayload = 64 << 10
 // Settle settles a batch in one transaction; see usage.Store. It takes two round trips
 // when all holds are open and cover what their requests cost.
 func (s *Store) Settle(
-	ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
+	ctx context.Context, requests []ids.RequestID, providers []ids.ProviderID,
+	decide func(usage.Snapshot) (usage.Effects, []usage.Reject),
 ) error {
 	err := s.pipelined(ctx, func(conn *pgx.Conn) error {
-		snapshot, err := readSnapshot(ctx, conn, requests)
+		snapshot, err := readSnapshot(ctx, conn, requests, providers)
 		if err != nil {
 			return err
 		}
@@ -73,12 +74,14 @@ func (s *Store) Settle(
 }
 
 // readSnapshot begins the transaction and locks the holds. It reads what gateways
-// reported of them, their void attempts, which providers have the same owner as their
+// reported of them, their void attempts, which of the providers have the same owner as their
 // accounts, and what was settled of the holds that are not open any more. It reads all of
 // that after the locks, so it sees a request that another transaction was settling, and a
 // report that has freed the request's place. An open hold has no line, because both
 // change in one transaction.
-func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Snapshot, error) {
+func readSnapshot(
+	ctx context.Context, conn *pgx.Conn, requests []ids.RequestID, providers []ids.ProviderID,
+) (usage.Snapshot, error) {
 	snapshot := usage.Snapshot{
 		Holds:         make(map[ids.RequestID]usage.Hold, len(requests)),
 		Truncated:     map[ids.RequestID]usage.Relayed{},
@@ -100,7 +103,7 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoids(rows, snapshot.Voids) })
-	batch.Queue(selectRelated, raw(requests)).
+	batch.Queue(selectRelated, raw(requests), raw(providers)).
 		Query(func(rows pgx.Rows) error { return scanRelated(rows, snapshot) })
 	if err := sendAll(ctx, conn, batch); err != nil {
 		return usage.Snapshot{}, fmt.Errorf("lock holds and read reports: %w", err)

@@ -24,6 +24,9 @@
 //     holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
+// A mark of an account locks the row of its user last, so that it shares the row with whoever
+// signs in and waits for whoever links a provider. Those lock no wallet.
+//
 // Four kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. A claim of an
 // idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
@@ -77,6 +80,10 @@
 //   - Earnings are held once, end once, and stay in their balance until then:
 //     held_earning_pkey, held_earning_was_earned, held_earning_ends_once,
 //     held_earnings_stay under the lock on the provider's earnings.
+//   - A provider bears the marks of its user's account, whichever came first:
+//     account_mark_is_its_providers, app_user_provider_is_marked under the lock on the user. A card
+//     marks whom it paid for: card_payment_marks. Marks are never changed, and there are about
+//     1,000 of each: account_mark_bound, provider_mark_bound.
 //   - Of the requests with one Idempotency-Key one runs: the key (key_id, token_sha256)
 //     under the lock on idempotency_quota, idempotency_claim_ends_once. A key has at most
 //     10,000 claims, an account 100,000: idempotency_quota_live_check,

@@ -1,19 +1,37 @@
 package usage
 
 import (
+	"slices"
+
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/kin"
 )
 
-// Rule says how it is known that an account and a provider have one owner. The view
-// common_owner has the pairs with their rules.
+// Rule says how it is known that an account and a provider have one owner: SameUser, or the
+// cause by which they are kin (package kin). The view kin has the pairs with their rules.
 type Rule string
 
 // SameUser ties the account and the provider of one user, who signs in to both.
 const SameUser Rule = "same_user"
 
-// Rules returns every rule, for metrics and tests.
-func Rules() []Rule { return []Rule{SameUser} }
+// Rules returns every rule, the surest first.
+func Rules() []Rule {
+	rules := []Rule{SameUser}
+	for _, cause := range kin.Causes() {
+		rules = append(rules, Rule(cause))
+	}
+	return rules
+}
+
+// Surest returns the surer of two rules by which one pair is known. An empty one is none.
+func Surest(a, b Rule) Rule {
+	rules := Rules()
+	if a == "" || b != "" && slices.Index(rules, b) < slices.Index(rules, a) {
+		return b
+	}
+	return a
+}
 
 // Pair is an account and a provider that may serve its requests.
 type Pair struct {
@@ -28,7 +46,7 @@ type Pair struct {
 // platform bears a part of the request: by a plan, by a shortfall, by a discount, as orphan work, or by
 // credit of an account that ever had any for which nobody paid (a bonus, a grant,
 // goodwill). Credit that was paid for is the owner's to spend where it likes. A request
-// that was settled before account and provider had one owner is not held.
+// that was settled before it was known that account and provider have one owner is not held.
 //
 // A held payout is accrued like any other and stays in its balance. No entry takes it
 // from there until it ends (see store.keepHeld), so the held payouts of a month must end

@@ -63,3 +63,20 @@ func TestEarningsByPlansAreOfTheMonthOfTheirRequest(t *testing.T) {
 		t.Errorf(`orphan work is in the month: got %q, want ""`, line.PlanMonth())
 	}
 }
+
+func TestOfTwoRulesTheSurerOneCounts(t *testing.T) {
+	rules := Rules()
+	for i, surer := range rules {
+		if got := Surest("", surer); got != surer {
+			t.Errorf("%s alone: got %q, want %q", surer, got, surer)
+		}
+		for _, other := range rules[i:] {
+			if got := Surest(surer, other); got != surer {
+				t.Errorf("%s before %s: got %q, want %q", surer, other, got, surer)
+			}
+			if got := Surest(other, surer); got != surer {
+				t.Errorf("%s after %s: got %q, want %q", surer, other, got, surer)
+			}
+		}
+	}
+}

@@ -38,9 +38,10 @@ type Delivery struct {
 // Store keeps holds, wallets and settled requests.
 type Store interface {
 	// Settle shows decide the rows of the requests under lock, applies its effects and
-	// puts its rejects into quarantine, all in one transaction. decide may run more than
-	// once. See ErrRefused.
-	Settle(ctx context.Context, requests []ids.RequestID, decide func(Snapshot) (Effects, []Reject)) error
+	// puts its rejects into quarantine, all in one transaction. providers are those that
+	// served the requests. decide may run more than once. See ErrRefused.
+	Settle(ctx context.Context, requests []ids.RequestID, providers []ids.ProviderID,
+		decide func(Snapshot) (Effects, []Reject)) error
 	// Quarantine keeps events that will never be settled. A repeat adds nothing.
 	Quarantine(ctx context.Context, rejects []Reject) error
 }
@@ -88,13 +89,14 @@ func (s *Settler) Settle(ctx context.Context, batch []Delivery, booked func([]Li
 
 func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Line)) ([]Result, error) {
 	requests := make([]ids.RequestID, len(batch))
+	providers := make([]ids.ProviderID, len(batch))
 	events := make([]Event, len(batch))
 	for i, d := range batch {
-		requests[i], events[i] = d.Event.Request, d.Event
+		requests[i], providers[i], events[i] = d.Event.Request, d.Event.Provider, d.Event
 	}
 	var results []Result
 	var lines []Line
-	err := s.Store.Settle(ctx, requests, func(b Snapshot) (Effects, []Reject) {
+	err := s.Store.Settle(ctx, requests, providers, func(b Snapshot) (Effects, []Reject) {
 		fx := s.decide(b, events)
 		results, lines = fx.Results, fx.Lines
 		var rejects []Reject

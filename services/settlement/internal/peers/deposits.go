@@ -36,7 +36,7 @@ func depositFact(fact deposit.Fact, t deposit.Transfer) (*billingv1.PostRequest,
 	req := &billingv1.PostRequest{}
 	switch fact {
 	case deposit.FactDeposited:
-		moved.AccountId = t.Account.String()
+		moved.AccountId, moved.Sender = t.Account.String(), senderOf(t)
 		req.Fact = &billingv1.PostRequest_Deposited{Deposited: moved}
 	case deposit.FactStray:
 		req.Fact = &billingv1.PostRequest_DepositStray{DepositStray: moved}
@@ -51,11 +51,19 @@ func depositFact(fact deposit.Fact, t deposit.Transfer) (*billingv1.PostRequest,
 			return nil, err
 		}
 		req.Fact = &billingv1.PostRequest_DepositMatched{DepositMatched: &billingv1.DepositMatched{Transfer: place,
-			AccountId: t.Account.String(), AmountNanoUsd: int64(even)}}
+			AccountId: t.Account.String(), AmountNanoUsd: int64(even), Sender: senderOf(t)}}
 	default:
 		return nil, fmt.Errorf("%q is no fact of a deposit", fact)
 	}
 	return req, nil
+}
+
+// senderOf is the address that a transfer came from; empty for coins that no transaction brought.
+func senderOf(t deposit.Transfer) string {
+	if t.Sender.IsZero() {
+		return ""
+	}
+	return t.Sender.String()
 }
 
 // sumOf is the transfer's sum as the books count it.

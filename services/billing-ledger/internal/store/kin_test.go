@@ -1,0 +1,379 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/kin"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// marked is a ledger that keeps marks.
+func marked(t testing.TB) *env {
+	t.Helper()
+	e := setup(t, unlimited)
+	if _, err := e.store.LedgerSecret(t.Context(), [32]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// addressOf is one of many addresses.
+func addressOf(n int) string { return fmt.Sprintf("0x%040x", n) }
+
+func evidenceOf(t testing.TB, n int) kin.Evidence {
+	t.Helper()
+	evidence, err := kin.OfAddress(addressOf(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evidence
+}
+
+// mark marks an account with an address.
+func (e *env) mark(t testing.TB, c consumer, cause kin.Cause, address int) {
+	t.Helper()
+	m := kin.Mark{Account: c.account, Cause: cause, Evidence: evidenceOf(t, address)}
+	if err := e.store.Mark(t.Context(), []kin.Mark{m}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// markProvider marks a provider with an address.
+func (e *env) markProvider(t testing.TB, p ids.ProviderID, cause kin.Cause, address int) {
+	t.Helper()
+	m := kin.Mark{Provider: p, Cause: cause, Evidence: evidenceOf(t, address)}
+	if err := e.store.Mark(t.Context(), []kin.Mark{m}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// user makes a user of the account who has no provider.
+func (e *env) user(t testing.TB, c consumer) {
+	t.Helper()
+	if _, err := e.owner.Exec(t.Context(), `INSERT INTO app_user (id, email, display_name, password_hash, account_id)
+		VALUES (gen_random_uuid(), $1::uuid || '@x', '', '$argon2id$v=19$m=1', $1)`, [16]byte(c.account)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// linkProvider gives the user of an account a provider.
+const linkProvider = `UPDATE app_user SET provider_id = $2 WHERE account_id = $1`
+
+// link gives the user of an account a provider.
+func (e *env) link(t testing.TB, c consumer, p ids.ProviderID) {
+	t.Helper()
+	if _, err := e.pool.Exec(t.Context(), linkProvider, [16]byte(c.account), [16]byte(p)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ruleOf has a provider serve a request of an account, and returns by which rule the payout is
+// held; empty for one that is not.
+func (e *env) ruleOf(t testing.TB, c consumer, p ids.ProviderID) usage.Rule {
+	t.Helper()
+	reservation := e.reservation(t, c, 10)
+	e.admitOne(t, reservation, hold.Admitted)
+	e.settle(t, usage.Settled, e.servedBy(t, reservation, p))
+	return usage.Rule(scan[string](t, e, `SELECT coalesce((SELECT rule FROM held_earning WHERE request_id = $1), '')`,
+		[16]byte(reservation.Request)))
+}
+
+// Hostile 40: the rule of kin is the less sure of their two causes.
+func TestAnAddressThatTwoBearMakesThemKin(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	for n, tc := range []struct {
+		account, provider kin.Cause
+		want              usage.Rule
+	}{
+		{kin.Wallet, kin.Wallet, "wallet"},
+		{kin.Wallet, kin.PayoutAddress, "payout_address"},
+		{kin.DepositSource, kin.Wallet, "deposit_source"},
+		{kin.DepositSource, kin.PayoutAddress, "deposit_source"},
+	} {
+		c, other, p := e.consumer(t, money.USD), e.consumer(t, money.USD), newProvider(t)
+		e.mark(t, c, tc.account, n+1)
+		if got := e.ruleOf(t, c, p); got != "" {
+			t.Errorf("%s and %s, before both have marks: held by %q, want none", tc.account, tc.provider, got)
+		}
+		e.mark(t, other, tc.account, 1000+n)
+		e.markProvider(t, p, tc.provider, n+1)
+		if got := e.ruleOf(t, c, p); got != tc.want {
+			t.Errorf("%s and %s: held by %q, want %q", tc.account, tc.provider, got, tc.want)
+		}
+		if got := e.ruleOf(t, other, p); got != "" {
+			t.Errorf("an account with another address: held by %q, want none", got)
+		}
+		if got := e.ruleOf(t, c, newProvider(t)); got != "" {
+			t.Errorf("another provider: held by %q, want none", got)
+		}
+	}
+	if got := scan[int](t, e, `SELECT count(*) FROM held_earning`); got != 4 {
+		t.Errorf("held: got %d, want 4, because what was settled before is free", got)
+	}
+	e.sound(t)
+}
+
+func TestTheMarksOfAnAccountAreItsProvidersWhateverCameFirst(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	for _, linkedFirst := range []bool{true, false} {
+		owner, other, p := e.consumer(t, money.USD), e.consumer(t, money.USD), newProvider(t)
+		address := 1
+		if linkedFirst {
+			address = 2
+		}
+		e.user(t, owner)
+		if linkedFirst {
+			e.link(t, owner, p)
+		}
+		e.mark(t, owner, kin.DepositSource, address)
+		e.link(t, owner, p)
+		e.mark(t, other, kin.DepositSource, address)
+		if got := e.ruleOf(t, other, p); got != "deposit_source" {
+			t.Errorf("linked first %t: the other account is held by %q, want deposit_source", linkedFirst, got)
+		}
+		if got := e.ruleOf(t, owner, p); got != usage.SameUser {
+			t.Errorf("linked first %t: the own account is held by %q, want %q", linkedFirst, got, usage.SameUser)
+		}
+	}
+}
+
+func TestKinOfKinAreStrangers(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	first, second, p := e.consumer(t, money.USD), e.consumer(t, money.USD), newProvider(t)
+	e.mark(t, first, kin.DepositSource, 1)
+	e.mark(t, second, kin.DepositSource, 1)
+	e.mark(t, second, kin.Wallet, 2)
+	e.markProvider(t, p, kin.Wallet, 2)
+	if got := e.ruleOf(t, second, p); got != "wallet" {
+		t.Errorf("the account with the provider's wallet: held by %q, want wallet", got)
+	}
+	if got := e.ruleOf(t, first, p); got != "" {
+		t.Errorf("the account that shares a source with that one: held by %q, want none", got)
+	}
+}
+
+// Hostile 40: the hot wallet of an exchange makes no kin of its customers, and what was held
+// before so many were seen stays held.
+func TestASourceThatManyShareMakesNobodyKin(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	const exchange = 1
+	owner, p := e.consumer(t, money.USD), newProvider(t)
+	e.user(t, owner)
+	e.link(t, owner, p)
+	e.mark(t, owner, kin.DepositSource, exchange)
+	customer := e.consumer(t, money.USD)
+	e.mark(t, customer, kin.DepositSource, exchange)
+	for range kin.MaxSharers - 2 {
+		e.mark(t, e.consumer(t, money.USD), kin.DepositSource, exchange)
+	}
+	if got := e.ruleOf(t, customer, p); got != "deposit_source" {
+		t.Errorf("a source of %d accounts: held by %q, want deposit_source", kin.MaxSharers, got)
+	}
+	e.mark(t, e.consumer(t, money.USD), kin.DepositSource, exchange)
+	if got := e.ruleOf(t, customer, p); got != "" {
+		t.Errorf("a source of %d accounts: held by %q, want none", kin.MaxSharers+1, got)
+	}
+	if got := scan[int](t, e, `SELECT count(*) FROM held_earning WHERE ended_as IS NULL`); got != 1 {
+		t.Errorf("held from before: got %d, want 1", got)
+	}
+
+	// Nine accounts do not make an owner a stranger to its own addresses.
+	paid := newProvider(t)
+	e.markProvider(t, paid, kin.PayoutAddress, exchange)
+	if got := e.ruleOf(t, customer, paid); got != "deposit_source" {
+		t.Errorf("a provider that is paid there: held by %q, want deposit_source", got)
+	}
+	if got := e.ruleOf(t, customer, p); got != "" {
+		t.Errorf("a claim of another provider on the address: held by %q, want none", got)
+	}
+	e.markProvider(t, newProvider(t), kin.Wallet, exchange)
+	if got := e.ruleOf(t, customer, p); got != "deposit_source" {
+		t.Errorf("a source that has signed for somebody: held by %q, want deposit_source", got)
+	}
+}
+
+// Every batch of settled requests asks for kin, so the marks of others may cost it nothing.
+func TestSettlingReadsTheMarksOfItsAccountsAlone(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	c := e.consumer(t, money.USD)
+	p := newProvider(t)
+	e.mark(t, c, kin.DepositSource, 1)
+	e.markProvider(t, p, kin.PayoutAddress, 1)
+	reservation := e.reservation(t, c, 1)
+	e.admitOne(t, reservation, hold.Admitted)
+	e.exec(t, `INSERT INTO account_mark (account_id, evidence, cause)
+		SELECT gen_random_uuid(), sha256(n::text::bytea), 'deposit_source' FROM generate_series(1, 20000) AS n`)
+	e.exec(t, `INSERT INTO provider_mark (provider_id, evidence, cause)
+		SELECT gen_random_uuid(), sha256(n::text::bytea), 'deposit_source' FROM generate_series(1, 20000) AS n`)
+	e.exec(t, `ANALYZE account_mark, provider_mark, app_user, hold`)
+	plan := column[string](t, e, `EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) `+store.SelectRelated,
+		[][16]byte{reservation.Request}, [][16]byte{p})
+	read := 0
+	for _, line := range plan {
+		// The first line with buffers has the sum of all below it.
+		if _, err := fmt.Sscanf(strings.TrimSpace(line), "Buffers: shared hit=%d", &read); err == nil {
+			break
+		}
+	}
+	if read == 0 {
+		t.Error("blocks read: got none, want some")
+	}
+	if read > 100 {
+		t.Errorf("blocks read: got %d, want at most 100", read)
+	}
+	if t.Failed() {
+		t.Log(strings.Join(plan, "\n"))
+	}
+}
+
+func TestABearerHasABoundedNumberOfMarks(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	c, p := e.consumer(t, money.USD), newProvider(t)
+	for table, bearer := range map[string][16]byte{"account": c.account, "provider": p} {
+		if _, err := e.pool.Exec(t.Context(), `INSERT INTO `+table+`_mark (`+table+`_id, evidence, cause)
+			SELECT $1::uuid, sha256(n::text::bytea), 'card' FROM generate_series(1, $2::integer) AS n`, bearer,
+			kin.MaxMarks+10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.mark(t, c, kin.DepositSource, 1)
+	e.markProvider(t, p, kin.Wallet, 1)
+	for _, table := range []string{"account_mark", "provider_mark"} {
+		if got := scan[int](t, e, `SELECT count(*) FROM `+table); got != kin.MaxMarks {
+			t.Errorf("%s: got %d marks, want %d", table, got, kin.MaxMarks)
+		}
+	}
+}
+
+func TestAMarkHasADigestAndNoAddress(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	e.mark(t, e.consumer(t, 0), kin.DepositSource, 0xabcdef)
+	e.markProvider(t, newProvider(t), kin.Wallet, 0xabcdef)
+	for _, table := range []string{"account_mark", "provider_mark"} {
+		if got := scan[string](t, e, `SELECT `+table+`::text FROM `+table); strings.Contains(got, "abcdef") {
+			t.Errorf("%s: got %s, want nothing of the address", table, got)
+		}
+	}
+	a, p := scan[[]byte](t, e, `SELECT evidence FROM account_mark`), scan[[]byte](t, e,
+		`SELECT evidence FROM provider_mark`)
+	if !slices.Equal(a, p) {
+		t.Errorf("digests of one address: got %x and %x, want the same", a, p)
+	}
+	for _, plain := range []string{addressOf(0xabcdef), addressOf(0xabcdef)[2:]} {
+		if scan[bool](t, e, `SELECT sha256($1::bytea) = evidence FROM account_mark`, []byte(plain)) {
+			t.Error("the digest is made without a key")
+		}
+	}
+}
+
+func TestWhatIsNoMarkIsRefused(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	c := e.consumer(t, 0)
+	good := kin.Mark{Account: c.account, Cause: kin.Wallet, Evidence: evidenceOf(t, 1)}
+	for name, bad := range map[string]kin.Mark{
+		"nobody's":       {Cause: kin.Wallet, Evidence: evidenceOf(t, 1)},
+		"of no account":  {Account: ids.AccountID{9}, Cause: kin.Wallet, Evidence: evidenceOf(t, 1)},
+		"of no evidence": {Account: c.account, Cause: kin.Wallet},
+	} {
+		if err := e.store.Mark(t.Context(), []kin.Mark{good, bad}); err == nil {
+			t.Errorf("a mark that is %s: got no error, want one", name)
+		}
+	}
+	if got := scan[int](t, e, `SELECT count(*) FROM account_mark`); got != 0 {
+		t.Errorf("marks beside a bad one: got %d, want 0", got)
+	}
+	if err := e.store.Mark(t.Context(), nil); err != nil {
+		t.Errorf("no marks: %v", err)
+	}
+}
+
+func TestMarksThatComeAtOnceAreKeptOnce(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	c, p := e.consumer(t, 0), newProvider(t)
+	var marks []kin.Mark
+	for n := range 20 {
+		marks = append(marks, kin.Mark{Account: c.account, Cause: kin.DepositSource, Evidence: evidenceOf(t, n+1)},
+			kin.Mark{Provider: p, Cause: kin.Wallet, Evidence: evidenceOf(t, n+1)})
+	}
+	var callers sync.WaitGroup
+	for n := range 8 {
+		mine := slices.Clone(marks)
+		if n%2 == 1 {
+			slices.Reverse(mine)
+		}
+		callers.Go(func() {
+			if err := e.store.Mark(t.Context(), mine); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	for _, table := range []string{"account_mark", "provider_mark"} {
+		if got := scan[int](t, e, `SELECT count(*) FROM `+table); got != 20 {
+			t.Errorf("%s: got %d marks, want 20", table, got)
+		}
+	}
+}
+
+func TestAMarkAndALinkThatComeAtOnceMeet(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	for n := range 20 {
+		c, p := e.consumer(t, 0), newProvider(t)
+		e.user(t, c)
+		var both sync.WaitGroup
+		m := kin.Mark{Account: c.account, Cause: kin.DepositSource, Evidence: evidenceOf(t, n+1)}
+		both.Go(func() {
+			if err := e.store.Mark(t.Context(), []kin.Mark{m}); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if _, err := e.pool.Exec(t.Context(), linkProvider, [16]byte(c.account), [16]byte(p)); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		if got := scan[int](t, e, `SELECT count(*) FROM provider_mark WHERE provider_id = $1`, [16]byte(p)); got != 1 {
+			t.Fatalf("round %d: got %d marks of the provider, want 1", n, got)
+		}
+	}
+}
+
+// BenchmarkSettleWithMarks settles requests of an account with a hundred marks.
+func BenchmarkSettleWithMarks(b *testing.B) {
+	for _, marks := range []int{0, 100} {
+		b.Run(fmt.Sprint(marks), func(b *testing.B) {
+			e := marked(b)
+			c := e.consumer(b, 1_000*money.USD)
+			for n := range marks {
+				e.mark(b, c, kin.DepositSource, n+1)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				reservation := e.reservation(b, c, 1)
+				e.admitOne(b, reservation, hold.Admitted)
+				delivery := e.served(b, reservation, 1)
+				b.StartTimer()
+				e.settle(b, usage.Settled, delivery)
+			}
+		})
+	}
+}
