@@ -5,7 +5,10 @@
 // between the two passes the context on and knows of neither.
 package actor
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Operator is the actor when the operator's name is not known. Otherwise the actor is
 // operator:name.
@@ -28,4 +31,10 @@ func OfOperator(ctx context.Context) string {
 		return Operator + ":" + name
 	}
 	return Operator
+}
+
+// IsPerson reports whether an actor is an operator who signed in, whose name is name@id. A
+// program with a token of the gateway's settings has no '@' in its name.
+func IsPerson(of string) bool {
+	return strings.HasPrefix(of, Operator+":") && strings.Contains(of, "@")
 }

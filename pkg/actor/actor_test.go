@@ -9,3 +9,13 @@ func TestAnOperatorIsNamedWhereTheNameIsKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestAPersonHasAnID(t *testing.T) {
+	for of, want := range map[string]bool{
+		"operator:alice@0189": true, "operator:bot": false, "operator": false, "platform": false, "user@0189": false,
+	} {
+		if got := IsPerson(of); got != want {
+			t.Errorf("%q: got %v, want %v", of, got, want)
+		}
+	}
+}

@@ -28,3 +28,19 @@ func TestOnlyOnePlainNameIsAnOperators(t *testing.T) {
 		t.Errorf("got %q outside of a call, want no name", got)
 	}
 }
+
+func TestAServiceGetsWhatTheGatewaySaysOfAnOperatorsCall(t *testing.T) {
+	for name, want := range map[string]OperatorCall{
+		"signed in": {Name: "alice@ops", Session: "s", Network: "n"}, "nobody yet": {Network: "n"},
+		"a machine": {Name: "bot"},
+	} {
+		ctx := metadata.NewIncomingContext(t.Context(), OperatorCallMetadata(want))
+		if got := OperatorCaller(ctx); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+	odd := metadata.Pairs(operatorSessionKey, "a", operatorSessionKey, "b", networkKey, strings.Repeat("n", maxCallerID+1))
+	if got := OperatorCaller(metadata.NewIncomingContext(t.Context(), odd)); got != (OperatorCall{}) {
+		t.Errorf("two sessions and a long network: got %+v, want none", got)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // reads of rates and of sessions may take, because the calls for one key or address wait
 // for each other. At most claimsOfKey calls of one key stand for its connections at a
 // time, fewer than there are, and up to claimsWaiting more wait outside. Signing in takes
-// at most four more connections, and sums of demand one.
+// at most four more connections, that of operators two, and sums of demand one.
 const (
 	readCalls     = 1
 	claimCalls    = 3
@@ -27,6 +27,7 @@ const (
 	visitCalls    = 1
 	sessionCalls  = 1
 	rateCalls     = 1
+	operatorCalls = 1
 )
 
 // Deps are the parts that the service works with. DB is a pool that is opened for Schema

@@ -13,7 +13,7 @@ import (
 )
 
 // maxConns bounds the connections to the database.
-const maxConns = 16
+const maxConns = 18
 
 // Spec is what a process must know of billing-ledger.
 func Spec() node.Spec {
@@ -50,6 +50,8 @@ func Spec() node.Spec {
 			billingv1.PassbookService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.PassbookExportService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 			billingv1.WebhookService_ServiceDesc.ServiceName:              {node.EdgeGateway},
+			billingv1.OperatorService_ServiceDesc.ServiceName:             {node.EdgeGateway},
+			billingv1.OperatorAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 		},
 	}
 }

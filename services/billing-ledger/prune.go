@@ -53,6 +53,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			{"attempts to sign in", st.PruneAttempts},
 			{"known networks", st.PruneNetworks},
 			{"events of accounts", st.PruneAccountEvents},
+			{"sessions of operators", st.PruneOperatorSessions},
 		}}
 }
 

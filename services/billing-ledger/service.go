@@ -38,6 +38,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/operator"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/posting"
@@ -85,6 +86,7 @@ type Service struct {
 	claims    *idempotency.Claims
 	visitors  *limit.Visitors
 	users     *userWork
+	operators *operator.Operators
 	demand    *demand.Cache
 	rates     *limit.Rates
 	pruner    *pruner
@@ -188,9 +190,13 @@ func newClaims(cfg Config, st *store.Store, m *metrics) *idempotency.Claims {
 	}
 }
 
-// addWork makes the work on payments by card, on subscriptions, on passbooks and on webhooks.
+// addWork makes the work on operators, on payments by card, on subscriptions, on passbooks and
+// on webhooks.
 func (s *Service) addWork(p proven) (err error) {
 	deps := s.deps
+	if s.operators, err = newOperators(s.cfg, deps, s.store); err != nil {
+		return err
+	}
 	s.cards, err = newCardWork(s.cfg.Card, cardDeps{store: s.store, clock: deps.Clock, random: deps.Random, log: deps.Log,
 		secret: p.webhooks, fingerprints: p.cards, observe: s.metrics.cardAlarm,
 		plans: planNews{store: store.Subscriptions{Store: s.store}, newEntry: s.newEntry}})
@@ -256,6 +262,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 	s.users.register(r)
+	billingv1.RegisterOperatorServiceServer(r, &rpc.Operators{Operators: s.operators})
+	billingv1.RegisterOperatorAdminServiceServer(r, &rpc.OperatorAdmin{Operators: s.operators})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})

@@ -87,6 +87,8 @@ type fleet struct {
 	visits    billingv1.VisitorServiceClient
 	users     billingv1.UserServiceClient
 	self      billingv1.UserSelfServiceClient
+	staff     billingv1.OperatorAdminServiceClient
+	sessions  billingv1.OperatorServiceClient
 	endpoints billingv1.WebhookServiceClient
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
@@ -191,6 +193,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.visits = billingv1.NewVisitorServiceClient(calls)
 	f.users = billingv1.NewUserServiceClient(calls)
 	f.self = billingv1.NewUserSelfServiceClient(calls)
+	f.staff = billingv1.NewOperatorAdminServiceClient(calls)
+	f.sessions = billingv1.NewOperatorServiceClient(calls)
 	f.endpoints = billingv1.NewWebhookServiceClient(calls)
 	f.demand = billingv1.NewDemandServiceClient(calls)
 	f.seals = billingv1.NewUsageKeyServiceClient(calls)

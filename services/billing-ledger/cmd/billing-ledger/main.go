@@ -6,6 +6,7 @@
 //	billing-ledger verify [--json]
 //	billing-ledger seal [-after 1h]
 //	billing-ledger export [-out FILE]
+//	billing-ledger operator [-by NAME] invite NAME ROLE
 //	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
 //
 // Without a subcommand it serves; -print shows its settings. migrate brings the schema up
@@ -19,8 +20,9 @@
 // 1 for drift, and with 2 when it could not decide. seal seals the days that have been
 // over for so long and prints a line with the root of each; the service does the same
 // every SealInterval. export writes all rows as lines of JSON. rewind has the durable
-// consumers deliver again what the streams have stored since a time (RFC 3339). These
-// three exit with 0, or with 2 when they failed.
+// consumers deliver again what the streams have stored since a time (RFC 3339). operator
+// invites an operator and prints the invitation, for when nobody can sign in. These four
+// exit with 0, or with 2 when they failed.
 package main
 
 import (
@@ -56,6 +58,7 @@ const usage = `usage: billing-ledger verify [--json]
        billing-ledger seal [-after duration]
        billing-ledger export [-out FILE]
        billing-ledger alarms [-close REASON -object ID -by NAME]
+       billing-ledger operator [-by NAME] invite NAME ROLE
        billing-ledger rewind -since TIME`
 
 func main() {
@@ -95,7 +98,8 @@ type streams struct {
 type tool func(ctx context.Context, to streams, url string, args []string) int
 
 func tools() map[string]tool {
-	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport, "alarms": runAlarms}
+	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport, "alarms": runAlarms,
+		"operator": runOperator}
 }
 
 func terminal(f *os.File) bool {
@@ -274,6 +278,33 @@ func runAlarms(ctx context.Context, to streams, url string, args []string) int {
 	}
 	if len(alarms) > 0 {
 		return exitDrift
+	}
+	return exitSound
+}
+
+// runOperator invites an operator and prints the invitation, which is shown this once. It is
+// for whoever has the database, when no operator can sign in.
+func runOperator(ctx context.Context, to streams, url string, args []string) int {
+	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
+	by := flags.String("by", "database", "who invites, for the audit entry")
+	flags.SetOutput(to.errs)
+	flags.Usage = func() {}
+	const words = 3 // invite NAME ROLE
+	if err := flags.Parse(args); err != nil || flags.NArg() != words || flags.Arg(0) != "invite" {
+		fmt.Fprintln(to.errs, usage)
+		return exitUnknown
+	}
+	db, err := open(ctx, url, flags.Name())
+	if err != nil {
+		return failed(to, flags.Name(), err)
+	}
+	defer db.Close()
+	in, err := billingledger.InviteOperator(ctx, db, flags.Arg(1), flags.Arg(2), *by)
+	if err == nil {
+		_, err = fmt.Fprintf(to.out, "%s\t%s\t%s\n", in.Name, in.Role, in.Text)
+	}
+	if err != nil {
+		return failed(to, flags.Name(), err)
 	}
 	return exitSound
 }

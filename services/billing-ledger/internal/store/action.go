@@ -28,6 +28,12 @@ const (
 	liftedFreeze     action = "lift_freeze"
 	refundedRequest  action = "refund_request"
 	setTerms         action = "set_terms"
+	invitedOperator  action = "invite_operator"
+	activeOperator   action = "activate_operator"
+	setOperatorRole  action = "set_operator_role"
+	resetOperator    action = "reset_operator"
+	endedOperator    action = "end_operator"
+	signedIn         action = "sign_in_operator"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

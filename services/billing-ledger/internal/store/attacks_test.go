@@ -125,7 +125,7 @@ var copied = map[string]string{
 	"entry": "kind = 'goodwill'", "consumer_key": "state = 'active'", "plan_limit": "kind = 'tokens' AND period = 'week'",
 	"seal": "previous IS NOT NULL", "account": "idempotency_key = 'taken'", "chart": "kind = 'e:gas'",
 	"posting_rule": "entry_kind = 'gas'", "document": "series = 'R'",
-	"plan": "id = 'new'", "entry_kind": "kind = 'gas'", "asset": "id = 'usd'",
+	"plan": "id = 'new'", "entry_kind": "kind = 'gas'", "asset": "id = 'usd'", "operator": "name = 'ivy'",
 }
 
 // again inserts a row of a table again, with the columns that role may write.
@@ -211,7 +211,7 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
 		strings.TrimSpace(sandboxAttacks) + "\n" +
 		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) +
-		"\n" + strings.TrimSpace(webhookAttacks)
+		"\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -361,6 +361,9 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"UPDATE(tries,session_id,void_at)",
 		"sandbox_subscription": "SELECT INSERT(id,session_id,period_end,due_at) " +
 			"UPDATE(period_end,ends_at_period_end,declines,ended_at,due_at)",
+		"operator": "SELECT INSERT(id,name,role,ticket_sha256,ticket_at,ticket_until) " +
+			"UPDATE(role,state,ticket_sha256,ticket_at,ticket_until,password_hash,totp_sealed,totp_step)",
+		"operator_session":  "DELETE SELECT INSERT(id,operator_id,token_sha256,network,expires_at) UPDATE(used_at,ended_at)",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"kin":      "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",

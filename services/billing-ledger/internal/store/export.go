@@ -29,12 +29,13 @@ var exported = []string{
 }
 
 // secret has the columns that an export leaves out: hashes of keys, passwords and tokens,
-// the secrets of hubs, of the ledger and of webhooks, and sealed answers.
+// the secrets of hubs, of the ledger, of webhooks and of operators' codes, and sealed answers.
 var secret = map[string][]string{
 	"consumer_key": {"hash", "old_hash"}, "idempotency_claim": {"sealed"}, "app_user": {"password_hash"},
 	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
 	"refresh_token": {"token_sha256", "sealed"}, "letter_token": {"token_sha256"},
-	"webhook": {"secret", "previous"},
+	"webhook": {"secret", "previous"}, "operator": {"ticket_sha256", "password_hash", "totp_sealed"},
+	"operator_session": {"token_sha256"},
 }
 
 // Export writes every row of every table as lines of JSON, from one view of the data, row

@@ -27,11 +27,12 @@
 // A mark of an account locks the row of its user last, so that it shares the row with whoever
 // signs in and waits for whoever links a provider. Those lock no wallet.
 //
-// Four kinds of transactions are apart from these. The fold holds the row of passbook_fold,
+// Five kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. A claim of an
 // idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
 // the row of its address. Signing in locks the rows of the e-mail's attempts, then the user,
-// then the sessions.
+// then the sessions. What is done to operators locks the rows of the attempts, then the
+// operator, then the advisory lock on all operators, then the sessions.
 //
 // A report frees the places that its request takes in the concurrency of account and
 // plan. When there is no report, the transaction that closes the hold frees them. Each of
@@ -93,6 +94,9 @@
 //     change: known_network_bound, user_session_bound, user_session_is_short,
 //     user_session_stands. It owns one account and at most one provider, for ever: unique
 //     keys of app_user, app_user_provider_stands.
+//   - A code of an operator counts once, an operator who has ended stays so, and one admin
+//     stays active: operator_code_counts_once, operator_ends_once, operator_keeps_an_admin. There
+//     are at most 500 operators with 32 sessions each: operator_bound, operator_session_bound.
 //   - A hub adds at most 300 keys within 24 hours: usage_key_bound, under a lock for each
 //     hub.
 //   - An account is in the state of its last change: account_state_is_kept.

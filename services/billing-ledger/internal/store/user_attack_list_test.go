@@ -63,4 +63,5 @@ func (e *env) besiegeUsers(t *testing.T) {
 	e.exec(t, `INSERT INTO mail_outbox (kind, recipient, user_id) SELECT 'confirm', 'a@x', id `+ada)
 	e.exec(t, `INSERT INTO letter_token (token_sha256, user_id, kind, email, expires_at)
 		SELECT sha256('l'), id, 'reset', 'a@x', now() + interval '1 minute' `+ada)
+	e.besiegeOperators(t)
 }
