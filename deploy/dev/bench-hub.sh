@@ -72,7 +72,7 @@ mkdir -p "$run/product/secrets"
 secret() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
 export SVC_PEPPER SVC_ADMIN_TOKEN SVC_NATS_SECRET SVC_LOG_LEVEL=warn
 SVC_PEPPER=$(secret) SVC_ADMIN_TOKEN=$(secret) SVC_NATS_SECRET=$(secret)
-SVC_DATA_DIR=$run/product SVC_NATS_ADDR=$nats SVC_GRPC_ADDR=$rest SVC_METRICS_ADDR=$rest_admin SVC_HTTP_ADDR=$http SVC_OPERATOR_ADDR=$operators SVC_ADMIN_TOKENS=bench:$SVC_ADMIN_TOKEN \
+SVC_DATA_DIR=$run/product SVC_NATS_ADDR=$nats SVC_GRPC_ADDR=$rest SVC_METRICS_ADDR=$rest_admin SVC_HTTP_ADDR=$http SVC_OPERATOR_ADDR=$operators SVC_MACHINE_TOKENS=bench:admin:$(printf %s "$SVC_ADMIN_TOKEN" | sha256sum | cut -c1-64) \
   SVC_VERIFIER_DEVELOPMENT=true SVC_VERIFIER_PROBES=false SVC_VERIFIER_BENCHMARKS_WAIVED=true \
   SVC_PEERS=router=$router,provider-hub=$hub start rest \
   "$bin/standalone" -services catalog,billing-ledger,chain-signer,settlement,verifier,edge-gateway

@@ -42,12 +42,19 @@ type Config struct {
 	// OperatorHosts are the host names, separated by commas, that the operators' listener
 	// answers to beside localhost and IP addresses.
 	OperatorHosts string `yaml:"operator_hosts" env:"SVC_OPERATOR_HOSTS"`
-	// AdminTokens are the bearer tokens of operators, as name:token separated by commas
-	// or lines. A token has 32 bytes or more; two tokens of one name are a rotation.
-	// Without any, the routes under /api/v1/admin do not exist.
+	// AdminTokens are bootstrap tokens, as name:token separated by commas or lines. One makes
+	// the first operator while there is none, and is good for nothing else. A token has 32
+	// bytes or more; two tokens of one name are a rotation.
 	AdminTokens config.Secret `yaml:"admin_tokens" env:"SVC_ADMIN_TOKENS"`
-	// WrongTokens is how many wrong tokens an address (of IPv6, a /64) may try in a
-	// minute.
+	// Bootstrap lets bootstrap tokens make every operator's call, for when no operator can sign
+	// in. Every such call is logged as an error.
+	Bootstrap bool `yaml:"bootstrap" env:"SVC_GATEWAY_BOOTSTRAP"`
+	// MachineTokens are the tokens of programs that call operators' routes, as
+	// name:role:digest separated by commas or lines. The role is viewer, support, treasurer or
+	// admin, and the digest the SHA-256 of a token of 32 random bytes or more, in hexadecimal.
+	MachineTokens config.Secret `yaml:"machine_tokens" env:"SVC_MACHINE_TOKENS"`
+	// WrongTokens is how many wrong tokens and passwords of operators an address (of IPv6, a
+	// /64) may try in a minute.
 	WrongTokens int `yaml:"wrong_tokens" env:"SVC_GATEWAY_WRONG_TOKENS"`
 	// NearHubID is the hub that is preferred among equals, for a gateway in one process
 	// with that hub; empty for none.
@@ -207,6 +214,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := operator.Parse(c.AdminTokens.Reveal()); err != nil {
 		errs = append(errs, fmt.Errorf("gateway.admin_tokens (SVC_ADMIN_TOKENS): %w", err))
+	}
+	if _, err := operator.ParseMachines(c.MachineTokens.Reveal()); err != nil {
+		errs = append(errs, fmt.Errorf("gateway.machine_tokens (SVC_MACHINE_TOKENS): %w", err))
 	}
 	errs = append(errs, c.positive()...)
 	if c.MaxMessages > openaiapi.MaxMessages {

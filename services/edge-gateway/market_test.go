@@ -69,9 +69,10 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 		wantError(t, f.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 401, "missing_api_key")
 		wantError(t, f.do(http.MethodPost, path, "{}", "X-Api-Key", adminToken), 401, "missing_api_key")
 	}
-	bare := start(t, func(c *Config) { c.AdminTokens = config.Secret{} })
+	bare := start(t, func(c *Config) { c.MachineTokens = config.Secret{} })
 	for _, path := range paths {
-		wantError(t, bare.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 404, "unknown_route")
+		wantError(t, bare.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 401, "missing_api_key")
+		wantError(t, bare.do(http.MethodPost, path, "{}", "Authorization", "Bearer "+adminToken), 401, "invalid_api_key")
 	}
 }
 

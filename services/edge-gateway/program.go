@@ -123,6 +123,8 @@ func peers(n *node.Node) (Deps, error) {
 
 		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),
+		OperatorSessions:  billingv1.NewOperatorServiceClient(billing),
+		Operators:         billingv1.NewOperatorAdminServiceClient(billing),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)
 			if err != nil {

@@ -139,6 +139,10 @@ type Deps struct {
 	// Verification is for providers, VerificationAdmin for operators.
 	Verification      verifierv1.VerifierSelfServiceClient
 	VerificationAdmin verifierv1.VerifierAdminServiceClient
+	// OperatorSessions knows who signed in as an operator, and Operators has operators signed in
+	// and made.
+	OperatorSessions billingv1.OperatorServiceClient
+	Operators        billingv1.OperatorAdminServiceClient
 }
 
 // attemptsFrom stands in the subject for gateways, where a hub's id stands for the hub.
@@ -188,6 +192,7 @@ func (d Deps) market() marketapi.Peers {
 		Payouts:        d.PayoutAdmin,
 		Collateral:     d.CollateralAdmin,
 		Verification:   d.VerificationAdmin,
+		Operators:      d.Operators,
 	}
 }
 
@@ -232,9 +237,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := operator.Parse(cfg.AdminTokens.Reveal())
+	gate, err := newGate(cfg, deps)
 	if err != nil {
-		return nil, fmt.Errorf("configure the gateway: %w", err)
+		return nil, err
 	}
 	surface := httpapi.New(httpapi.Parts{
 		Log:       deps.Log,
@@ -270,9 +275,28 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			cfg.cards()),
 		Ready: s.Ready,
 	}, cfg.http())
-	gate := operator.NewGate(tokens, deps.Clock, cfg.WrongTokens, cfg.WrongKeyNetworks)
 	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))
 	return s, nil
+}
+
+// newGate makes what lets operators in.
+func newGate(cfg Config, deps Deps) (*operator.Gate, error) {
+	bootstrap, err := operator.Parse(cfg.AdminTokens.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("configure the gateway: %w", err)
+	}
+	machines, err := operator.ParseMachines(cfg.MachineTokens.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("configure the gateway: %w", err)
+	}
+	if cfg.Bootstrap && bootstrap.Len() > 0 {
+		deps.Log.Error("break-glass is on: bootstrap tokens may make every operator's call; unset SVC_GATEWAY_BOOTSTRAP",
+			"tokens", bootstrap.Len())
+	}
+	return operator.NewGate(operator.Config{
+		Machines: machines, Bootstrap: bootstrap, BreakGlass: cfg.Bootstrap, Sessions: deps.OperatorSessions,
+		Timeout: cfg.AdmitTimeout, Clock: deps.Clock, Rate: cfg.WrongTokens, Networks: cfg.WrongKeyNetworks,
+	}), nil
 }
 
 // newPlayground returns nil where no models are given away or nobody pays.

@@ -45,6 +45,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
+	billingv1.RegisterOperatorServiceServer(r, f.staff)
+	billingv1.RegisterOperatorAdminServiceServer(r, f.staff)
 	billingv1.RegisterPassbookServiceServer(r, passbooks{})
 	billingv1.RegisterPassbookExportServiceServer(r, passbooks{pieces: f.pieces})
 	billingv1.RegisterWebhookServiceServer(r, webhooksStub{})
@@ -129,5 +131,7 @@ func (f *fleet) deps() Deps {
 		Recovery:          settlementv1.NewRecoveryAdminServiceClient(conn),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(conn),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
+		OperatorSessions:  billingv1.NewOperatorServiceClient(conn),
+		Operators:         billingv1.NewOperatorAdminServiceClient(conn),
 	}
 }

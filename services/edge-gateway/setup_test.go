@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -30,6 +32,8 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/operator"
 )
 
 const (
@@ -67,6 +71,7 @@ type fleet struct {
 	shop          *shop
 	selves        *selves
 	people        *people
+	staff         *staff
 	pieces        chan struct{} // of an endless export
 	penalties     *penalties
 	earned        *earned
@@ -75,6 +80,11 @@ type fleet struct {
 	named         *named // the connection to all peers
 	// providerKey is the key that selves knows.
 	providerKey string
+}
+
+// machine is the entry of a machine's token in the gateway's settings.
+func machine(name string, role operator.Role, token string) string {
+	return fmt.Sprintf("%s:%s:%x", name, role, sha256.Sum256([]byte(token)))
 }
 
 // logBuffer is a log that a test reads while the gateway writes it.
@@ -156,13 +166,14 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		cards:     newCards(),
 		shop:      &shop{},
 		people:    &people{},
+		staff:     &staff{},
 		pieces:    make(chan struct{}, 3),
 		penalties: &penalties{}, earned: &earned{}, collateral: &keptCollateral{}, verification: &verification{},
 		claims: &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
 	f.selves, f.providerKey = newSelves(t)
-	f.cfg.AdminTokens = config.NewSecret(operatorName + ":" + adminToken)
+	f.cfg.MachineTokens = config.NewSecret(machine(operatorName, operator.Admin, adminToken))
 	f.cfg.WrongTokens = 1_000_000 // a test of them sets its own
 	for _, c := range change {
 		c(&f.cfg)

@@ -202,10 +202,9 @@ func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Env
 	}
 }
 
-// adminToken is the first token of the operators' list.
+// adminToken is the directory's token for operators' calls, which withData made.
 func (p *process) adminToken() string {
-	first, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(p.cfg.Gateway.AdminTokens.Reveal(), "\n", ",")), ",")
-	_, token, _ := strings.Cut(first, ":")
+	token, _ := p.dir.AdminToken()
 	return token
 }
 

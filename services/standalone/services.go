@@ -38,12 +38,12 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if !cfg.NATSSecret.IsSet() {
 		cfg.NATSSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "secret"))
 	}
-	if !cfg.Gateway.AdminTokens.IsSet() {
-		tokens, err := dir.AdminTokens()
+	if !cfg.Gateway.MachineTokens.IsSet() || cfg.all() && bool(cfg.Demo) {
+		tokens, err := dir.MachineTokens()
 		if err != nil {
-			return cfg, fmt.Errorf("admin tokens: %w", err)
+			return cfg, fmt.Errorf("machine tokens: %w", err)
 		}
-		cfg.Gateway.AdminTokens = config.NewSecret(tokens)
+		cfg.Gateway.MachineTokens = config.NewSecret(cfg.Gateway.MachineTokens.Reveal() + "\n" + tokens)
 	}
 	if cfg.Billing.Mail.Sender == billingledger.NoLetters && cfg.onLoopback() {
 		cfg.Billing.Mail.Sender, cfg.Billing.Mail.Folder = billingledger.LettersAsFiles, dir.Path("letters")

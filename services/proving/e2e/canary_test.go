@@ -109,9 +109,9 @@ func (c *canaries) secretsIn(dir string) {
 			c.t.Fatal(err)
 		}
 		switch {
-		case strings.HasPrefix(name, "database-url-"), name == "database-suffix", name == "admin-tokens":
-			// Addresses and names may be shown; their passwords and tokens are in files
-			// of their own.
+		case strings.HasPrefix(name, "database-url-"), name == "database-suffix", name == "machine-tokens":
+			// Addresses, names and digests may be shown; their passwords and tokens are in
+			// files of their own.
 		default:
 			c.secret("the file secrets/"+name, strings.TrimSpace(string(text)))
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ func groups(t *testing.T, encrypted bool) *trial.Market {
 	operators, token := trial.FreeAddress(t), strings.Repeat("operator", 4)
 	database := pgtest.URL(t)
 	shared := []string{"DATABASE_URL=" + database, "SVC_PEPPER=" + strings.Repeat("5a", 32),
-		"SVC_ADMIN_TOKENS=tester:" + token}
+		fmt.Sprintf("SVC_MACHINE_TOKENS=tester:admin:%x", sha256.Sum256([]byte(token)))}
 	ofBack := []string{"SVC_NATS_ADDR=" + nats, "SVC_GRPC_ADDR=" + back,
 		fmt.Sprintf("SVC_PEERS=router=%s,provider-hub=%s,verifier=%s,edge-gateway=%s", front, front, front, front)}
 	ofFront := []string{"SVC_NATS_URL=nats://" + nats, "SVC_GRPC_ADDR=" + front, "SVC_HTTP_ADDR=" + public,

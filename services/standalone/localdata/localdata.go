@@ -7,6 +7,7 @@ package localdata
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -84,24 +85,25 @@ func ParsePepper(text string) (apikey.Pepper, error) {
 	return apikey.Pepper(raw), nil
 }
 
-// AdminToken is the operators' token for admin calls, made at first use.
+// AdminToken is a token for operators' calls with the role of an admin, made at first use.
 func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
 
-// operatorName is the name of the directory's token.
-const operatorName = "local"
+// machineName is the name of the directory's token.
+const machineName = "local"
 
 // OwnerPassword is the password of the user who owns the demo's provider, made at first use.
 func (d *Dir) OwnerPassword() (string, error) { return d.secret("owner-password") }
 
-// AdminTokens is a list of operators' tokens with AdminToken alone, in the form of the
-// gateway's setting. Its file is written anew each time.
-func (d *Dir) AdminTokens() (string, error) {
+// MachineTokens is a list of machines' tokens with AdminToken alone, as an admin's, in the
+// form of the gateway's setting. Its file is written anew each time.
+func (d *Dir) MachineTokens() (string, error) {
 	token, err := d.AdminToken()
 	if err != nil {
 		return "", err
 	}
-	list := operatorName + ":" + token
-	return list, d.Write([]byte(list+"\n"), "secrets", "admin-tokens")
+	digest := sha256.Sum256([]byte(token))
+	list := machineName + ":admin:" + hex.EncodeToString(digest[:])
+	return list, d.Write([]byte(list+"\n"), "secrets", "machine-tokens")
 }
 
 // DatabasePassword is the password of a login in the database, made at first use.

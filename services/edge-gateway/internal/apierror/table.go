@@ -26,6 +26,8 @@ const (
 	IdempotencyKeyMissing fault.Reason = "idempotency_key_missing"
 	// OwnerRequired refuses an act on a provider's money that its owner does not do.
 	OwnerRequired fault.Reason = "owner_required"
+	// RoleNotAllowed refuses an operator's call that the operator's role may not make.
+	RoleNotAllowed fault.Reason = "role_not_allowed"
 )
 
 // Reasons of settlement, of payouts and conversions.
@@ -92,6 +94,7 @@ var Table = map[fault.Reason]Row{
 	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
 	OriginNotAllowed:            {http.StatusForbidden, openai.TypePermission, true, 0},
 	OwnerRequired:               {http.StatusForbidden, openai.TypePermission, true, 0},
+	RoleNotAllowed:              {http.StatusForbidden, openai.TypePermission, true, 0},
 
 	UnknownRoute:           {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ModelNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -106,6 +109,7 @@ var Table = map[fault.Reason]Row{
 	VerdictNotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	EffectNotFound:         {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.OperatorNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.CheckoutNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 
 	fault.SubscriptionNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -155,6 +159,7 @@ var Table = map[fault.Reason]Row{
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyWebhooks:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.TooManyOperators:     {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 
 // reasonOfKind names the public reason for faults whose own reason is internal to the

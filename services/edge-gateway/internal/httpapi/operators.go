@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc.internal/services/edge-gateway/internal/operator"
+	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
 // adminRoutes is where operators' routes begin.
@@ -32,20 +33,35 @@ func (h *Handler) Operators(gate *operator.Gate, hosts operator.Hosts) http.Hand
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, own) })
 }
 
-// admin serves an operator's call. Its calls to services have bounded times, so one write
-// deadline suffices. The log line of the request names the operator and the path, which
-// holds ids and no secret.
+// admin serves an operator's call, or a call by which somebody becomes one or signs in.
 func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
-	name, err := gate.Admit(x.request.Header, h.Addresses.Of(x.request))
+	from := h.Addresses.Of(x.request)
+	if operator.Open(x.request.Method, x.request.URL.Path) {
+		return gate.SignIn(from, func() error { return h.asOperator(x, operator.Principal{}) })
+	}
+	who, err := gate.Admit(x.request.Context(), x.request.Header, from)
 	if err != nil {
 		return err
 	}
-	x.facts = append(x.facts, operatorFacts(name, x.request.URL.Path)...)
+	if who.BreakGlass {
+		h.Log.ErrorContext(x.request.Context(), "break-glass: a bootstrap token makes an operator's call",
+			"operator", who.Name, "path", x.request.URL.Path[:min(len(x.request.URL.Path), maxLoggedPath)])
+	}
+	return h.asOperator(x, who)
+}
+
+// asOperator serves a call. Its calls to services have bounded times, so one write deadline
+// suffices. The log line of the request names the operator and the path, which holds ids and
+// no secret.
+func (h *Handler) asOperator(x *exchange, who operator.Principal) error {
+	who.Network = providerapi.NetworkOf(h.Addresses.Of(x.request))
+	x.facts = append(x.facts, operatorFacts(who.Name, x.request.URL.Path)...)
 	if err := checkForm(x.request.Header); err != nil {
 		return err
 	}
+	x.Header().Set("Cache-Control", "no-store")
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
-	return h.Market.ServeOperator(x, x.request, name)
+	return h.Market.ServeOperator(x, x.request, who)
 }
 
 // operatorFacts are the further facts in the log line of an operator's call.

@@ -5,7 +5,8 @@
 // It translates between JSON and gRPC and adds nothing. Fields have their proto names,
 // zero values are written, unknown members are refused, and an error has the same body as
 // everywhere else. Only ServeOperator serves operators' routes. Its caller has found out
-// who the operator is, and the operator's name goes on to the services, for their audit.
+// who the operator is. The operator's role decides whether the route is served (see package
+// operator), and the operator's name goes on to the services, for their audit.
 // Only ServeUser serves the routes of users, under /api/v1/user and /api/v1/consumer, for a
 // user whom its caller has found; the user's ids go on. Of the headers only
 // Idempotency-Key is handed on.
@@ -39,6 +40,7 @@ import (
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/operator"
 )
 
 // maxShown bounds how much of a translation error is repeated.
@@ -72,6 +74,7 @@ type Peers struct {
 	Recovery       settlementv1.RecoveryAdminServiceClient
 	Collateral     settlementv1.CollateralAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
+	Operators      billingv1.OperatorAdminServiceClient
 }
 
 // Config bounds what is read.
@@ -97,7 +100,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
-		runtime.WithMiddlewares(probed),
+		runtime.WithMiddlewares(probed, permitted),
 	)
 	err := errors.Join(
 		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
@@ -126,6 +129,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterRecoveryAdminServiceHandlerClient(ctx, mux, peers.Recovery),
 		settlementv1.RegisterCollateralAdminServiceHandlerClient(ctx, mux, peers.Collateral),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
+		billingv1.RegisterOperatorAdminServiceHandlerClient(ctx, mux, peers.Operators),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)
@@ -133,7 +137,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// The context keys of the operator's name and of the user.
+// The context keys of the operator and of the user.
 type (
 	operatorKey struct{}
 	userKey     struct{}
@@ -141,8 +145,8 @@ type (
 
 // callerOf returns the metadata that names the operator or the user to the services.
 func callerOf(ctx context.Context, _ *http.Request) metadata.MD {
-	if name, ok := ctx.Value(operatorKey{}).(string); ok {
-		return serve.OperatorMetadata(name)
+	if who, ok := ctx.Value(operatorKey{}).(operator.Principal); ok {
+		return serve.OperatorCallMetadata(serve.OperatorCall{Name: who.Name, Session: who.Session, Network: who.Network})
 	}
 	if who, ok := ctx.Value(userKey{}).(serve.Caller); ok {
 		return serve.UserMetadata(who)
@@ -159,10 +163,10 @@ const adminRoutes = "/api/v1/admin/"
 
 var userRoutes = []string{"/api/v1/user/", "/api/v1/consumer/"}
 
-// ServeOperator answers a route for the operator of that name. It alone serves operators'
-// routes.
-func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, name string) error {
-	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, name)))
+// ServeOperator answers a route for an operator, or for somebody who is about to sign in. It
+// alone serves operators' routes.
+func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, who operator.Principal) error {
+	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, who)))
 }
 
 // ServeUser answers a route for a user who is signed in. It alone serves users' routes,
@@ -248,6 +252,20 @@ func probed(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if found, ok := r.Context().Value(probeKey{}).(*bool); ok {
 			*found = true
 			return
+		}
+		next(w, r, params)
+	}
+}
+
+// permitted refuses an operator's call that the operator's role may not make.
+func permitted(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if who, ok := r.Context().Value(operatorKey{}).(operator.Principal); ok {
+			pattern, _ := runtime.HTTPPattern(r.Context())
+			if err := who.Role.Check(r.Method, pattern.String()); err != nil {
+				keep(r.Context(), err)
+				return
+			}
 		}
 		next(w, r, params)
 	}

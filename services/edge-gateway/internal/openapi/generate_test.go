@@ -23,6 +23,7 @@ import (
 	_ "svc.internal/proto/svc/verifier/v1"   // its routes
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/operator"
 )
 
 var update = flag.Bool("update", false, "write the description into openapi.json")
@@ -218,11 +219,11 @@ func (g *generator) route(paths object, method protoreflect.MethodDescriptor, ru
 		if item[string(verb)] != nil {
 			g.t.Fatalf("%s %s is described twice: got %v, want nil", verb, path, item[string(verb)])
 		}
-		item[string(verb)] = g.operation(method, template, text("body"))
+		item[string(verb)] = g.operation(method, string(verb), template, text("body"))
 	}
 }
 
-func (g *generator) operation(method protoreflect.MethodDescriptor, template, body string) object {
+func (g *generator) operation(method protoreflect.MethodDescriptor, verb, template, body string) object {
 	said := g.comments[string(method.FullName())]
 	summary, _, _ := strings.Cut(said, ". ")
 	op := object{
@@ -241,6 +242,9 @@ func (g *generator) operation(method protoreflect.MethodDescriptor, template, bo
 		op["tags"], op["security"] = []string{"operators"}, []object{{"operatorToken": []string{}}}
 		op["servers"] = []object{{"url": "http://127.0.0.1:8082",
 			"description": "The operators' listener; operator_addr (SVC_OPERATOR_ADDR) says where it is."}}
+		if operator.Open(strings.ToUpper(verb), template) {
+			op["security"] = []object{{}}
+		}
 	}
 	if strings.HasPrefix(template, "/api/v1/user/") || strings.HasPrefix(template, "/api/v1/consumer/") {
 		op["tags"], op["security"] = []string{"users"}, []object{{"session": []string{}}}

@@ -1,27 +1,28 @@
-// Package operator decides who may call the operators' routes.
+// Package operator decides who may call the operators' routes, and which of them.
 //
-// An operator shows a bearer token from the list in the gateway's configuration. Each
-// token stands behind a name. The name stands in the log line of the call and goes to the
-// services, which keep it in their audit entries as operator:name. Two tokens of one name
-// are a rotation: both are good until one is taken out of the list. Every token of the
-// list is compared by its digest and in constant time, so that the time of an answer
-// reveals nothing of a token. A network that tried too many wrong tokens has to wait.
+// A caller shows a bearer token. It is that of an operator's session, which billing-ledger
+// knows and is asked for at each call, so an operator who is ended is refused at once; or
+// that of a machine, whose digest stands in the gateway's configuration with a name and a
+// role; or a bootstrap token, which makes the first operator and is good for nothing else,
+// unless break-glass is on. The name of the caller stands in the log line of the call and
+// goes to the services, which keep it in their audit entries: name@id of an operator, the
+// name of a machine, bootstrap.name of a bootstrap token. Only an operator's has an '@'.
+//
+// One table says what each route needs and what each role may do: see roles.go.
+//
+// Tokens of the configuration are compared by their digests and in constant time, so that
+// the time of an answer reveals nothing of a token. Two tokens of one name are a rotation:
+// both are good until one is taken out of the list. A network that tried too many wrong
+// tokens or passwords has to wait.
 package operator
 
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/netip"
 	"strings"
-
-	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
-
-	"svc.internal/pkg/address"
-	"svc.internal/services/edge-gateway/internal/auth"
 )
 
 // Bounds of the list.
@@ -34,22 +35,72 @@ const (
 	MaxToken = 256
 	// MaxTokens bounds the list, because every request is compared with all of it.
 	MaxTokens = 64
-	// MaxName is the greatest length of a name in bytes.
-	MaxName = 64
+	// MaxName is the greatest length of a name in bytes. Behind bootstrapName it fits the actor
+	// of an audit entry.
+	MaxName = 48
 )
 
 // token is one entry of the list.
 type token struct {
 	name   string
+	role   Role
 	digest [sha256.Size]byte
 }
 
-// Tokens is the list of operators' tokens.
+// Tokens is a list of the configuration: of machines, or of bootstrap tokens.
 type Tokens struct{ list []token }
 
-// Parse reads entries of the form name:token, separated by commas or line ends. It
-// reports every fault by the place of its entry, and never names a token.
+// bootstrapName begins the names of bootstrap tokens.
+const bootstrapName = "bootstrap."
+
+// Parse reads bootstrap tokens: entries of the form name:token, separated by commas or line
+// ends. It reports every fault by the place of its entry, and never names a token.
 func Parse(text string) (Tokens, error) {
+	return parse(text, func(entry string) (token, string) {
+		name, secret, found := strings.Cut(entry, ":")
+		switch {
+		case !found:
+			return token{}, "is not name:token"
+		case !validName(name):
+			return token{}, badName
+		case len(secret) < MinToken || len(secret) > MaxToken:
+			return token{}, fmt.Sprintf("(%s) has a token of %d bytes; it must have %d to %d", name, len(secret), MinToken,
+				MaxToken)
+		case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }):
+			return token{}, "(" + name + ") has a token with a character that is not printable ASCII"
+		}
+		return token{bootstrapName + name, First, sha256.Sum256([]byte(secret))}, ""
+	})
+}
+
+// ParseMachines reads entries of the form name:role:digest, separated by commas or line
+// ends. The digest is the SHA-256 of a token in 64 hexadecimal digits.
+func ParseMachines(text string) (Tokens, error) {
+	return parse(text, func(entry string) (token, string) {
+		name, rest, _ := strings.Cut(entry, ":")
+		role, digits, found := strings.Cut(rest, ":")
+		switch {
+		case !found:
+			return token{}, "is not name:role:sha256-of-token"
+		case !validName(name) || strings.HasPrefix(name, bootstrapName):
+			return token{}, badName
+		}
+		out := token{name: name}
+		var known bool
+		if out.role, known = ParseRole(role); !known {
+			return token{}, "(" + name + ") has a role that is not viewer, support, treasurer or admin"
+		}
+		raw, err := hex.DecodeString(digits)
+		if err != nil || len(raw) != sha256.Size {
+			return token{}, "(" + name + ") has a digest that is not 64 hexadecimal digits"
+		}
+		out.digest = [sha256.Size]byte(raw)
+		return out, ""
+	})
+}
+
+// parse reads the entries of a list by one, which returns what is wrong with an entry.
+func parse(text string, one func(entry string) (token, string)) (Tokens, error) {
 	var out Tokens
 	var faults []error
 	entries := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
@@ -58,92 +109,40 @@ func Parse(text string) (Tokens, error) {
 		if entry == "" {
 			continue
 		}
-		name, secret, found := strings.Cut(entry, ":")
-		refuse := func(format string, args ...any) {
-			faults = append(faults, fmt.Errorf("entry %d "+format, append([]any{i + 1}, args...)...))
-		}
-		switch {
-		case !found:
-			refuse("is not name:token")
-			continue
-		case !validName(name):
-			refuse("has a name that is not 1 to %d of a-z, 0-9, '.', '_', '-' and '@'", MaxName)
-			continue
-		case len(secret) < MinToken || len(secret) > MaxToken:
-			refuse("(%s) has a token of %d bytes; it must have %d to %d", name, len(secret), MinToken, MaxToken)
-			continue
-		case strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }):
-			refuse("(%s) has a token with a character that is not printable ASCII", name)
-			continue
-		}
-		digest := sha256.Sum256([]byte(secret))
+		next, wrong := one(entry)
 		for _, other := range out.list {
-			if other.digest == digest {
-				refuse("(%s) has the token of %s: each entry needs its own", name, other.name)
+			if wrong == "" && other.digest == next.digest {
+				wrong = "(" + next.name + ") has the token of " + other.name + ": each entry needs its own"
 			}
 		}
-		out.list = append(out.list, token{name, digest})
+		if wrong != "" {
+			faults = append(faults, fmt.Errorf("entry %d %s", i+1, wrong))
+			continue
+		}
+		out.list = append(out.list, next)
 	}
 	if len(out.list) > MaxTokens {
-		faults = append(faults, fmt.Errorf("there are %d tokens; %d are the most", len(out.list), MaxTokens))
+		faults = append(faults, fmt.Errorf("there are %d tokens; there may be %d", len(out.list), MaxTokens))
 	}
 	return out, errors.Join(faults...)
 }
 
+var badName = fmt.Sprintf("has a name that is not 1 to %d of a-z, 0-9, '.', '_' and '-'", MaxName)
+
 func validName(name string) bool {
-	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-@"
+	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 	return name != "" && len(name) <= MaxName && strings.Trim(name, allowed) == ""
 }
 
 // Len is how many tokens there are.
 func (t Tokens) Len() int { return len(t.list) }
 
-// nameOf returns the name behind a token. It compares with every entry.
-func (t Tokens) nameOf(secret string) (name string, ok bool) {
-	given := sha256.Sum256([]byte(secret))
+// find returns who is behind the token of a digest. It compares with every entry.
+func (t Tokens) find(digest [sha256.Size]byte) (found token, ok bool) {
 	for i := range t.list {
-		if subtle.ConstantTimeCompare(given[:], t.list[i].digest[:]) == 1 {
-			name, ok = t.list[i].name, true
+		if subtle.ConstantTimeCompare(digest[:], t.list[i].digest[:]) == 1 {
+			found, ok = t.list[i], true
 		}
 	}
-	return name, ok
-}
-
-// Gate lets operators in.
-type Gate struct {
-	tokens  Tokens
-	guesses *auth.Guesses
-	clock   clock.Clock
-}
-
-// NewGate makes a gate. It lets each network try rate wrong tokens in a minute and
-// remembers so many networks.
-func NewGate(tokens Tokens, c clock.Clock, rate, networks int) *Gate {
-	return &Gate{tokens: tokens, guesses: auth.NewGuesses(rate, networks), clock: c}
-}
-
-// Admit returns the name of the operator whose token the headers carry. It fails with
-// unknown_route when there is no operator at all, missing_api_key, invalid_api_key, or
-// rate_limit_exceeded for a network that guesses.
-func (g *Gate) Admit(h http.Header, from netip.Addr) (name string, err error) {
-	if g.tokens.Len() == 0 {
-		return "", NotHere()
-	}
-	secret, err := auth.Bearer(h)
-	if err != nil {
-		return "", err
-	}
-	network, now := address.Network(from), g.clock.Now()
-	leave, wait := g.guesses.Enter(network, now)
-	if wait > 0 {
-		return "", fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"Too many wrong operator tokens came from your address.").After(wait)
-	}
-	defer leave()
-	name, ok := g.tokens.nameOf(secret)
-	if !ok {
-		g.guesses.Wrong(network, now)
-		return "", fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect operator token provided.")
-	}
-	return name, nil
+	return found, ok
 }

@@ -1,14 +1,21 @@
 package operator
 
 import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
@@ -25,84 +32,184 @@ func bearer(token string) http.Header {
 
 var here = netip.MustParseAddr("192.0.2.7")
 
-func TestEveryFaultOfTheListIsReportedAtOnceAndNoTokenIsShown(t *testing.T) {
+// digest is the digest of a token as the settings have it.
+func digest(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
+// sessions knows one session.
+type sessions struct {
+	billingv1.OperatorServiceClient
+	token string
+	role  string
+	err   error
+	asked int
+}
+
+func (s *sessions) AuthenticateOperator(
+	_ context.Context, req *billingv1.AuthenticateOperatorRequest, _ ...grpc.CallOption,
+) (*billingv1.AuthenticateOperatorResponse, error) {
+	s.asked++
+	if s.err != nil {
+		return nil, s.err
+	}
+	if sum := sha256.Sum256([]byte(s.token)); string(req.GetTokenSha256()) != string(sum[:]) {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
+	}
+	return &billingv1.AuthenticateOperatorResponse{SessionId: "s1",
+		Operator: &billingv1.Operator{OperatorId: "o1", Name: "alice", Role: s.role}}, nil
+}
+
+// gateOf makes a gate with machines and bootstrap tokens.
+func gateOf(t *testing.T, machines, bootstrap string, change ...func(*Config)) *Gate {
+	t.Helper()
+	cfg := Config{Sessions: &sessions{err: errors.New("nobody is to be asked")}, Timeout: time.Minute, Clock: clock.System,
+		Rate: 30, Networks: 16}
+	var errs [2]error
+	cfg.Machines, errs[0] = ParseMachines(machines)
+	cfg.Bootstrap, errs[1] = Parse(bootstrap)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return NewGate(cfg)
+}
+
+func TestEveryFaultOfTheBootstrapTokensIsReportedAtOnceAndNoTokenIsShown(t *testing.T) {
 	short := "hunter2-is-short"
 	_, err := Parse("alice:" + first + ",bob:" + short + ",Carol:" + second + ",justatoken" + third + ",dave:" + first +
-		",eve:" + strings.Repeat("e", 31) + "\u00e9")
+		",eve:" + strings.Repeat("e", 31) + "\u00e9,fay@ops:" + second)
 	for _, want := range []string{"entry 2 (bob)", "16 bytes", "entry 3 has a name", "entry 4 is not name:token",
-		"entry 5 (dave) has the token of alice", "entry 6 (eve)"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to say %q", err, want)
+		"entry 5 (bootstrap.dave) has the token of bootstrap.alice", "entry 6 (eve)", "entry 7 has a name"} {
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("got %q, want it to say %q", got, want)
 		}
 	}
 	for _, secret := range []string{first, short, second, third} {
-		if err != nil && strings.Contains(err.Error(), secret) {
-			t.Errorf("got a token in %v", err)
+		if got := fmt.Sprint(err); strings.Contains(got, secret) {
+			t.Errorf("got a token in %q", got)
 		}
 	}
 }
 
-func TestTwoTokensOfOneNameAreARotation(t *testing.T) {
-	tokens, err := Parse("alice:" + first + "\n alice:" + second + "\nbob:" + third + "\n")
-	if err != nil || tokens.Len() != 3 {
-		t.Fatalf("got %d tokens and %v, want 3", tokens.Len(), err)
-	}
-	gate := NewGate(tokens, clock.System, 30, 16)
-	for token, want := range map[string]string{first: "alice", second: "alice", third: "bob"} {
-		if got, err := gate.Admit(bearer(token), here); got != want || err != nil {
-			t.Errorf("got %q and %v, want %q", got, err, want)
-		}
-	}
-	for _, token := range []string{first[:31], first + "0", "alice:" + first, strings.ToUpper(first)} {
-		if got, err := gate.Admit(bearer(token), here); !fault.Is(err, fault.InvalidAPIKey) || got != "" {
-			t.Errorf("%q: got %q and %v, want %s", token, got, err, fault.InvalidAPIKey)
+func TestEveryFaultOfTheMachinesIsReportedAtOnce(t *testing.T) {
+	_, err := ParseMachines(strings.Join([]string{"a:admin:" + digest(first), "b:admin", "c@ops:admin:" + digest(second),
+		"bootstrap.d:admin:" + digest(second), "e:first:" + digest(second), "f:admin:" + digest(second)[:62],
+		"g:viewer:" + digest(first), "h:admin:" + strings.Repeat("x", 64)}, "\n"))
+	for _, want := range []string{"entry 2 is not name:role:sha256", "entry 3 has a name", "entry 4 has a name",
+		"entry 5 (e) has a role", "entry 6 (f) has a digest", "entry 7 (g) has the token of a", "entry 8 (h) has a digest"} {
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("got %q, want it to say %q", got, want)
 		}
 	}
 }
 
-func TestWithoutTokensThereIsNoRoute(t *testing.T) {
-	gate := NewGate(Tokens{}, clock.System, 30, 16)
-	for _, h := range []http.Header{{}, bearer(first), bearer("")} {
-		if _, err := gate.Admit(h, here); !fault.Is(err, apierror.UnknownRoute) {
-			t.Errorf("got %v, want %s", err, apierror.UnknownRoute)
+func TestTwoTokensOfOneMachineAreARotation(t *testing.T) {
+	gate := gateOf(t, "bot:viewer:"+digest(first)+"\n bot:viewer:"+digest(second)+"\njob:admin:"+digest(third), "")
+	for token, want := range map[string]Principal{first: {Name: "bot", Role: Viewer}, second: {Name: "bot", Role: Viewer},
+		third: {Name: "job", Role: Admin}} {
+		got, err := gate.Admit(t.Context(), bearer(token), here)
+		if err != nil {
+			t.Errorf("got the error %v, want none", err)
 		}
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	for _, token := range []string{first[:31], first + "0", digest(first), "bot:" + first, strings.ToUpper(first)} {
+		if got, err := gate.Admit(t.Context(), bearer(token), here); !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("%q: got %+v and %v, want %s", token, got, err, fault.InvalidAPIKey)
+		}
+	}
+}
+
+func TestABootstrapTokenDoesEverythingUnderBreakGlassAlone(t *testing.T) {
+	for breakGlass, want := range map[bool]Principal{
+		false: {Name: "bootstrap.root", Role: First}, true: {Name: "bootstrap.root", Role: Admin, BreakGlass: true},
+	} {
+		gate := gateOf(t, "", "root:"+first, func(c *Config) { c.BreakGlass = breakGlass })
+		got, err := gate.Admit(t.Context(), bearer(first), here)
+		if err != nil {
+			t.Errorf("break-glass %v: got the error %v, want none", breakGlass, err)
+		}
+		if got != want {
+			t.Errorf("break-glass %v: got %+v, want %+v", breakGlass, got, want)
+		}
+	}
+}
+
+func TestAnOperatorIsAskedForAtEachCallAndAnUnknownRoleMayNothing(t *testing.T) {
+	s := &sessions{token: sessionPrefix + strings.Repeat("s", 43), role: "treasurer"}
+	gate := gateOf(t, "", "", func(c *Config) { c.Sessions = s })
+	for n, role := range []Role{Treasurer, Admin, "emperor"} {
+		s.role = string(role)
+		got, err := gate.Admit(t.Context(), bearer(s.token), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (Principal{Name: "alice@o1", Role: role, Session: "s1"}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if got, want := got.Role.May(http.MethodGet, "/api/v1/admin/accounts"), role != "emperor"; got != want {
+			t.Errorf("%s reads: got %v, want %v", role, got, want)
+		}
+		if s.asked != n+1 {
+			t.Errorf("got %d questions after %d calls, want one for each", s.asked, n+1)
+		}
+	}
+	s.err = fault.New(fault.Unauthenticated, fault.SessionExpired, "over")
+	if _, err := gate.Admit(t.Context(), bearer(s.token), here); !fault.Is(err, fault.SessionExpired) {
+		t.Errorf("ended: got %v, want %s", err, fault.SessionExpired)
+	}
+	s.asked = 0
+	for _, token := range []string{first, sessionPrefix, s.token + "s", "opi_" + strings.Repeat("s", 43)} {
+		if _, err := gate.Admit(t.Context(), bearer(token), here); !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("%q: got %v, want %s", token, err, fault.InvalidAPIKey)
+		}
+	}
+	if s.asked != 0 {
+		t.Errorf("what is no session's token: got %d questions, want 0", s.asked)
 	}
 }
 
 // stopped is a clock that a test moves.
-type stopped struct {
-	clock.Clock
-	now time.Time
-}
+type stopped struct{ now time.Time }
 
 func (s *stopped) Now() time.Time { return s.now }
 
-func TestANetworkThatGuessesTokensHasToWaitAndOthersDoNot(t *testing.T) {
-	tokens, err := Parse("alice:" + first)
-	if err != nil {
-		t.Fatal(err)
+func TestANetworkThatGuessesHasToWaitAndOthersDoNot(t *testing.T) {
+	at := &stopped{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	guess := map[string]func(*Gate) error{
+		"tokens": func(g *Gate) error {
+			_, err := g.Admit(t.Context(), bearer(second), here)
+			return err
+		},
+		"passwords": func(g *Gate) error {
+			return g.SignIn(here, func() error { return fault.New(fault.Unauthenticated, fault.InvalidCredentials, "wrong") })
+		},
 	}
-	at := &stopped{Clock: clock.System, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	gate := NewGate(tokens, at, 10, 16)
-	refused := 0
-	for range 1000 {
-		if _, err := gate.Admit(bearer(second), here); fault.Is(err, fault.RateLimitExceeded) {
-			refused++
+	for name, try := range guess {
+		gate := gateOf(t, "bot:admin:"+digest(first), "", func(c *Config) { c.Clock, c.Rate = at, 10 })
+		refused := 0
+		for range 1000 {
+			if err := try(gate); fault.Is(err, fault.RateLimitExceeded) {
+				refused++
+			}
 		}
-	}
-	// A minute's guesses, and two thirds as many for a network that has to wait.
-	if looked := 1000 - refused; looked > 20 {
-		t.Errorf("got %d guesses compared at one moment, want at most 20", looked)
-	}
-	if _, err := gate.Admit(bearer(first), here); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("got %v for the right token from the guessing network, want %s", err, fault.RateLimitExceeded)
-	}
-	if name, err := gate.Admit(bearer(first), netip.MustParseAddr("198.51.100.1")); name != "alice" || err != nil {
-		t.Errorf("got %q and %v from another network, want alice", name, err)
-	}
-	at.now = at.now.Add(time.Minute)
-	if name, err := gate.Admit(bearer(first), here); name != "alice" || err != nil {
-		t.Errorf("got %q and %v a minute later, want alice", name, err)
+		// A minute's guesses, and two thirds as many for a network that has to wait.
+		if looked := 1000 - refused; looked > 20 {
+			t.Errorf("%s: got %d compared at one moment, want at most 20", name, looked)
+		}
+		if _, err := gate.Admit(t.Context(), bearer(first), here); !fault.Is(err, fault.RateLimitExceeded) {
+			t.Errorf("%s: got %v for the right token from the guessing network, want %s", name, err, fault.RateLimitExceeded)
+		}
+		if _, err := gate.Admit(t.Context(), bearer(first), netip.MustParseAddr("198.51.100.1")); err != nil {
+			t.Errorf("%s: got %v from another network, want no error", name, err)
+		}
+		at.now = at.now.Add(time.Minute)
+		if _, err := gate.Admit(t.Context(), bearer(first), here); err != nil {
+			t.Errorf("%s: got %v a minute later, want no error", name, err)
+		}
 	}
 }
 
@@ -118,19 +225,28 @@ func TestOnlyItsOwnHostsReachTheOperatorsListener(t *testing.T) {
 			t.Errorf("%q: got allowed %v, want %v", host, got, want)
 		}
 	}
+	if err := hosts.Check("evil.example"); !fault.Is(err, apierror.UnknownRoute) {
+		t.Errorf("got %v, want %s", err, apierror.UnknownRoute)
+	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("alice:" + first + ",alice:" + second)
+	f.Add("bot:admin:" + digest(first))
 	f.Add(",,\n:\n a:b")
 	f.Fuzz(func(t *testing.T, text string) {
-		tokens, err := Parse(text)
-		if err != nil {
-			return
-		}
-		for _, token := range tokens.list {
-			if !validName(token.name) {
-				t.Errorf("got the name %q", token.name)
+		for _, parse := range []func(string) (Tokens, error){Parse, ParseMachines} {
+			tokens, err := parse(text)
+			if err != nil {
+				continue
+			}
+			for _, token := range tokens.list {
+				if name := strings.TrimPrefix(token.name, bootstrapName); !validName(name) {
+					t.Errorf("got the name %q", token.name)
+				}
+				if may[token.role] == nil {
+					t.Errorf("got the role %q", token.role)
+				}
 			}
 		}
 	})

@@ -79,7 +79,7 @@ func (f *Fleet) prepareIn() error {
 	if _, err := f.dir.Pepper(); err != nil {
 		return err
 	}
-	if _, err := f.dir.AdminTokens(); err != nil {
+	if _, err := f.dir.MachineTokens(); err != nil {
 		return err
 	}
 	for _, folder := range []string{"log", "config", "nats", "journal"} {

@@ -1,0 +1,132 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/address"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
+)
+
+// Principal is who makes an operator's call. The zero value is somebody who has not signed
+// in.
+type Principal struct {
+	// Name stands in the log and in audit entries.
+	Name string
+	Role Role
+	// Session is the id of an operator's session; empty for tokens of the configuration.
+	Session string
+	// Network is a digest of the network that the call comes from.
+	Network string
+	// BreakGlass reports that a bootstrap token is let do everything.
+	BreakGlass bool
+}
+
+// Gate lets operators in.
+type Gate struct {
+	cfg     Config
+	guesses *auth.Guesses
+}
+
+// Config is what a gate works with.
+type Config struct {
+	// Machines and Bootstrap are the tokens of the configuration. BreakGlass lets those of
+	// Bootstrap do everything.
+	Machines, Bootstrap Tokens
+	BreakGlass          bool
+	// Sessions knows the sessions of operators; Timeout bounds a call.
+	Sessions billingv1.OperatorServiceClient
+	Timeout  time.Duration
+	Clock    clock.Clock
+	// Rate is how many wrong tokens or passwords a network may try in a minute, and Networks how
+	// many networks are remembered.
+	Rate, Networks int
+}
+
+// NewGate makes a gate.
+func NewGate(cfg Config) *Gate {
+	return &Gate{cfg: cfg, guesses: auth.NewGuesses(cfg.Rate, cfg.Networks)}
+}
+
+// What the token of a session looks like. Nobody is asked for any other.
+const (
+	sessionPrefix = "ops_"
+	sessionBytes  = len(sessionPrefix) + 43
+)
+
+// Admit returns who sent a request by the token in its headers. It fails with
+// missing_api_key, invalid_api_key, invalid_session or session_expired, with
+// rate_limit_exceeded for a network that guesses, and Unavailable.
+func (g *Gate) Admit(ctx context.Context, h http.Header, from netip.Addr) (Principal, error) {
+	secret, err := auth.Bearer(h)
+	if err != nil {
+		return Principal{}, err
+	}
+	var who Principal
+	err = g.guarded(from, func() error {
+		who, err = g.find(ctx, secret)
+		return err
+	})
+	return who, err
+}
+
+// SignIn runs fn, which answers a call that shows a secret in its body. Wrong credentials
+// count as a wrong token.
+func (g *Gate) SignIn(from netip.Addr, fn func() error) error { return g.guarded(from, fn) }
+
+// guarded runs fn unless the network of an address has to wait, and counts what it guesses.
+func (g *Gate) guarded(from netip.Addr, fn func() error) error {
+	network, now := address.Network(from), g.cfg.Clock.Now()
+	leave, wait := g.guesses.Enter(network, now)
+	if wait > 0 {
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Too many wrong operator tokens or passwords came from your address.").After(wait)
+	}
+	defer leave()
+	err := fn()
+	if f, ok := fault.As(err); ok && slices.Contains(guessed, f.Reason) {
+		g.guesses.Wrong(network, now)
+	}
+	return err
+}
+
+// guessed are the refusals of what may have been a guess.
+var guessed = []fault.Reason{fault.InvalidAPIKey, fault.InvalidSession, fault.InvalidCredentials}
+
+func (g *Gate) find(ctx context.Context, secret string) (Principal, error) {
+	digest := sha256.Sum256([]byte(secret))
+	if t, ok := g.cfg.Machines.find(digest); ok {
+		return Principal{Name: t.name, Role: t.role}, nil
+	}
+	if t, ok := g.cfg.Bootstrap.find(digest); ok {
+		who := Principal{Name: t.name, Role: t.role, BreakGlass: g.cfg.BreakGlass}
+		if who.BreakGlass {
+			who.Role = Admin
+		}
+		return who, nil
+	}
+	if !strings.HasPrefix(secret, sessionPrefix) || len(secret) != sessionBytes {
+		return Principal{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect operator token provided.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+	defer cancel()
+	resp, err := g.cfg.Sessions.AuthenticateOperator(ctx,
+		&billingv1.AuthenticateOperatorRequest{TokenSha256: digest[:]})
+	if err != nil {
+		return Principal{}, apierror.OfPeer(err)
+	}
+	o := resp.GetOperator()
+	// A role that this gateway does not know may do nothing.
+	role, _ := ParseRole(o.GetRole())
+	return Principal{Name: o.GetName() + "@" + o.GetOperatorId(), Role: role, Session: resp.GetSessionId()}, nil
+}

@@ -1,0 +1,97 @@
+package operator
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/openapi"
+)
+
+// A route that is added without an act is refused to everybody, and fails here.
+func TestEveryRouteOfOperatorsHasAnActAndNoOtherHas(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(openapi.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var described []string
+	for path, item := range doc.Paths {
+		if !strings.HasPrefix(path, "/api/v1/admin/") {
+			continue
+		}
+		for verb := range item {
+			described = append(described, strings.ToUpper(verb)+" "+path)
+		}
+	}
+	slices.Sort(described)
+	for _, r := range described {
+		if _, ok := needs[r]; !ok {
+			t.Errorf("%s has no act", r)
+		}
+	}
+	for r, act := range needs {
+		if !slices.Contains(described, r) {
+			t.Errorf("%s needs %q and is no route", r, act)
+		}
+	}
+}
+
+// Each route against each role, as people agreed: the rows stand for all routes of their act.
+func TestEachRoleMayWhatWasAgreed(t *testing.T) {
+	agreed := map[string][]Role{
+		"GET /api/v1/admin/accounts":                            {Viewer, Support, Treasurer, Admin},
+		"GET /api/v1/admin/payouts":                             {Viewer, Support, Treasurer, Admin},
+		"POST /api/v1/admin/accounts/{account_id}/credit":       {Support, Admin},
+		"PUT /api/v1/admin/accounts/{account_id}/limits":        {Support, Admin},
+		"POST /api/v1/admin/accounts/{account_id}/freezes":      {Support, Admin},
+		"POST /api/v1/admin/accounts/{account_id}/freezes/lift": {Support, Admin},
+		"POST /api/v1/admin/accounts/{account_id}/refunds":      {Support, Treasurer, Admin},
+		"POST /api/v1/admin/plan-invoices/{invoice_id}/refund":  {Support, Treasurer, Admin},
+		"POST /api/v1/admin/payouts/{payout_id}/approve":        {Treasurer, Admin},
+		"POST /api/v1/admin/collateral/refunds/{refund_id}/paid": {
+			Treasurer, Admin},
+		"POST /api/v1/admin/batches/{day}/allow":            {Treasurer, Admin},
+		"PUT /api/v1/admin/accounts/{account_id}/terms":     {Treasurer, Admin},
+		"POST /api/v1/admin/providers/{provider_id}/status": {Admin},
+		"PUT /api/v1/admin/models/{model_id=**}":            {Admin},
+		"POST /api/v1/admin/accounts/{account_id}/keys":     {Admin},
+		"POST /api/v1/admin/operators":                      {Admin},
+		"PATCH /api/v1/admin/operators/{operator_id=*}":     {Admin},
+		"POST /api/v1/admin/operators/{operator_id}/reset":  {Admin},
+		"POST /api/v1/admin/operators/{operator_id}/end":    {Admin},
+		"POST /api/v1/admin/operators/first":                {Admin, First},
+		"DELETE /api/v1/admin/session":                      {Viewer, Support, Treasurer, Admin},
+		"POST /api/v1/admin/session":                        {Viewer, Support, Treasurer, Admin, First, ""},
+		"GET /api/v1/admin/nowhere":                         nil,
+		"GET /api/v1/consumer/balance":                      nil,
+	}
+	for r, roles := range agreed {
+		method, pattern, _ := strings.Cut(r, " ")
+		for _, role := range []Role{Viewer, Support, Treasurer, Admin, First, ""} {
+			if got, want := role.May(method, pattern), slices.Contains(roles, role); got != want {
+				t.Errorf("%s by %q: got %v, want %v", r, role, got, want)
+			}
+		}
+	}
+}
+
+func TestReadingIsWhatGetsDo(t *testing.T) {
+	for r, act := range needs {
+		if reads := strings.HasPrefix(r, http.MethodGet+" "); reads != (act == Read) {
+			t.Errorf("%s needs %q: got a GET %v, want reading and GET together", r, act, reads)
+		}
+	}
+	if err := Viewer.Check(http.MethodHead, "/api/v1/admin/accounts"); err != nil {
+		t.Errorf("HEAD of what a viewer reads: got %v, want no error", err)
+	}
+	if err := Viewer.Check(http.MethodPost, "/api/v1/admin/accounts"); !fault.Is(err, apierror.RoleNotAllowed) {
+		t.Errorf("got %v, want %s", err, apierror.RoleNotAllowed)
+	}
+}
