@@ -85,7 +85,7 @@ func (w *world) owner(a *runner, id ids.ProviderID) {
 // operator approves large payouts, under two names, and cancels some on chain.
 func (w *world) operator(a *runner) {
 	p := w.begin(a)
-	names := []string{"ann", "bob"}
+	names := []string{"ann@1", "bob@2"}
 	patience := 30
 	if w.deep {
 		patience = 4 // a cancel beside a payout is what a deep reorganization may have mined instead

@@ -304,7 +304,7 @@ func TestThePlatformPaysNothingToItself(t *testing.T) {
 	}
 }
 
-// Two names are two persons; one token has one name, and no name is nobody.
+// Two operators are two persons. A program is none, however many names it has, and no name is nobody.
 func TestOneOperatorIsNotTwo(t *testing.T) {
 	t.Parallel()
 	c := newCounter(t, ordinary, chain.Address{7}, 20_000*money.USD)
@@ -318,7 +318,12 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 	if _, err := approve(""); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("an operator without a name: got the error %v, want %s", err, fault.InvalidValue)
 	}
-	for i, err := range atOnce(20, func(int) error { _, err := approve("ann"); return err }) {
+	for _, program := range []string{"bot", "bootstrap.root"} {
+		if _, err := approve(program); !fault.Is(err, fault.TransitionNotAllowed) {
+			t.Errorf("%s: got the error %v, want %s", program, err, fault.TransitionNotAllowed)
+		}
+	}
+	for i, err := range atOnce(20, func(int) error { _, err := approve("ann@1"); return err }) {
 		if err != nil {
 			t.Errorf("ann, time %d: got the error %v, want none", i, err)
 		}
@@ -326,10 +331,10 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 	if p, err = c.rows.Get(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(p.State, p.Consents), "requested[operator:ann]"; got != want {
+	if got, want := fmt.Sprint(p.State, p.Consents), "requested[operator:ann@1]"; got != want {
 		t.Errorf("ann alone: got %s, want %s", got, want)
 	}
-	if p, err = approve("bob"); err != nil {
+	if p, err = approve("bob@2"); err != nil {
 		t.Fatal(err)
 	}
 	if p.State != payout.Approved {
