@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/caarlos0/env/v11 v11.4.2
+	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/fullstorydev/grpchan v1.1.2
 	github.com/gorilla/websocket v1.5.3
 	github.com/hashicorp/golang-lru/v2 v2.0.7

@@ -6,7 +6,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/provider-hub/internal/wallet"
+	"svc.internal/pkg/siwe"
 )
 
 // ProposalKind is what a proposal changes.
@@ -178,7 +178,7 @@ func (c *change) proposal(id ids.ProposalID) *Proposal {
 
 // own binds the account for good to a wallet that has signed, in the name of the
 // account's user.
-func (c *change) own(address wallet.Address) error {
+func (c *change) own(address siwe.Address) error {
 	a := c.account
 	switch {
 	case a.Proven(address):
@@ -321,7 +321,7 @@ func NoProposal() error {
 
 // settleOwner writes to the store which account a wallet owns because its proposal fell
 // due, so that the wallet is found, and belongs to nobody else.
-func (d *Directory) settleOwner(ctx context.Context, address wallet.Address) error {
+func (d *Directory) settleOwner(ctx context.Context, address siwe.Address) error {
 	due, err := d.store.DueOwners(ctx, address.String())
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/provider-hub/internal/wallet"
+	"svc.internal/pkg/siwe"
 )
 
 // AskAct makes the challenge that a wallet signs for an act on money. Whether the wallet
@@ -32,15 +32,15 @@ func (d *Directory) AskAct(_ context.Context, addressText string, act Act) (Chal
 // invalid_value and invalid_signature.
 func (d *Directory) ProveOwner(
 	ctx context.Context, owner, nonce string, signature []byte, act Act,
-) (Account, wallet.Address, error) {
-	fail := func(err error) (Account, wallet.Address, error) { return Account{}, wallet.Address{}, err }
+) (Account, siwe.Address, error) {
+	fail := func(err error) (Account, siwe.Address, error) { return Account{}, siwe.Address{}, err }
 	if err := checkAct(act); err != nil {
 		return fail(err)
 	}
 	if !act.OnMoney() {
 		return fail(fault.New(fault.Invalid, fault.InvalidValue, "purpose must be an act on money").On("purpose"))
 	}
-	address, err := wallet.ParseAddress(owner)
+	address, err := siwe.ParseAddress(owner)
 	if err != nil {
 		return fail(unproven(fmt.Sprintf("the wallet is no address: %s", err)))
 	}

@@ -37,6 +37,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/siwe"
 )
 
 const (
@@ -187,8 +188,8 @@ type Directory struct {
 	store  Store
 	pepper apikey.Pepper
 	site   Site
-	// challenges is the secret by which the fleet recognizes its own challenges.
-	challenges []byte
+	// challenges recognizes the fleet's own challenges.
+	challenges siwe.Sealer
 	clock      clock.Clock
 	random     io.Reader
 }
@@ -196,7 +197,7 @@ type Directory struct {
 // NewDirectory returns the accounts that store keeps. site is the site that wallets sign
 // for.
 func NewDirectory(store Store, pepper apikey.Pepper, site Site, c clock.Clock, random io.Reader) *Directory {
-	return &Directory{store: store, pepper: pepper, site: site, challenges: challengeSecret(pepper),
+	return &Directory{store: store, pepper: pepper, site: site, challenges: siwe.NewSealer(challengeSecret(pepper)),
 		clock: c, random: random}
 }
 

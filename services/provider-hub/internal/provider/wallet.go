@@ -4,33 +4,16 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"fmt"
-	"io"
 	"time"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
-	"svc.internal/services/provider-hub/internal/wallet"
+	"svc.internal/pkg/siwe"
 )
 
-const (
-	challengeTime = 5 * time.Minute
-	// nonceKept is how long a spent nonce is kept beyond its challenge, because hubs'
-	// clocks may differ.
-	nonceKept = 5 * time.Minute
-
-	// A nonce has 32 bytes: random bytes, the time of issue in milliseconds, and an HMAC
-	// by which the fleet recognizes its own nonces.
-	nonceRandom = 10
-	nonceTime   = 6
-	nonceSeed   = nonceRandom + nonceTime
-	nonceBytes  = 32
-)
-
-// Nonce is the nonce of a challenge. Its text is 64 hexadecimal digits.
-type Nonce [nonceBytes]byte
+// nonceKept is how long a spent nonce is kept beyond its challenge, because hubs' clocks may
+// differ.
+const nonceKept = 5 * time.Minute
 
 // Site is the site that wallets sign for. A signature for another site counts for
 // nothing.
@@ -43,8 +26,8 @@ type Site struct {
 // Validate fails unless wallets can be asked to sign for the site.
 func (s Site) Validate() error {
 	now := time.Unix(0, 0)
-	return wallet.Challenge{
-		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(challengeTime),
+	return siwe.Challenge{
+		Domain: s.Domain, URI: s.URI, ChainID: s.ChainID, Nonce: "00000000", IssuedAt: now, ExpiresAt: now.Add(siwe.Life),
 		Purpose: connectText,
 	}.Validate()
 }
@@ -64,13 +47,13 @@ type walletStore interface {
 // Proof is the proof that a wallet has signed a challenge of this fleet in time. It
 // counts once.
 type Proof struct {
-	Address   wallet.Address
-	Nonce     Nonce
+	Address   siwe.Address
+	Nonce     siwe.Nonce
 	ExpiresAt time.Time
 }
 
 // Proven reports whether an address is proven to be the owner's.
-func (a *Account) Proven(address wallet.Address) bool {
+func (a *Account) Proven(address siwe.Address) bool {
 	return !a.OwnerProvenAt.IsZero() && a.Owner == address.String()
 }
 
@@ -91,36 +74,19 @@ func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error
 }
 
 // ask makes the challenge of an act.
-
-func (d *Directory) ask(address wallet.Address, act Act) (Challenge, error) {
-	var n Nonce
-	if _, err := io.ReadFull(d.random, n[:nonceRandom]); err != nil {
-		return Challenge{}, fmt.Errorf("read randomness for a nonce: %w", err)
+func (d *Directory) ask(address siwe.Address, act Act) (Challenge, error) {
+	c, err := d.challenges.Issue(d.challenge(address, act), d.clock.Now(), d.random)
+	if err != nil {
+		return Challenge{}, err
 	}
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(d.clock.Now().UnixMilli()))
-	copy(n[nonceRandom:nonceSeed], at[len(at)-nonceTime:])
-	copy(n[nonceSeed:], d.seal(address, n, act))
-	text := hex.EncodeToString(n[:])
-	return Challenge{Nonce: text, Message: d.message(address, n, text, act), ExpiresAt: n.expires()}, nil
+	return Challenge{Nonce: c.Nonce, Message: siwe.Message(c), ExpiresAt: c.ExpiresAt}, nil
 }
 
-// issued is when the challenge was made, to the millisecond, as in its text.
-func (n Nonce) issued() time.Time {
-	var at [8]byte
-	copy(at[len(at)-nonceTime:], n[nonceRandom:nonceSeed])
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(at[:])))
-}
-
-func (n Nonce) expires() time.Time { return n.issued().Add(challengeTime) }
-
-// seal is the HMAC of a nonce. It covers the whole text of the challenge, with the
-// nonce's bytes before the HMAC in the nonce's place. So it holds for this wallet,
-// domain, chain, purpose and time alone, and any hub recognizes it.
-func (d *Directory) seal(address wallet.Address, n Nonce, act Act) []byte {
-	mac := hmac.New(sha256.New, d.challenges)
-	mac.Write([]byte(d.message(address, n, hex.EncodeToString(n[:nonceSeed]), act)))
-	return mac.Sum(nil)[:nonceBytes-nonceSeed]
+// challenge is the challenge of an act, without its nonce and its times.
+func (d *Directory) challenge(address siwe.Address, act Act) siwe.Challenge {
+	return siwe.Challenge{
+		Domain: d.site.Domain, Address: address, URI: d.site.URI, ChainID: d.site.ChainID, Purpose: act.text(),
+	}
 }
 
 // challengeSecret derives the secret of challenges. It says nothing of the pepper.
@@ -128,13 +94,6 @@ func challengeSecret(pepper apikey.Pepper) []byte {
 	mac := hmac.New(sha256.New, pepper[:])
 	mac.Write([]byte("svc.internal/services/provider-hub: secret of wallet challenges"))
 	return mac.Sum(nil)
-}
-
-func (d *Directory) message(address wallet.Address, n Nonce, nonceText string, act Act) string {
-	return wallet.Message(wallet.Challenge{
-		Domain: d.site.Domain, Address: address, URI: d.site.URI, ChainID: d.site.ChainID, Nonce: nonceText,
-		IssuedAt: n.issued(), ExpiresAt: n.expires(), Purpose: act.text(),
-	})
 }
 
 // AuthenticateWallet returns the provider whose wallet signed the challenge of a nonce,
@@ -166,25 +125,26 @@ func (d *Directory) prove(owner, nonceText string, signature []byte) (Proof, err
 
 // proveAct is prove for the challenge of an act.
 func (d *Directory) proveAct(owner, nonceText string, signature []byte, act Act) (Proof, error) {
-	address, err := wallet.ParseAddress(owner)
+	address, err := siwe.ParseAddress(owner)
 	if err != nil {
 		return Proof{}, unsigned("owner_address is no wallet address")
 	}
-	var n Nonce
-	if len(nonceText) != hex.EncodedLen(nonceBytes) {
+	n, ok := siwe.ParseNonce(nonceText)
+	if !ok {
 		return Proof{}, Spent()
 	}
-	if _, err := hex.Decode(n[:], []byte(nonceText)); err != nil || !hmac.Equal(d.seal(address, n, act), n[nonceSeed:]) {
+	c, ours := d.challenges.Issued(d.challenge(address, act), n)
+	if !ours {
 		return Proof{}, unsigned("the challenge is not known, or was made for another wallet or purpose")
 	}
-	if !d.clock.Now().Before(n.expires()) {
+	if !d.clock.Now().Before(c.ExpiresAt) {
 		return Proof{}, Spent()
 	}
-	signer, err := wallet.Recover(d.message(address, n, nonceText, act), signature)
+	signer, err := siwe.Recover(siwe.Message(c), signature)
 	if err != nil || signer != address {
 		return Proof{}, unsigned("the signature is not the wallet's, or not of this challenge")
 	}
-	return Proof{Address: address, Nonce: n, ExpiresAt: n.expires()}, nil
+	return Proof{Address: address, Nonce: n, ExpiresAt: c.ExpiresAt}, nil
 }
 
 // Spent is the error of a challenge that does not count any more.
@@ -195,10 +155,10 @@ func unsigned(why string) error {
 }
 
 // parseAddress reads the address of a wallet in a field of a call.
-func parseAddress(field, text string) (wallet.Address, error) {
-	address, err := wallet.ParseAddress(text)
+func parseAddress(field, text string) (siwe.Address, error) {
+	address, err := siwe.ParseAddress(text)
 	if err != nil {
-		return wallet.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
+		return siwe.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
 			err.Error()).On(field)
 	}
 	return address, nil

@@ -12,8 +12,8 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
+	"svc.internal/pkg/siwe"
 	hubv1 "svc.internal/proto/svc/hub/v1"
-	"svc.internal/services/provider-hub/internal/wallet"
 )
 
 // thief is where whoever has a leaked key would have earnings go.
@@ -45,7 +45,7 @@ func (d *desk) waited(m member, by time.Duration) {
 
 // checksummed is a purse's address as it is kept.
 func checksummed(p purse) string {
-	address, err := wallet.ParseAddress(p.address)
+	address, err := siwe.ParseAddress(p.address)
 	if err != nil {
 		panic(err)
 	}
@@ -55,7 +55,7 @@ func checksummed(p purse) string {
 // checksummedText is an address as it is kept.
 func checksummedText(t *testing.T, text string) string {
 	t.Helper()
-	address, err := wallet.ParseAddress(text)
+	address, err := siwe.ParseAddress(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,12 @@
-// Package wallet handles the wallets that providers sign in with: their addresses
-// (EIP-55), the text that a wallet signs (EIP-4361, "Sign-In with Ethereum"), and the
-// address that signed a text (EIP-191, personal_sign, on secp256k1).
+// Package siwe is "Sign-In with Ethereum": the addresses of wallets (EIP-55), the text that
+// a wallet signs (EIP-4361), and the address that signed a text (EIP-191, personal_sign, on
+// secp256k1). provider-hub has providers sign in by it, and billing-ledger has users.
 //
-// The issuer of a challenge makes its message again, lets it count once before it
-// expires, and compares the address that Recover returns with the challenge's. A
-// signature of any other text, be it another domain, chain, purpose, nonce or time,
-// recovers another address. So nothing of what a client claims is parsed.
+// The issuer of a challenge makes its message again, or reads the message that it is shown
+// by Parse, which accepts its own form alone. It recognizes its nonce (Sealer), lets it count
+// once before it expires, and compares the address that Recover returns with the challenge's.
+// A signature of any other text, be it another domain, chain, purpose, nonce or time, recovers
+// another address.
 //
 // A signature has one accepted form: s is in the lower half of the curve's order, r and s
 // are in range, and the length is 65 bytes. Its last byte may be written in two ways (0
@@ -13,7 +14,7 @@
 // once, by its nonce, and not the signature. Signatures of contract wallets (EIP-1271,
 // EIP-6492) are refused, because only a chain can say, at some block, whether one is
 // valid, and this package asks no chain.
-package wallet
+package siwe
 
 import (
 	"encoding/hex"
