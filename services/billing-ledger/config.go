@@ -2,6 +2,9 @@ package billingledger
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/apikey"
@@ -9,6 +12,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/user"
 )
 
 // Unlimited is the value of a limit that does not exist.
@@ -81,6 +85,10 @@ type Config struct {
 	// for hidden probes are given together within any 24 hours; 0 gives them nothing.
 	VerificationDailyUSD int64 `yaml:"verification_daily_usd" env:"SVC_BILLING_VERIFICATION_DAILY_USD"`
 
+	// WalletChains are the ids, separated by commas, of the chains that a wallet may name when it
+	// signs in. No chain is asked; the first is for wallets that name none.
+	WalletChains string `yaml:"wallet_chains" env:"SVC_BILLING_WALLET_CHAINS"`
+
 	// Card says how cards are charged.
 	Card CardConfig `yaml:"card"`
 	// Mail says how letters reach users.
@@ -117,7 +125,7 @@ func DefaultConfig() Config {
 		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
-		KeptBytes: 16 << 30, VerificationDailyUSD: 100, Card: defaultCardConfig(),
+		KeptBytes: 16 << 30, VerificationDailyUSD: 100, WalletChains: "1,8453,254", Card: defaultCardConfig(),
 		Mail: defaultMailConfig(), RetentionDays: 35, Passbook: defaultPassbookConfig(),
 		SealInterval: time.Minute, SealAfter: 15 * time.Minute, ReconcileInterval: time.Minute,
 	}
@@ -163,5 +171,26 @@ func (c Config) Validate() error {
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
-	return errors.Join(append(faults, c.Card.Validate(), c.Mail.Validate(), c.Passbook.Validate())...)
+	_, err := c.walletChains()
+	return errors.Join(append(faults, err, c.Card.Validate(), c.Mail.Validate(), c.Passbook.Validate())...)
+}
+
+// maxWalletChains bounds the chains that wallets may name.
+const maxWalletChains = 32
+
+// walletChains are those of WalletChains.
+func (c Config) walletChains() (user.Chains, error) {
+	parts := strings.Split(c.WalletChains, ",")
+	if len(parts) > maxWalletChains {
+		return nil, fmt.Errorf("billing-ledger: WalletChains must be at most %d chains", maxWalletChains)
+	}
+	chains := make(user.Chains, len(parts))
+	for i, part := range parts {
+		id, err := strconv.ParseInt(strings.TrimSpace(part), 10, 64)
+		if err != nil || id < 1 {
+			return nil, fmt.Errorf("billing-ledger: WalletChains: %.32q is no id of a chain", part)
+		}
+		chains[i] = id
+	}
+	return chains, nil
 }

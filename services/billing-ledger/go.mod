@@ -3,6 +3,7 @@ module svc.internal/services/billing-ledger
 go 1.26.0
 
 require (
+	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/stripe/stripe-go/v82 v82.5.1
 	github.com/wneessen/go-mail v0.8.1

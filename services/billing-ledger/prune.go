@@ -50,6 +50,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			{"session families", st.PruneFamilies},
 			{"tokens of letters", st.PruneLetterTokens},
 			{"letters", st.PruneLetters},
+			{"used proofs", st.PruneProofs},
 			{"attempts to sign in", st.PruneAttempts},
 			{"known networks", st.PruneNetworks},
 			{"events of accounts", st.PruneAccountEvents},

@@ -36,8 +36,13 @@ func newUserWork(
 	if err != nil {
 		return nil, err
 	}
+	chains, err := cfg.walletChains()
+	if err != nil {
+		return nil, err
+	}
 	w := &userWork{users: &user.Users{
-		Store: st, Families: st, Letters: st, Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
+		Store: st, Families: st, Letters: st, Identities: st, Wallets: user.NewWallets(cfg.Pepper, chains),
+		Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 		SendsLetters: cfg.Mail.Sends(),
 		ObserveReuse: func(ctx context.Context, id user.ID, family user.FamilyID) {

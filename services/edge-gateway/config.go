@@ -129,7 +129,9 @@ type Config struct {
 
 	// Origins are the origins of the site's own pages, separated by commas, beside the one
 	// that the API itself has: https://console.example.com. Their pages may refresh sessions
-	// and sign users out by the session's cookie.
+	// and sign users out by the session's cookie. Wallets sign in for them alone, programs for
+	// the first, because nothing else says which host is the installation's; so name the API's
+	// own origin, too, if its pages have wallets sign. Without any, no wallet signs in.
 	Origins string `yaml:"origins" env:"SVC_GATEWAY_ORIGINS"`
 
 	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
@@ -225,6 +227,9 @@ func (c Config) Validate() error {
 	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, fmt.Errorf("TrustedProxies: %w", err))
 	}
+	if len(c.origins()) > maxOrigins {
+		errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS) must be at most %d", maxOrigins))
+	}
 	for _, origin := range c.origins() {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host ||
 			u.Scheme != "https" && u.Scheme != "http" {
@@ -292,6 +297,9 @@ func (c Config) positive() (errs []error) {
 	}
 	return errs
 }
+
+// maxOrigins is how many origins billing-ledger takes with a wallet's signature.
+const maxOrigins = 32
 
 // origins are those of Origins.
 func (c Config) origins() []string {

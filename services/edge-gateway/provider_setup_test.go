@@ -21,6 +21,7 @@ import (
 const (
 	openModel    = "acme/open-1" // of the public catalog
 	sessionToken = "a-session-of-ann"
+	sessionID    = "01890000-0000-7000-8000-0000000000bb"
 	userID       = "01890000-0000-7000-8000-0000000000aa"
 )
 
@@ -161,6 +162,8 @@ type people struct {
 	provider string
 	linkErr  error
 	ended    []*billingv1.EndSessionRequest
+
+	walletLogIns []*billingv1.LogInWalletRequest
 }
 
 func (p *people) set(provider string, linkErr error) {
@@ -207,7 +210,7 @@ func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*bil
 	if string(req.GetTokenDigest()) != string(digest[:]) {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
 	}
-	return &billingv1.GetUserResponse{User: p.ann()}, nil
+	return &billingv1.GetUserResponse{User: p.ann(), SessionId: sessionID}, nil
 }
 
 func (p *people) LinkProvider(

@@ -153,7 +153,7 @@ func second() []byte {
 // for, and has a playground.
 func surfaceFleet(t testing.TB) *fleet {
 	// Every route is tried with every wrong key from one address; tests of the bound set their own.
-	f := newFleet(t, func(c *Config) { c.WrongKeys = 1_000 })
+	f := newFleet(t, func(c *Config) { c.WrongKeys, c.Origins = 1_000, consoleOrigin })
 	f.cfg.PlaygroundModels, f.cfg.PlaygroundKey = modelID, config.NewSecret(f.key)
 	f.cfg.VisitorSecret = config.NewSecret("the gateways' own secret, long enough")
 	svc, err := New(t.Context(), f.cfg, f.svc.deps)

@@ -102,6 +102,9 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 	if p.cfg.Verifier.EdgeURL == "" && p.httpAddr != "" {
 		p.cfg.Verifier.EdgeURL = "http://" + reachable(p.httpAddr)
 	}
+	if p.cfg.Gateway.Origins == "" && p.httpAddr != "" {
+		p.cfg.Gateway.Origins = "http://" + reachable(p.httpAddr)
+	}
 	if p.cfg.Billing.Card.SandboxURL == "" {
 		p.cfg.Billing.Card.SandboxURL = billingledger.DefaultConfig().Card.SandboxURL
 		if p.httpAddr != "" {

@@ -26,17 +26,18 @@ const (
 )
 
 type User struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	UserId      string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Email       string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	DisplayName string                 `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Empty for a user who came by a wallet.
+	Email       string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Of the consumer account.
 	AccountId string `protobuf:"bytes,4,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	// Empty for a user who is only a consumer.
 	ProviderId string                 `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Whether the user has shown that it reads the e-mail. Without that an account
-	// may have one key.
+	// may have one key, or, of a user without an e-mail, until it has paid.
 	EmailConfirmed bool `protobuf:"varint,7,opt,name=email_confirmed,json=emailConfirmed,proto3" json:"email_confirmed,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -452,6 +453,427 @@ func (x *LogInUserResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type CreateWalletChallengeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0x and 40 hexadecimal digits.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// 0 for the first chain of the installation.
+	ChainId int64 `protobuf:"varint,2,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// Of the page that asks, one of the installation: https://console.example.com.
+	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Whom the wallet shall be linked to; empty to sign in.
+	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateWalletChallengeRequest) Reset() {
+	*x = CreateWalletChallengeRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateWalletChallengeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateWalletChallengeRequest) ProtoMessage() {}
+
+func (x *CreateWalletChallengeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateWalletChallengeRequest.ProtoReflect.Descriptor instead.
+func (*CreateWalletChallengeRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CreateWalletChallengeRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *CreateWalletChallengeRequest) GetChainId() int64 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *CreateWalletChallengeRequest) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *CreateWalletChallengeRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type CreateWalletChallengeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By EIP-4361, to be signed as it is.
+	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateWalletChallengeResponse) Reset() {
+	*x = CreateWalletChallengeResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateWalletChallengeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateWalletChallengeResponse) ProtoMessage() {}
+
+func (x *CreateWalletChallengeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateWalletChallengeResponse.ProtoReflect.Descriptor instead.
+func (*CreateWalletChallengeResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CreateWalletChallengeResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *CreateWalletChallengeResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+type LogInWalletRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Message string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// 65 bytes by EIP-191: r, s in the lower half of the order, and v.
+	Signature []byte `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	// Of the installation's pages, at most 32. The message is for one of them.
+	Origins []string `protobuf:"bytes,3,rep,name=origins,proto3" json:"origins,omitempty"`
+	// Whether a wallet without a user opens one.
+	Open bool `protobuf:"varint,4,opt,name=open,proto3" json:"open,omitempty"`
+	// As in LogInUserRequest.
+	NetworkShown  string `protobuf:"bytes,5,opt,name=network_shown,json=networkShown,proto3" json:"network_shown,omitempty"`
+	Remember      bool   `protobuf:"varint,6,opt,name=remember,proto3" json:"remember,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogInWalletRequest) Reset() {
+	*x = LogInWalletRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogInWalletRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogInWalletRequest) ProtoMessage() {}
+
+func (x *LogInWalletRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogInWalletRequest.ProtoReflect.Descriptor instead.
+func (*LogInWalletRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LogInWalletRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LogInWalletRequest) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *LogInWalletRequest) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+func (x *LogInWalletRequest) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *LogInWalletRequest) GetNetworkShown() string {
+	if x != nil {
+		return x.NetworkShown
+	}
+	return ""
+}
+
+func (x *LogInWalletRequest) GetRemember() bool {
+	if x != nil {
+		return x.Remember
+	}
+	return false
+}
+
+type LogInWalletResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	User      *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Token     string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Empty unless asked for.
+	RefreshToken     string                 `protobuf:"bytes,4,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
+	// Of a user who was opened; else empty.
+	ApiKey        string `protobuf:"bytes,6,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogInWalletResponse) Reset() {
+	*x = LogInWalletResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogInWalletResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogInWalletResponse) ProtoMessage() {}
+
+func (x *LogInWalletResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogInWalletResponse.ProtoReflect.Descriptor instead.
+func (*LogInWalletResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *LogInWalletResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *LogInWalletResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *LogInWalletResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *LogInWalletResponse) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *LogInWalletResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefreshExpiresAt
+	}
+	return nil
+}
+
+func (x *LogInWalletResponse) GetApiKey() string {
+	if x != nil {
+		return x.ApiKey
+	}
+	return ""
+}
+
+type LinkWalletRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// As in LogInWalletRequest.
+	Message   string   `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Signature []byte   `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	Origins   []string `protobuf:"bytes,4,rep,name=origins,proto3" json:"origins,omitempty"`
+	// Of the user session that asks.
+	SessionId     string `protobuf:"bytes,5,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkWalletRequest) Reset() {
+	*x = LinkWalletRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkWalletRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkWalletRequest) ProtoMessage() {}
+
+func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkWalletRequest.ProtoReflect.Descriptor instead.
+func (*LinkWalletRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LinkWalletRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *LinkWalletRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LinkWalletRequest) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *LinkWalletRequest) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+func (x *LinkWalletRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+type LinkWalletResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identity      *UserIdentity          `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkWalletResponse) Reset() {
+	*x = LinkWalletResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkWalletResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkWalletResponse) ProtoMessage() {}
+
+func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkWalletResponse.ProtoReflect.Descriptor instead.
+func (*LinkWalletResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LinkWalletResponse) GetIdentity() *UserIdentity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
 type RefreshSessionRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	RefreshToken string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
@@ -463,7 +885,7 @@ type RefreshSessionRequest struct {
 
 func (x *RefreshSessionRequest) Reset() {
 	*x = RefreshSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -475,7 +897,7 @@ func (x *RefreshSessionRequest) String() string {
 func (*RefreshSessionRequest) ProtoMessage() {}
 
 func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -488,7 +910,7 @@ func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionRequest.ProtoReflect.Descriptor instead.
 func (*RefreshSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefreshSessionRequest) GetRefreshToken() string {
@@ -518,7 +940,7 @@ type RefreshSessionResponse struct {
 
 func (x *RefreshSessionResponse) Reset() {
 	*x = RefreshSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +952,7 @@ func (x *RefreshSessionResponse) String() string {
 func (*RefreshSessionResponse) ProtoMessage() {}
 
 func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +965,7 @@ func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionResponse.ProtoReflect.Descriptor instead.
 func (*RefreshSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RefreshSessionResponse) GetUser() *User {
@@ -594,7 +1016,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +1028,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +1041,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndSessionRequest) GetTokenDigest() []byte {
@@ -651,7 +1073,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +1085,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +1098,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 type AskPasswordResetRequest struct {
@@ -688,7 +1110,7 @@ type AskPasswordResetRequest struct {
 
 func (x *AskPasswordResetRequest) Reset() {
 	*x = AskPasswordResetRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +1122,7 @@ func (x *AskPasswordResetRequest) String() string {
 func (*AskPasswordResetRequest) ProtoMessage() {}
 
 func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +1135,7 @@ func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetRequest.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AskPasswordResetRequest) GetEmail() string {
@@ -731,7 +1153,7 @@ type AskPasswordResetResponse struct {
 
 func (x *AskPasswordResetResponse) Reset() {
 	*x = AskPasswordResetResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +1165,7 @@ func (x *AskPasswordResetResponse) String() string {
 func (*AskPasswordResetResponse) ProtoMessage() {}
 
 func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +1178,7 @@ func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetResponse.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 type ResetPasswordRequest struct {
@@ -772,7 +1194,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +1206,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +1219,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResetPasswordRequest) GetToken() string {
@@ -829,7 +1251,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1263,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1276,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
 }
 
 type ConfirmEmailRequest struct {
@@ -866,7 +1288,7 @@ type ConfirmEmailRequest struct {
 
 func (x *ConfirmEmailRequest) Reset() {
 	*x = ConfirmEmailRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1300,7 @@ func (x *ConfirmEmailRequest) String() string {
 func (*ConfirmEmailRequest) ProtoMessage() {}
 
 func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1313,7 @@ func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConfirmEmailRequest) GetToken() string {
@@ -909,7 +1331,7 @@ type ConfirmEmailResponse struct {
 
 func (x *ConfirmEmailResponse) Reset() {
 	*x = ConfirmEmailResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1343,7 @@ func (x *ConfirmEmailResponse) String() string {
 func (*ConfirmEmailResponse) ProtoMessage() {}
 
 func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1356,7 @@ func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
 }
 
 type GetUserRequest struct {
@@ -947,7 +1369,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1381,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1394,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetUserRequest) GetTokenDigest() []byte {
@@ -993,7 +1415,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1427,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1440,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1045,7 +1467,7 @@ type LinkProviderRequest struct {
 
 func (x *LinkProviderRequest) Reset() {
 	*x = LinkProviderRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1479,7 @@ func (x *LinkProviderRequest) String() string {
 func (*LinkProviderRequest) ProtoMessage() {}
 
 func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1492,7 @@ func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderRequest.ProtoReflect.Descriptor instead.
 func (*LinkProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LinkProviderRequest) GetUserId() string {
@@ -1096,7 +1518,7 @@ type LinkProviderResponse struct {
 
 func (x *LinkProviderResponse) Reset() {
 	*x = LinkProviderResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1530,7 @@ func (x *LinkProviderResponse) String() string {
 func (*LinkProviderResponse) ProtoMessage() {}
 
 func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1543,7 @@ func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderResponse.ProtoReflect.Descriptor instead.
 func (*LinkProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LinkProviderResponse) GetUser() *User {
@@ -1139,7 +1561,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1573,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1586,7 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
 }
 
 type GetMeResponse struct {
@@ -1176,7 +1598,7 @@ type GetMeResponse struct {
 
 func (x *GetMeResponse) Reset() {
 	*x = GetMeResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1610,7 @@ func (x *GetMeResponse) String() string {
 func (*GetMeResponse) ProtoMessage() {}
 
 func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1623,7 @@ func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
 func (*GetMeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetMeResponse) GetUser() *User {
@@ -1219,7 +1641,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1653,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1666,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
 }
 
 type ListSessionsResponse struct {
@@ -1256,7 +1678,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1690,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1703,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*UserSession {
@@ -1310,7 +1732,7 @@ type UserSession struct {
 
 func (x *UserSession) Reset() {
 	*x = UserSession{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1322,7 +1744,7 @@ func (x *UserSession) String() string {
 func (*UserSession) ProtoMessage() {}
 
 func (x *UserSession) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1335,7 +1757,7 @@ func (x *UserSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserSession.ProtoReflect.Descriptor instead.
 func (*UserSession) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UserSession) GetSessionId() string {
@@ -1396,7 +1818,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1830,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1843,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteSessionRequest) GetSessionId() string {
@@ -1439,7 +1861,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1873,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1886,246 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
+}
+
+type ListIdentitiesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIdentitiesRequest) Reset() {
+	*x = ListIdentitiesRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIdentitiesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIdentitiesRequest) ProtoMessage() {}
+
+func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIdentitiesRequest.ProtoReflect.Descriptor instead.
+func (*ListIdentitiesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
+}
+
+type ListIdentitiesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identities    []*UserIdentity        `protobuf:"bytes,1,rep,name=identities,proto3" json:"identities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIdentitiesResponse) Reset() {
+	*x = ListIdentitiesResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIdentitiesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIdentitiesResponse) ProtoMessage() {}
+
+func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIdentitiesResponse.ProtoReflect.Descriptor instead.
+func (*ListIdentitiesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ListIdentitiesResponse) GetIdentities() []*UserIdentity {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
+}
+
+type UserIdentity struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	IdentityId string                 `protobuf:"bytes,1,opt,name=identity_id,json=identityId,proto3" json:"identity_id,omitempty"`
+	// wallet, or the address of an OpenID provider.
+	Issuer string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Of a wallet its address, with the capitals of EIP-55.
+	Subject   string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the user last signed in by it, or linked it.
+	UsedAt        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserIdentity) Reset() {
+	*x = UserIdentity{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserIdentity) ProtoMessage() {}
+
+func (x *UserIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserIdentity.ProtoReflect.Descriptor instead.
+func (*UserIdentity) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *UserIdentity) GetIdentityId() string {
+	if x != nil {
+		return x.IdentityId
+	}
+	return ""
+}
+
+func (x *UserIdentity) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *UserIdentity) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *UserIdentity) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *UserIdentity) GetUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UsedAt
+	}
+	return nil
+}
+
+type DeleteIdentityRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	IdentityId    string                 `protobuf:"bytes,1,opt,name=identity_id,json=identityId,proto3" json:"identity_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteIdentityRequest) Reset() {
+	*x = DeleteIdentityRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteIdentityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteIdentityRequest) ProtoMessage() {}
+
+func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteIdentityRequest.ProtoReflect.Descriptor instead.
+func (*DeleteIdentityRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DeleteIdentityRequest) GetIdentityId() string {
+	if x != nil {
+		return x.IdentityId
+	}
+	return ""
+}
+
+type DeleteIdentityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteIdentityResponse) Reset() {
+	*x = DeleteIdentityResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteIdentityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteIdentityResponse) ProtoMessage() {}
+
+func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteIdentityResponse.ProtoReflect.Descriptor instead.
+func (*DeleteIdentityResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
 }
 
 type ChangePasswordRequest struct {
@@ -1478,7 +2139,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +2151,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +2164,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ChangePasswordRequest) GetCurrentPassword() string {
@@ -1528,7 +2189,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +2201,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +2214,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
 }
 
 type AskEmailConfirmationRequest struct {
@@ -1564,7 +2225,7 @@ type AskEmailConfirmationRequest struct {
 
 func (x *AskEmailConfirmationRequest) Reset() {
 	*x = AskEmailConfirmationRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +2237,7 @@ func (x *AskEmailConfirmationRequest) String() string {
 func (*AskEmailConfirmationRequest) ProtoMessage() {}
 
 func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +2250,7 @@ func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationRequest.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
 }
 
 type AskEmailConfirmationResponse struct {
@@ -1600,7 +2261,7 @@ type AskEmailConfirmationResponse struct {
 
 func (x *AskEmailConfirmationResponse) Reset() {
 	*x = AskEmailConfirmationResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +2273,7 @@ func (x *AskEmailConfirmationResponse) String() string {
 func (*AskEmailConfirmationResponse) ProtoMessage() {}
 
 func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +2286,7 @@ func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationResponse.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
 }
 
 type ListModelDemandRequest struct {
@@ -1636,7 +2297,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +2309,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +2322,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
 }
 
 type ListModelDemandResponse struct {
@@ -1673,7 +2334,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +2346,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +2359,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -1727,7 +2388,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +2400,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +2413,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -1847,7 +2508,40 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
-	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\"a\n" +
+	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\"\x84\x01\n" +
+	"\x1cCreateWalletChallengeRequest\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x19\n" +
+	"\bchain_id\x18\x02 \x01(\x03R\achainId\x12\x16\n" +
+	"\x06origin\x18\x03 \x01(\tR\x06origin\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\"t\n" +
+	"\x1dCreateWalletChallengeResponse\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xbb\x01\n" +
+	"\x12LogInWalletRequest\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x18\n" +
+	"\aorigins\x18\x03 \x03(\tR\aorigins\x12\x12\n" +
+	"\x04open\x18\x04 \x01(\bR\x04open\x12#\n" +
+	"\rnetwork_shown\x18\x05 \x01(\tR\fnetworkShown\x12\x1a\n" +
+	"\bremember\x18\x06 \x01(\bR\bremember\"\x98\x02\n" +
+	"\x13LogInWalletResponse\x12(\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
+	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
+	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x17\n" +
+	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\"\x9d\x01\n" +
+	"\x11LinkWalletRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\x12\x18\n" +
+	"\aorigins\x18\x04 \x03(\tR\aorigins\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x05 \x01(\tR\tsessionId\"N\n" +
+	"\x12LinkWalletResponse\x128\n" +
+	"\bidentity\x18\x01 \x01(\v2\x1c.svc.billing.v1.UserIdentityR\bidentity\"a\n" +
 	"\x15RefreshSessionRequest\x12#\n" +
 	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12#\n" +
 	"\rnetwork_shown\x18\x02 \x01(\tR\fnetworkShown\"\x82\x02\n" +
@@ -1910,7 +2604,24 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x14DeleteSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x17\n" +
-	"\x15DeleteSessionResponse\"e\n" +
+	"\x15DeleteSessionResponse\"\x17\n" +
+	"\x15ListIdentitiesRequest\"V\n" +
+	"\x16ListIdentitiesResponse\x12<\n" +
+	"\n" +
+	"identities\x18\x01 \x03(\v2\x1c.svc.billing.v1.UserIdentityR\n" +
+	"identities\"\xd1\x01\n" +
+	"\fUserIdentity\x12\x1f\n" +
+	"\videntity_id\x18\x01 \x01(\tR\n" +
+	"identityId\x12\x16\n" +
+	"\x06issuer\x18\x02 \x01(\tR\x06issuer\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x129\n" +
+	"\n" +
+	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"\aused_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\"8\n" +
+	"\x15DeleteIdentityRequest\x12\x1f\n" +
+	"\videntity_id\x18\x01 \x01(\tR\n" +
+	"identityId\"\x18\n" +
+	"\x16DeleteIdentityResponse\"e\n" +
 	"\x15ChangePasswordRequest\x12)\n" +
 	"\x10current_password\x18\x01 \x01(\tR\x0fcurrentPassword\x12!\n" +
 	"\fnew_password\x18\x02 \x01(\tR\vnewPassword\"\x18\n" +
@@ -1928,24 +2639,30 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"tokens_24h\x18\x04 \x01(\x03R\ttokens24h\x12/\n" +
 	"\x14revenue_24h_nano_usd\x18\x05 \x01(\x03R\x11revenue24hNanoUsd\x12-\n" +
 	"\x13payout_24h_nano_usd\x18\x06 \x01(\x03R\x10payout24hNanoUsd\x12$\n" +
-	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xbb\x06\n" +
+	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xde\b\n" +
 	"\vUserService\x12S\n" +
 	"\n" +
 	"SignUpUser\x12!.svc.billing.v1.SignUpUserRequest\x1a\".svc.billing.v1.SignUpUserResponse\x12P\n" +
 	"\tLogInUser\x12 .svc.billing.v1.LogInUserRequest\x1a!.svc.billing.v1.LogInUserResponse\x12O\n" +
-	"\aGetUser\x12\x1e.svc.billing.v1.GetUserRequest\x1a\x1f.svc.billing.v1.GetUserResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\aGetUser\x12\x1e.svc.billing.v1.GetUserRequest\x1a\x1f.svc.billing.v1.GetUserResponse\"\x03\x90\x02\x01\x12t\n" +
+	"\x15CreateWalletChallenge\x12,.svc.billing.v1.CreateWalletChallengeRequest\x1a-.svc.billing.v1.CreateWalletChallengeResponse\x12V\n" +
+	"\vLogInWallet\x12\".svc.billing.v1.LogInWalletRequest\x1a#.svc.billing.v1.LogInWalletResponse\x12S\n" +
+	"\n" +
+	"LinkWallet\x12!.svc.billing.v1.LinkWalletRequest\x1a\".svc.billing.v1.LinkWalletResponse\x12_\n" +
 	"\x0eRefreshSession\x12%.svc.billing.v1.RefreshSessionRequest\x1a&.svc.billing.v1.RefreshSessionResponse\x12S\n" +
 	"\n" +
 	"EndSession\x12!.svc.billing.v1.EndSessionRequest\x1a\".svc.billing.v1.EndSessionResponse\x12e\n" +
 	"\x10AskPasswordReset\x12'.svc.billing.v1.AskPasswordResetRequest\x1a(.svc.billing.v1.AskPasswordResetResponse\x12\\\n" +
 	"\rResetPassword\x12$.svc.billing.v1.ResetPasswordRequest\x1a%.svc.billing.v1.ResetPasswordResponse\x12Y\n" +
 	"\fConfirmEmail\x12#.svc.billing.v1.ConfirmEmailRequest\x1a$.svc.billing.v1.ConfirmEmailResponse\x12^\n" +
-	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022\x9e\x05\n" +
+	"\fLinkProvider\x12#.svc.billing.v1.LinkProviderRequest\x1a$.svc.billing.v1.LinkProviderResponse\"\x03\x90\x02\x022\xbb\a\n" +
 	"\x0fUserSelfService\x12`\n" +
 	"\x05GetMe\x12\x1c.svc.billing.v1.GetMeRequest\x1a\x1d.svc.billing.v1.GetMeResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/user/me\x90\x02\x01\x12~\n" +
 	"\fListSessions\x12#.svc.billing.v1.ListSessionsRequest\x1a$.svc.billing.v1.ListSessionsResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/user/me/sessions\x90\x02\x01\x12\x8b\x01\n" +
 	"\rDeleteSession\x12$.svc.billing.v1.DeleteSessionRequest\x1a%.svc.billing.v1.DeleteSessionResponse\"-\x82\xd3\xe4\x93\x02'*%/api/v1/user/me/sessions/{session_id}\x12\x84\x01\n" +
-	"\x0eChangePassword\x12%.svc.billing.v1.ChangePasswordRequest\x1a&.svc.billing.v1.ChangePasswordResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/user/me/password\x12\x93\x01\n" +
+	"\x0eChangePassword\x12%.svc.billing.v1.ChangePasswordRequest\x1a&.svc.billing.v1.ChangePasswordResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/api/v1/user/me/password\x12\x86\x01\n" +
+	"\x0eListIdentities\x12%.svc.billing.v1.ListIdentitiesRequest\x1a&.svc.billing.v1.ListIdentitiesResponse\"%\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/v1/user/me/identities\x90\x02\x01\x12\x91\x01\n" +
+	"\x0eDeleteIdentity\x12%.svc.billing.v1.DeleteIdentityRequest\x1a&.svc.billing.v1.DeleteIdentityResponse\"0\x82\xd3\xe4\x93\x02**(/api/v1/user/me/identities/{identity_id}\x12\x93\x01\n" +
 	"\x14AskEmailConfirmation\x12+.svc.billing.v1.AskEmailConfirmationRequest\x1a,.svc.billing.v1.AskEmailConfirmationResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/user/me/email2x\n" +
 	"\rDemandService\x12g\n" +
 	"\x0fListModelDemand\x12&.svc.billing.v1.ListModelDemandRequest\x1a'.svc.billing.v1.ListModelDemandResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
@@ -1962,97 +2679,126 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_svc_billing_v1_user_proto_goTypes = []any{
-	(*User)(nil),                         // 0: svc.billing.v1.User
-	(*SignUpUserRequest)(nil),            // 1: svc.billing.v1.SignUpUserRequest
-	(*SignUpUserResponse)(nil),           // 2: svc.billing.v1.SignUpUserResponse
-	(*LogInUserRequest)(nil),             // 3: svc.billing.v1.LogInUserRequest
-	(*LogInUserResponse)(nil),            // 4: svc.billing.v1.LogInUserResponse
-	(*RefreshSessionRequest)(nil),        // 5: svc.billing.v1.RefreshSessionRequest
-	(*RefreshSessionResponse)(nil),       // 6: svc.billing.v1.RefreshSessionResponse
-	(*EndSessionRequest)(nil),            // 7: svc.billing.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),           // 8: svc.billing.v1.EndSessionResponse
-	(*AskPasswordResetRequest)(nil),      // 9: svc.billing.v1.AskPasswordResetRequest
-	(*AskPasswordResetResponse)(nil),     // 10: svc.billing.v1.AskPasswordResetResponse
-	(*ResetPasswordRequest)(nil),         // 11: svc.billing.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),        // 12: svc.billing.v1.ResetPasswordResponse
-	(*ConfirmEmailRequest)(nil),          // 13: svc.billing.v1.ConfirmEmailRequest
-	(*ConfirmEmailResponse)(nil),         // 14: svc.billing.v1.ConfirmEmailResponse
-	(*GetUserRequest)(nil),               // 15: svc.billing.v1.GetUserRequest
-	(*GetUserResponse)(nil),              // 16: svc.billing.v1.GetUserResponse
-	(*LinkProviderRequest)(nil),          // 17: svc.billing.v1.LinkProviderRequest
-	(*LinkProviderResponse)(nil),         // 18: svc.billing.v1.LinkProviderResponse
-	(*GetMeRequest)(nil),                 // 19: svc.billing.v1.GetMeRequest
-	(*GetMeResponse)(nil),                // 20: svc.billing.v1.GetMeResponse
-	(*ListSessionsRequest)(nil),          // 21: svc.billing.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),         // 22: svc.billing.v1.ListSessionsResponse
-	(*UserSession)(nil),                  // 23: svc.billing.v1.UserSession
-	(*DeleteSessionRequest)(nil),         // 24: svc.billing.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil),        // 25: svc.billing.v1.DeleteSessionResponse
-	(*ChangePasswordRequest)(nil),        // 26: svc.billing.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),       // 27: svc.billing.v1.ChangePasswordResponse
-	(*AskEmailConfirmationRequest)(nil),  // 28: svc.billing.v1.AskEmailConfirmationRequest
-	(*AskEmailConfirmationResponse)(nil), // 29: svc.billing.v1.AskEmailConfirmationResponse
-	(*ListModelDemandRequest)(nil),       // 30: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil),      // 31: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),                  // 32: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),        // 33: google.protobuf.Timestamp
+	(*User)(nil),                          // 0: svc.billing.v1.User
+	(*SignUpUserRequest)(nil),             // 1: svc.billing.v1.SignUpUserRequest
+	(*SignUpUserResponse)(nil),            // 2: svc.billing.v1.SignUpUserResponse
+	(*LogInUserRequest)(nil),              // 3: svc.billing.v1.LogInUserRequest
+	(*LogInUserResponse)(nil),             // 4: svc.billing.v1.LogInUserResponse
+	(*CreateWalletChallengeRequest)(nil),  // 5: svc.billing.v1.CreateWalletChallengeRequest
+	(*CreateWalletChallengeResponse)(nil), // 6: svc.billing.v1.CreateWalletChallengeResponse
+	(*LogInWalletRequest)(nil),            // 7: svc.billing.v1.LogInWalletRequest
+	(*LogInWalletResponse)(nil),           // 8: svc.billing.v1.LogInWalletResponse
+	(*LinkWalletRequest)(nil),             // 9: svc.billing.v1.LinkWalletRequest
+	(*LinkWalletResponse)(nil),            // 10: svc.billing.v1.LinkWalletResponse
+	(*RefreshSessionRequest)(nil),         // 11: svc.billing.v1.RefreshSessionRequest
+	(*RefreshSessionResponse)(nil),        // 12: svc.billing.v1.RefreshSessionResponse
+	(*EndSessionRequest)(nil),             // 13: svc.billing.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),            // 14: svc.billing.v1.EndSessionResponse
+	(*AskPasswordResetRequest)(nil),       // 15: svc.billing.v1.AskPasswordResetRequest
+	(*AskPasswordResetResponse)(nil),      // 16: svc.billing.v1.AskPasswordResetResponse
+	(*ResetPasswordRequest)(nil),          // 17: svc.billing.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),         // 18: svc.billing.v1.ResetPasswordResponse
+	(*ConfirmEmailRequest)(nil),           // 19: svc.billing.v1.ConfirmEmailRequest
+	(*ConfirmEmailResponse)(nil),          // 20: svc.billing.v1.ConfirmEmailResponse
+	(*GetUserRequest)(nil),                // 21: svc.billing.v1.GetUserRequest
+	(*GetUserResponse)(nil),               // 22: svc.billing.v1.GetUserResponse
+	(*LinkProviderRequest)(nil),           // 23: svc.billing.v1.LinkProviderRequest
+	(*LinkProviderResponse)(nil),          // 24: svc.billing.v1.LinkProviderResponse
+	(*GetMeRequest)(nil),                  // 25: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),                 // 26: svc.billing.v1.GetMeResponse
+	(*ListSessionsRequest)(nil),           // 27: svc.billing.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),          // 28: svc.billing.v1.ListSessionsResponse
+	(*UserSession)(nil),                   // 29: svc.billing.v1.UserSession
+	(*DeleteSessionRequest)(nil),          // 30: svc.billing.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),         // 31: svc.billing.v1.DeleteSessionResponse
+	(*ListIdentitiesRequest)(nil),         // 32: svc.billing.v1.ListIdentitiesRequest
+	(*ListIdentitiesResponse)(nil),        // 33: svc.billing.v1.ListIdentitiesResponse
+	(*UserIdentity)(nil),                  // 34: svc.billing.v1.UserIdentity
+	(*DeleteIdentityRequest)(nil),         // 35: svc.billing.v1.DeleteIdentityRequest
+	(*DeleteIdentityResponse)(nil),        // 36: svc.billing.v1.DeleteIdentityResponse
+	(*ChangePasswordRequest)(nil),         // 37: svc.billing.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),        // 38: svc.billing.v1.ChangePasswordResponse
+	(*AskEmailConfirmationRequest)(nil),   // 39: svc.billing.v1.AskEmailConfirmationRequest
+	(*AskEmailConfirmationResponse)(nil),  // 40: svc.billing.v1.AskEmailConfirmationResponse
+	(*ListModelDemandRequest)(nil),        // 41: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil),       // 42: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),                   // 43: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),         // 44: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	33, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	44, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	33, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	44, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	44, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	33, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 7: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
-	33, // 8: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 9: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 10: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 11: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 12: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	23, // 13: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
-	33, // 14: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
-	33, // 15: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
-	33, // 16: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
-	32, // 17: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 18: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 19: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	15, // 20: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	5,  // 21: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
-	7,  // 22: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
-	9,  // 23: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
-	11, // 24: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
-	13, // 25: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
-	17, // 26: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	19, // 27: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	21, // 28: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
-	24, // 29: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
-	26, // 30: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
-	28, // 31: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
-	30, // 32: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 33: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 34: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	16, // 35: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	6,  // 36: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
-	8,  // 37: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
-	10, // 38: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
-	12, // 39: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
-	14, // 40: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
-	18, // 41: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	20, // 42: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	22, // 43: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
-	25, // 44: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
-	27, // 45: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
-	29, // 46: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
-	31, // 47: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	33, // [33:48] is the sub-list for method output_type
-	18, // [18:33] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	44, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	44, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	44, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: svc.billing.v1.LogInWalletResponse.user:type_name -> svc.billing.v1.User
+	44, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
+	44, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	34, // 11: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
+	0,  // 12: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
+	44, // 13: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	44, // 14: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 15: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
+	0,  // 16: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 17: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	29, // 18: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	44, // 19: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	44, // 20: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	44, // 21: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	34, // 22: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
+	44, // 23: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
+	44, // 24: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
+	43, // 25: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 26: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 27: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	21, // 28: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 29: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
+	7,  // 30: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
+	9,  // 31: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
+	11, // 32: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	13, // 33: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	15, // 34: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	17, // 35: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	19, // 36: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	23, // 37: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	25, // 38: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	27, // 39: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	30, // 40: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	37, // 41: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	32, // 42: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
+	35, // 43: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
+	39, // 44: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	41, // 45: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 46: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 47: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	22, // 48: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 49: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
+	8,  // 50: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
+	10, // 51: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
+	12, // 52: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	14, // 53: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	16, // 54: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	18, // 55: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	20, // 56: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	24, // 57: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	26, // 58: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	28, // 59: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	31, // 60: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	38, // 61: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	33, // 62: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
+	36, // 63: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
+	40, // 64: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	42, // 65: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	46, // [46:66] is the sub-list for method output_type
+	26, // [26:46] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -2066,7 +2812,7 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

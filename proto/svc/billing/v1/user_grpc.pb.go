@@ -21,15 +21,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	UserService_SignUpUser_FullMethodName       = "/svc.billing.v1.UserService/SignUpUser"
-	UserService_LogInUser_FullMethodName        = "/svc.billing.v1.UserService/LogInUser"
-	UserService_GetUser_FullMethodName          = "/svc.billing.v1.UserService/GetUser"
-	UserService_RefreshSession_FullMethodName   = "/svc.billing.v1.UserService/RefreshSession"
-	UserService_EndSession_FullMethodName       = "/svc.billing.v1.UserService/EndSession"
-	UserService_AskPasswordReset_FullMethodName = "/svc.billing.v1.UserService/AskPasswordReset"
-	UserService_ResetPassword_FullMethodName    = "/svc.billing.v1.UserService/ResetPassword"
-	UserService_ConfirmEmail_FullMethodName     = "/svc.billing.v1.UserService/ConfirmEmail"
-	UserService_LinkProvider_FullMethodName     = "/svc.billing.v1.UserService/LinkProvider"
+	UserService_SignUpUser_FullMethodName            = "/svc.billing.v1.UserService/SignUpUser"
+	UserService_LogInUser_FullMethodName             = "/svc.billing.v1.UserService/LogInUser"
+	UserService_GetUser_FullMethodName               = "/svc.billing.v1.UserService/GetUser"
+	UserService_CreateWalletChallenge_FullMethodName = "/svc.billing.v1.UserService/CreateWalletChallenge"
+	UserService_LogInWallet_FullMethodName           = "/svc.billing.v1.UserService/LogInWallet"
+	UserService_LinkWallet_FullMethodName            = "/svc.billing.v1.UserService/LinkWallet"
+	UserService_RefreshSession_FullMethodName        = "/svc.billing.v1.UserService/RefreshSession"
+	UserService_EndSession_FullMethodName            = "/svc.billing.v1.UserService/EndSession"
+	UserService_AskPasswordReset_FullMethodName      = "/svc.billing.v1.UserService/AskPasswordReset"
+	UserService_ResetPassword_FullMethodName         = "/svc.billing.v1.UserService/ResetPassword"
+	UserService_ConfirmEmail_FullMethodName          = "/svc.billing.v1.UserService/ConfirmEmail"
+	UserService_LinkProvider_FullMethodName          = "/svc.billing.v1.UserService/LinkProvider"
 )
 
 // UserServiceClient is the client API for UserService service.
@@ -51,6 +54,23 @@ type UserServiceClient interface {
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*GetUserResponse, error)
+	// CreateWalletChallenge makes the text that a wallet signs to sign in, or, with a user, to be
+	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
+	// with INVALID_ARGUMENT (invalid_value).
+	CreateWalletChallenge(ctx context.Context, in *CreateWalletChallengeRequest, opts ...grpc.CallOption) (*CreateWalletChallengeResponse, error)
+	// LogInWallet signs in the user of a wallet that has signed such a text. Of a wallet without a
+	// user it opens one, with a consumer account and its first key, shown this once, if the caller
+	// says so. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
+	// signed in 32 times within minutes.
+	LogInWallet(ctx context.Context, in *LogInWalletRequest, opts ...grpc.CallOption) (*LogInWalletResponse, error)
+	// LinkWallet links a wallet that has signed such a text to its user, who gets a letter. A wallet
+	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
+	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
+	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, and RESOURCE_EXHAUSTED
+	// (rate_limit_exceeded).
+	LinkWallet(ctx context.Context, in *LinkWalletRequest, opts ...grpc.CallOption) (*LinkWalletResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -108,6 +128,36 @@ func (c *userServiceClient) GetUser(ctx context.Context, in *GetUserRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetUserResponse)
 	err := c.cc.Invoke(ctx, UserService_GetUser_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) CreateWalletChallenge(ctx context.Context, in *CreateWalletChallengeRequest, opts ...grpc.CallOption) (*CreateWalletChallengeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateWalletChallengeResponse)
+	err := c.cc.Invoke(ctx, UserService_CreateWalletChallenge_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) LogInWallet(ctx context.Context, in *LogInWalletRequest, opts ...grpc.CallOption) (*LogInWalletResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LogInWalletResponse)
+	err := c.cc.Invoke(ctx, UserService_LogInWallet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) LinkWallet(ctx context.Context, in *LinkWalletRequest, opts ...grpc.CallOption) (*LinkWalletResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LinkWalletResponse)
+	err := c.cc.Invoke(ctx, UserService_LinkWallet_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +243,23 @@ type UserServiceServer interface {
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).
 	GetUser(context.Context, *GetUserRequest) (*GetUserResponse, error)
+	// CreateWalletChallenge makes the text that a wallet signs to sign in, or, with a user, to be
+	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
+	// with INVALID_ARGUMENT (invalid_value).
+	CreateWalletChallenge(context.Context, *CreateWalletChallengeRequest) (*CreateWalletChallengeResponse, error)
+	// LogInWallet signs in the user of a wallet that has signed such a text. Of a wallet without a
+	// user it opens one, with a consumer account and its first key, shown this once, if the caller
+	// says so. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
+	// signed in 32 times within minutes.
+	LogInWallet(context.Context, *LogInWalletRequest) (*LogInWalletResponse, error)
+	// LinkWallet links a wallet that has signed such a text to its user, who gets a letter. A wallet
+	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
+	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
+	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, and RESOURCE_EXHAUSTED
+	// (rate_limit_exceeded).
+	LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -234,6 +301,15 @@ func (UnimplementedUserServiceServer) LogInUser(context.Context, *LogInUserReque
 }
 func (UnimplementedUserServiceServer) GetUser(context.Context, *GetUserRequest) (*GetUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetUser not implemented")
+}
+func (UnimplementedUserServiceServer) CreateWalletChallenge(context.Context, *CreateWalletChallengeRequest) (*CreateWalletChallengeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateWalletChallenge not implemented")
+}
+func (UnimplementedUserServiceServer) LogInWallet(context.Context, *LogInWalletRequest) (*LogInWalletResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LogInWallet not implemented")
+}
+func (UnimplementedUserServiceServer) LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LinkWallet not implemented")
 }
 func (UnimplementedUserServiceServer) RefreshSession(context.Context, *RefreshSessionRequest) (*RefreshSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefreshSession not implemented")
@@ -324,6 +400,60 @@ func _UserService_GetUser_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(UserServiceServer).GetUser(ctx, req.(*GetUserRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_CreateWalletChallenge_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateWalletChallengeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).CreateWalletChallenge(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_CreateWalletChallenge_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).CreateWalletChallenge(ctx, req.(*CreateWalletChallengeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_LogInWallet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LogInWalletRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).LogInWallet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_LogInWallet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).LogInWallet(ctx, req.(*LogInWalletRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_LinkWallet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LinkWalletRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).LinkWallet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_LinkWallet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).LinkWallet(ctx, req.(*LinkWalletRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -456,6 +586,18 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _UserService_GetUser_Handler,
 		},
 		{
+			MethodName: "CreateWalletChallenge",
+			Handler:    _UserService_CreateWalletChallenge_Handler,
+		},
+		{
+			MethodName: "LogInWallet",
+			Handler:    _UserService_LogInWallet_Handler,
+		},
+		{
+			MethodName: "LinkWallet",
+			Handler:    _UserService_LinkWallet_Handler,
+		},
+		{
 			MethodName: "RefreshSession",
 			Handler:    _UserService_RefreshSession_Handler,
 		},
@@ -489,6 +631,8 @@ const (
 	UserSelfService_ListSessions_FullMethodName         = "/svc.billing.v1.UserSelfService/ListSessions"
 	UserSelfService_DeleteSession_FullMethodName        = "/svc.billing.v1.UserSelfService/DeleteSession"
 	UserSelfService_ChangePassword_FullMethodName       = "/svc.billing.v1.UserSelfService/ChangePassword"
+	UserSelfService_ListIdentities_FullMethodName       = "/svc.billing.v1.UserSelfService/ListIdentities"
+	UserSelfService_DeleteIdentity_FullMethodName       = "/svc.billing.v1.UserSelfService/DeleteIdentity"
 	UserSelfService_AskEmailConfirmation_FullMethodName = "/svc.billing.v1.UserSelfService/AskEmailConfirmation"
 )
 
@@ -512,11 +656,20 @@ type UserSelfServiceClient interface {
 	// UNAUTHENTICATED (invalid_credentials), INVALID_ARGUMENT (invalid_value),
 	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and FAILED_PRECONDITION
 	// (transition_not_allowed) for a user without a password, who has one set by a
-	// letter.
+	// letter, and for a user without an e-mail.
 	ChangePassword(ctx context.Context, in *ChangePasswordRequest, opts ...grpc.CallOption) (*ChangePasswordResponse, error)
+	// ListIdentities lists by what the user signs in beside a password, at most 8, the oldest
+	// first. Read only.
+	ListIdentities(ctx context.Context, in *ListIdentitiesRequest, opts ...grpc.CallOption) (*ListIdentitiesResponse, error)
+	// DeleteIdentity ends an identity, and all other sessions of the user, who gets a letter. Fails
+	// with NOT_FOUND (identity_not_found), PERMISSION_DENIED (fresh_sign_in_required) 15 minutes
+	// after the sign-in of the session, and FAILED_PRECONDITION (transition_not_allowed) for the last
+	// way in which the user can sign in.
+	DeleteIdentity(ctx context.Context, in *DeleteIdentityRequest, opts ...grpc.CallOption) (*DeleteIdentityResponse, error)
 	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
 	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
-	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed, and
+	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed or
+	// that the user has not, and
 	// UNAVAILABLE (service_unavailable), also where no letters are sent.
 	AskEmailConfirmation(ctx context.Context, in *AskEmailConfirmationRequest, opts ...grpc.CallOption) (*AskEmailConfirmationResponse, error)
 }
@@ -569,6 +722,26 @@ func (c *userSelfServiceClient) ChangePassword(ctx context.Context, in *ChangePa
 	return out, nil
 }
 
+func (c *userSelfServiceClient) ListIdentities(ctx context.Context, in *ListIdentitiesRequest, opts ...grpc.CallOption) (*ListIdentitiesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListIdentitiesResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_ListIdentities_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userSelfServiceClient) DeleteIdentity(ctx context.Context, in *DeleteIdentityRequest, opts ...grpc.CallOption) (*DeleteIdentityResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteIdentityResponse)
+	err := c.cc.Invoke(ctx, UserSelfService_DeleteIdentity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *userSelfServiceClient) AskEmailConfirmation(ctx context.Context, in *AskEmailConfirmationRequest, opts ...grpc.CallOption) (*AskEmailConfirmationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AskEmailConfirmationResponse)
@@ -599,11 +772,20 @@ type UserSelfServiceServer interface {
 	// UNAUTHENTICATED (invalid_credentials), INVALID_ARGUMENT (invalid_value),
 	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and FAILED_PRECONDITION
 	// (transition_not_allowed) for a user without a password, who has one set by a
-	// letter.
+	// letter, and for a user without an e-mail.
 	ChangePassword(context.Context, *ChangePasswordRequest) (*ChangePasswordResponse, error)
+	// ListIdentities lists by what the user signs in beside a password, at most 8, the oldest
+	// first. Read only.
+	ListIdentities(context.Context, *ListIdentitiesRequest) (*ListIdentitiesResponse, error)
+	// DeleteIdentity ends an identity, and all other sessions of the user, who gets a letter. Fails
+	// with NOT_FOUND (identity_not_found), PERMISSION_DENIED (fresh_sign_in_required) 15 minutes
+	// after the sign-in of the session, and FAILED_PRECONDITION (transition_not_allowed) for the last
+	// way in which the user can sign in.
+	DeleteIdentity(context.Context, *DeleteIdentityRequest) (*DeleteIdentityResponse, error)
 	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
 	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
-	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed, and
+	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed or
+	// that the user has not, and
 	// UNAVAILABLE (service_unavailable), also where no letters are sent.
 	AskEmailConfirmation(context.Context, *AskEmailConfirmationRequest) (*AskEmailConfirmationResponse, error)
 	mustEmbedUnimplementedUserSelfServiceServer()
@@ -627,6 +809,12 @@ func (UnimplementedUserSelfServiceServer) DeleteSession(context.Context, *Delete
 }
 func (UnimplementedUserSelfServiceServer) ChangePassword(context.Context, *ChangePasswordRequest) (*ChangePasswordResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangePassword not implemented")
+}
+func (UnimplementedUserSelfServiceServer) ListIdentities(context.Context, *ListIdentitiesRequest) (*ListIdentitiesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListIdentities not implemented")
+}
+func (UnimplementedUserSelfServiceServer) DeleteIdentity(context.Context, *DeleteIdentityRequest) (*DeleteIdentityResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteIdentity not implemented")
 }
 func (UnimplementedUserSelfServiceServer) AskEmailConfirmation(context.Context, *AskEmailConfirmationRequest) (*AskEmailConfirmationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AskEmailConfirmation not implemented")
@@ -724,6 +912,42 @@ func _UserSelfService_ChangePassword_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserSelfService_ListIdentities_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListIdentitiesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).ListIdentities(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_ListIdentities_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).ListIdentities(ctx, req.(*ListIdentitiesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserSelfService_DeleteIdentity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteIdentityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserSelfServiceServer).DeleteIdentity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserSelfService_DeleteIdentity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserSelfServiceServer).DeleteIdentity(ctx, req.(*DeleteIdentityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UserSelfService_AskEmailConfirmation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AskEmailConfirmationRequest)
 	if err := dec(in); err != nil {
@@ -764,6 +988,14 @@ var UserSelfService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangePassword",
 			Handler:    _UserSelfService_ChangePassword_Handler,
+		},
+		{
+			MethodName: "ListIdentities",
+			Handler:    _UserSelfService_ListIdentities_Handler,
+		},
+		{
+			MethodName: "DeleteIdentity",
+			Handler:    _UserSelfService_DeleteIdentity_Handler,
 		},
 		{
 			MethodName: "AskEmailConfirmation",

@@ -208,7 +208,8 @@ func (k *Keys) explain(err error, attempted string) error {
 			"the account has as many keys as it may: %d, and as many that ended within a day", k.MaxKeys)
 	case errors.Is(err, ErrUnconfirmed):
 		return fault.New(fault.Denied, fault.EmailNotConfirmed,
-			"an account has one key until its user confirms the e-mail address; POST /api/v1/user/me/email asks for the letter")
+			"an account has one key until its user confirms the e-mail address (POST /api/v1/user/me/email asks for the "+
+				"letter) or, without one, has paid")
 	case errors.Is(err, ErrEnded):
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the key is revoked or has expired").On("key_id")
 	case errors.Is(err, ErrOverlap):

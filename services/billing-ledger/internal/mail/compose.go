@@ -52,6 +52,20 @@ If it was not you, ask for a letter that sets a new password, at once.
 		m.Text = `A new password was set for your account by a letter to this address. All sessions have
 ended. API keys go on: if you did not make all of them yourself, end those that are not yours.
 `
+	case user.LinkedLetter:
+		m.Subject = "A wallet was linked to your account"
+		m.Text = `A wallet was linked to your account. Whoever holds it can sign in to the account.
+
+If it was not you, sign in, unlink the wallet, which ends all other sessions, and change your
+password, at once. API keys go on: end those that are not yours.
+`
+	case user.EndedLetter:
+		m.Subject = "A wallet was unlinked from your account"
+		m.Text = `A wallet was unlinked from your account and signs in to it no longer. All other sessions
+have ended.
+
+If it was not you, ask for a letter that sets a new password, at once.
+`
 	default:
 		return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)
 	}

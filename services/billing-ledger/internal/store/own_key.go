@@ -99,10 +99,12 @@ func (s *Store) MakeKey(ctx context.Context, k key.Key, maxKeys int) (made key.O
 }
 
 // roomForOwnKey is roomForKey for a key that its owner makes or brings back. What a user must
-// have done before a further key stands here.
+// have done before a further key stands here. A user without an e-mail, whom a wallet brought,
+// must have paid, because wallets cost nothing.
 func roomForOwnKey(ctx context.Context, tx pgx.Tx, account ids.AccountID, maxKeys int) error {
 	var unconfirmed bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM app_user WHERE account_id = $1 AND email_confirmed_at IS NULL)
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM app_user WHERE account_id = $1 AND email_confirmed_at IS NULL
+			AND (email IS NOT NULL OR NOT kept.has_paid($1)))
 		AND EXISTS (SELECT FROM consumer_key WHERE account_id = $1 AND state = 'active'
 			AND (expires_at IS NULL OR expires_at > now()))`, [16]byte(account)).Scan(&unconfirmed)
 	switch {

@@ -22,26 +22,47 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 		}
 		opened, err = scanUser(tx.QueryRow(ctx,
 			`INSERT INTO app_user AS u (id, email, display_name, password_hash, account_id)
-			VALUES ($1, $2, $3, $4, $5) RETURNING `+userColumns,
-			[16]byte(o.ID), string(o.Email), o.DisplayName, o.Password.Text(), [16]byte(o.Account.ID)))
+			VALUES ($1, nullif($2, ''), $3, nullif($4, ''), $5) RETURNING `+userColumns,
+			[16]byte(o.ID), string(o.Email), o.DisplayName, passwordText(o.Password), [16]byte(o.Account.ID)))
 		if pg.IsUnique(err, "app_user_email_key") {
 			return user.ErrEmailTaken
 		}
 		if err != nil {
 			return fmt.Errorf("insert user: %w", err)
 		}
-		if err := insertNetwork(ctx, tx, o.ID, o.Network); err != nil {
+		if err := insertWayIn(ctx, tx, o); err != nil {
 			return err
-		}
-		if o.Confirm {
-			if err := keepLetter(ctx, tx, user.ConfirmLetter, o.Email, o.ID); err != nil {
-				return err
-			}
 		}
 		ends, err = insertFamily(ctx, tx, o.ID, o.Family)
 		return err
 	})
 	return opened, ends, err
+}
+
+// insertWayIn stores what a user who is opened signs in with beside a password: the network, or
+// the identity.
+func insertWayIn(ctx context.Context, tx pgx.Tx, o user.Opening) error {
+	if o.Identity != (user.Identity{}) {
+		if _, err := insertIdentity(ctx, tx, o.IdentityID, o.ID, o.Identity); err != nil {
+			return err
+		}
+		return useProof(ctx, tx, o.ID, o.Proof)
+	}
+	if err := insertNetwork(ctx, tx, o.ID, o.Network); err != nil {
+		return err
+	}
+	if !o.Confirm {
+		return nil
+	}
+	return keepLetter(ctx, tx, user.ConfirmLetter, o.Email, o.ID)
+}
+
+// passwordText is the stored form of a password; empty for none.
+func passwordText(h user.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.Text()
 }
 
 // UserByEmail finds a user and the hash of its password; see user.Store.

@@ -23,6 +23,9 @@ func (u *Users) ChangePassword(ctx context.Context, id ID, keep FamilyID, curren
 	if err != nil {
 		return err
 	}
+	if found.Email == "" {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the user signs in without a password")
+	}
 	if !found.HasPassword {
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"the user has no password; ask for a letter that sets one")

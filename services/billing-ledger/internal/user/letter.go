@@ -57,6 +57,9 @@ func (u *Users) AskConfirm(ctx context.Context, id ID) error {
 	if err != nil {
 		return err
 	}
+	if found.Email == "" {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the user has no e-mail")
+	}
 	if found.Confirmed {
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the e-mail is confirmed already")
 	}

@@ -54,6 +54,9 @@ type Hash struct {
 	salt, sum         []byte
 }
 
+// IsZero reports whether there is no password.
+func (h Hash) IsZero() bool { return len(h.sum) == 0 }
+
 // hash makes a new hash of a password.
 func hash(password string, random io.Reader) (Hash, error) {
 	salt := make([]byte, saltBytes)

@@ -68,6 +68,7 @@ const (
 	PasswordChanged Cause = "password"
 	PasswordReset   Cause = "reset"
 	TokenReused     Cause = "reuse"
+	IdentityEnded   Cause = "identity"
 )
 
 // Family is a family as its user is shown it.

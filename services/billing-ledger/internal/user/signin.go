@@ -83,6 +83,11 @@ func (u *Users) opening(email, displayName string) (o Opening, err error) {
 	if name == "" {
 		name = o.Email.local()
 	}
+	return u.draft(o, name)
+}
+
+// draft gives a user that is opened its id, and a consumer account of that name.
+func (u *Users) draft(o Opening, name string) (_ Opening, err error) {
 	if o.Account, err = u.Accounts.Draft(name); err != nil {
 		return o, err
 	}

@@ -22,12 +22,17 @@ type Opening struct {
 	Network Digest
 	// Confirm has a letter sent that lets its reader confirm the e-mail.
 	Confirm bool
+	// Identity is how a user signs in who has neither e-mail nor password nor network. Its
+	// proof is used.
+	IdentityID IdentityID
+	Identity   Identity
+	Proof      Proof
 }
 
 // Store keeps users. The store's clock decides all times.
 type Store interface {
-	// OpenUser stores a user with account, wallet, key, session and network, or nothing:
-	// ErrEmailTaken.
+	// OpenUser stores a user with account, wallet, key, session and network or identity, or
+	// nothing: ErrEmailTaken, ErrIdentityTaken, ErrProofUsed.
 	OpenUser(ctx context.Context, o Opening) (User, Ends, error)
 	// TakeAttempt counts an attempt to sign in from a network if Counts.Room has room for
 	// it. The calls for one e-mail wait for each other.
@@ -149,4 +154,6 @@ const (
 	ReuseLetter     LetterKind = "reuse"
 	ChangedLetter   LetterKind = "password_changed"
 	ResetDoneLetter LetterKind = "reset_done"
+	LinkedLetter    LetterKind = "identity_linked"
+	EndedLetter     LetterKind = "identity_ended"
 )

@@ -14,6 +14,11 @@
 // attempts are counted, and its password is compared with a hash that nothing matches.
 // Only signing up says that an e-mail is taken.
 //
+// A user may also sign in by an identity, such as a wallet, which proves itself by a
+// signature that counts once (see Wallets). Whoever comes by an unknown identity is a new
+// user, without e-mail and password. Identities are linked to a user who is signed in,
+// never by an e-mail, and the last way to sign in stays.
+//
 // Nobody keeps an owner out by guessing. Strangers who guess without a pause take all
 // that strangers have, but nothing of a network that the owner has signed in from; when
 // they stop, there is room within a minute. Somebody who shares a network with the owner
@@ -42,7 +47,8 @@ func ParseID(text string) (ID, error) {
 
 // User is a person who may sign in.
 type User struct {
-	ID    ID
+	ID ID
+	// Email is empty for a user who came by an identity.
 	Email Email
 	// Confirmed reports whether the user has shown that it reads the e-mail, HasPassword
 	// whether it has chosen a password.

@@ -18,15 +18,19 @@ import (
 
 // Users answers gateways.
 type Users struct {
-	Store     Store
-	Families  FamilyStore
-	Letters   LetterStore
-	Passwords *Passwords
-	Accounts  *account.Accounts
-	Keys      *key.Keys
-	Pepper    apikey.Pepper
-	Clock     clock.Clock
-	Random    io.Reader
+	Store    Store
+	Families FamilyStore
+	Letters  LetterStore
+	// Identities keeps how users sign in without a password, and Wallets the challenges of
+	// wallets.
+	Identities IdentityStore
+	Wallets    *Wallets
+	Passwords  *Passwords
+	Accounts   *account.Accounts
+	Keys       *key.Keys
+	Pepper     apikey.Pepper
+	Clock      clock.Clock
+	Random     io.Reader
 	// Lookups are the places for calls that need no password.
 	Lookups *limit.Semaphore
 	// SendsLetters reports whether the installation sends letters.

@@ -91,6 +91,7 @@ var Table = map[fault.Reason]Row{
 	fault.PlanAllowanceExceeded: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
 	fault.ModelNotAllowed:       {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.EmailNotConfirmed:     {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.FreshSignInRequired:   {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
 	OriginNotAllowed:            {http.StatusForbidden, openai.TypePermission, true, 0},
 	OwnerRequired:               {http.StatusForbidden, openai.TypePermission, true, 0},
@@ -115,6 +116,7 @@ var Table = map[fault.Reason]Row{
 	fault.SubscriptionNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 
 	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.IdentityNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.StatementNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.DocumentNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},

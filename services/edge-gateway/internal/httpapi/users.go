@@ -28,6 +28,8 @@ var ofUsers = []route{
 	{"/api/v1/consumer/deposits", get, (*Handler).asUser},
 	{"/api/v1/user/me/sessions", get, (*Handler).asUser},
 	{"/api/v1/user/me/sessions/{session_id}", []string{http.MethodDelete}, (*Handler).asUser},
+	{"/api/v1/user/me/identities", get, (*Handler).asUser},
+	{"/api/v1/user/me/identities/{identity_id}", []string{http.MethodDelete}, (*Handler).asUser},
 	{"/api/v1/user/me/password", post, (*Handler).asUser},
 	{"/api/v1/user/me/email", post, (*Handler).asUser},
 	{"/api/v1/consumer/balance", get, (*Handler).asUser},

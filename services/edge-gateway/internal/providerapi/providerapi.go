@@ -85,13 +85,15 @@ type Config struct {
 	Networks int
 	// SignUps bounds the accounts that are opened (of users, of providers, and by users
 	// who become providers, each kind by itself), Keys the keys that users make, LogIns
-	// the passwords that are tried, and Challenges the wallets' challenges and, by
-	// themselves, the calls that wallets signed. Each bound is that of one network.
+	// the passwords and the wallets' signatures by which users sign in, and Challenges the
+	// wallets' challenges, of providers and of users each by themselves, and, by themselves,
+	// the calls that wallets signed. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
 	// Refreshes bounds the sessions that are refreshed, Letters the letters that are asked
 	// for. The tokens of letters that are tried have the bound of LogIns.
 	Refreshes, Letters Rate
-	// Origins are the origins of our pages beside the one that the call goes to.
+	// Origins are the origins of our pages beside the one that the call goes to. Wallets sign
+	// for them alone.
 	Origins []string
 }
 
@@ -130,9 +132,11 @@ type API struct {
 	keys       *quota
 	logIns     *quota
 	challenges *quota
-	signatures *quota
-	refreshes  *quota
-	letters    *quota
+	// userChallenges are those of wallets whose users sign in or link them.
+	userChallenges *quota
+	signatures     *quota
+	refreshes      *quota
+	letters        *quota
 	// letterTokens counts the tokens of letters that are tried.
 	letterTokens *quota
 	demand       *demand
@@ -143,18 +147,19 @@ type API struct {
 func New(peers Peers, cfg Config) (*API, error) {
 	return &API{
 		peers: peers, cfg: cfg,
-		contracts:  &contracts{client: peers.Collateral, clock: peers.Clock, timeout: cfg.CallTimeout},
-		kept:       newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
-		sessions:   newAnswerCache(cfg.Kept, 0, 0),
-		signUps:    newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		userSigns:  newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		upgrades:   newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		keys:       newQuota("keys made", cfg.Keys, cfg.Networks),
-		logIns:     newQuota("sign-ins", cfg.LogIns, cfg.Networks),
-		challenges: newQuota("challenges", cfg.Challenges, cfg.Networks),
-		signatures: newQuota("signed calls", cfg.Challenges, cfg.Networks),
-		refreshes:  newQuota("refreshed sessions", cfg.Refreshes, cfg.Networks),
-		letters:    newQuota("letters", cfg.Letters, cfg.Networks),
+		contracts:      &contracts{client: peers.Collateral, clock: peers.Clock, timeout: cfg.CallTimeout},
+		kept:           newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
+		sessions:       newAnswerCache(cfg.Kept, 0, 0),
+		signUps:        newQuota("accounts opened", cfg.SignUps, cfg.Networks),
+		userSigns:      newQuota("accounts opened", cfg.SignUps, cfg.Networks),
+		upgrades:       newQuota("accounts opened", cfg.SignUps, cfg.Networks),
+		keys:           newQuota("keys made", cfg.Keys, cfg.Networks),
+		logIns:         newQuota("sign-ins", cfg.LogIns, cfg.Networks),
+		challenges:     newQuota("challenges", cfg.Challenges, cfg.Networks),
+		userChallenges: newQuota("challenges", cfg.Challenges, cfg.Networks),
+		signatures:     newQuota("signed calls", cfg.Challenges, cfg.Networks),
+		refreshes:      newQuota("refreshed sessions", cfg.Refreshes, cfg.Networks),
+		letters:        newQuota("letters", cfg.Letters, cfg.Networks),
 
 		letterTokens: newQuota("letters' tokens", cfg.LogIns, cfg.Networks),
 		demand:       newDemand(peers, cfg),
