@@ -231,6 +231,35 @@ func TestHostile40_TheCardOfTheProvidersUserMakesKin(t *testing.T) {
 	f.sound(t)
 }
 
+// A user proves the wallet that a provider's owner has registered at the hub, and ends the link
+// before it serves itself.
+func TestHostile40_TheWalletThatItsUserLinkedAndEndedMakesKin(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	in, as := f.comesIn(t, newPurse(1))
+	key, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: digestOf(in.GetApiKey())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := owner{consumer{in.GetUser().GetAccountId(), key.GetKeyId(), in.GetApiKey()}, anotherProvider(t)}
+	wallet := newPurse(2)
+	f.known(t, o.provider, accountevent.KnownBy{Wallet: wallet.address})
+	credits["card"](t, f, o)
+	credits["bonus"](t, f, o)
+	f.serve(t, o.consumer, o.provider)
+	identity := f.linkWallet(t, in, wallet).GetIdentityId()
+	linked := f.serve(t, o.consumer, o.provider)
+	if _, err := f.self.DeleteIdentity(as, &billingv1.DeleteIdentityRequest{IdentityId: identity}); err != nil {
+		t.Fatal(err)
+	}
+	ended := f.serve(t, o.consumer, o.provider)
+	want := map[string]string{linked: "wallet", ended: "wallet"}
+	if got := f.rules(t, o.provider); !maps.Equal(got, want) {
+		t.Errorf("held: got %v, want %v, and nothing from before the link", got, want)
+	}
+	f.sound(t)
+}
+
 func TestAnAddressThatCannotBeIsRefusedAndMarksNobody(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)

@@ -524,7 +524,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Error("faults of an empty configuration: ok: got false, want true")
-	} else if got := len(joined.Unwrap()); got != 16 {
-		t.Errorf("faults of an empty configuration: len(joined.Unwrap()): got %d, want 16", got)
+	} else if got := len(joined.Unwrap()); got != 17 {
+		t.Errorf("faults of an empty configuration: len(joined.Unwrap()): got %d, want 17", got)
 	}
 }

@@ -70,6 +70,19 @@ func (f *fleet) comesIn(t *testing.T, p purse) (*billingv1.LogInWalletResponse, 
 		User: in.GetUser().GetUserId(), Account: in.GetUser().GetAccountId(), Session: f.sessionOf(t, in.GetToken())}))
 }
 
+// linkWallet has a user who is signed in link a wallet, and returns the identity.
+func (f *fleet) linkWallet(t *testing.T, in *billingv1.LogInWalletResponse, p purse) *billingv1.UserIdentity {
+	t.Helper()
+	id := in.GetUser().GetUserId()
+	message := f.asked(t, p, id)
+	linked, err := f.users.LinkWallet(t.Context(), &billingv1.LinkWalletRequest{UserId: id, Message: message,
+		Signature: p.sign(message), Origins: []string{console}, SessionId: f.sessionOf(t, in.GetToken())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return linked.GetIdentity()
+}
+
 // The calls of a gateway, one after the other: a wallet opens a user, signs in again, links
 // another wallet, and is unlinked.
 func TestAUserOfAWalletSignsInLinksAnotherAndEndsTheFirst(t *testing.T) {
@@ -80,13 +93,8 @@ func TestAUserOfAWalletSignsInLinksAnotherAndEndsTheFirst(t *testing.T) {
 		t.Error("the first key: got none, want one")
 	}
 	id := in.GetUser().GetUserId()
-	message := f.asked(t, second, id)
-	linked, err := f.users.LinkWallet(t.Context(), &billingv1.LinkWalletRequest{UserId: id, Message: message,
-		Signature: second.sign(message), Origins: []string{console}, SessionId: f.sessionOf(t, in.GetToken())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := linked.GetIdentity().GetSubject(); got != second.address {
+	linked := f.linkWallet(t, in, second)
+	if got := linked.GetSubject(); got != second.address {
 		t.Errorf("linked: got %q, want %q", got, second.address)
 	}
 	if again, _ := f.comesIn(t, second); again.GetUser().GetUserId() != id {

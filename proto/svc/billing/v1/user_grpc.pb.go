@@ -68,8 +68,8 @@ type UserServiceClient interface {
 	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
 	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
 	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
-	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, and RESOURCE_EXHAUSTED
-	// (rate_limit_exceeded).
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
+	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(ctx context.Context, in *LinkWalletRequest, opts ...grpc.CallOption) (*LinkWalletResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
@@ -257,8 +257,8 @@ type UserServiceServer interface {
 	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
 	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
 	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
-	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, and RESOURCE_EXHAUSTED
-	// (rate_limit_exceeded).
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
+	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user

@@ -40,6 +40,9 @@ const (
 	// MaxMarks bounds the marks of an account or a provider. Further marks are passed over, because
 	// the payment that brings one must not fail for it. The trigger bound_marks has the same number.
 	MaxMarks = 1000
+	// MaxWallets is how many wallets may ever sign for an account. The trigger mark_wallet has the
+	// same number, and says why.
+	MaxWallets = 64
 )
 
 // Cause says where the evidence was seen.
@@ -48,7 +51,8 @@ type Cause string
 // The causes, the surest first. Where the causes of two marks differ, the rule of the kinship is
 // the less sure one.
 const (
-	// Wallet is a wallet that signed for its account or provider.
+	// Wallet is a wallet that signed for its account or provider. The database marks an account with
+	// it when it stores the identity of the account's user (mark_wallet).
 	Wallet Cause = "wallet"
 	// PayoutAddress is where a provider's earnings go, or went.
 	PayoutAddress Cause = "payout_address"
@@ -122,8 +126,22 @@ func (m Mark) Check() error {
 	return fmt.Errorf("%.32q is no cause of a mark by an address", string(m.Cause))
 }
 
+// Stored is a mark as it is stored.
+type Stored struct {
+	Account  ids.AccountID
+	Provider ids.ProviderID
+	Cause    Cause
+	Digest   [sha256.Size]byte
+}
+
+// Stored returns the mark as it is stored.
+func (m Mark) Stored(key []byte) Stored {
+	return Stored{m.Account, m.Provider, m.Cause, m.Evidence.Digest(key)}
+}
+
 // Compare orders marks, so that of those who store the same marks at once nobody waits in a circle.
-func (m Mark) Compare(o Mark) int {
-	return cmp.Or(bytes.Compare(m.Account[:], o.Account[:]), bytes.Compare(m.Provider[:], o.Provider[:]),
-		bytes.Compare(m.Evidence.address[:], o.Evidence.address[:]), cmp.Compare(m.Cause, o.Cause))
+// The trigger mark_linked_provider inserts in the same order.
+func (s Stored) Compare(o Stored) int {
+	return cmp.Or(bytes.Compare(s.Account[:], o.Account[:]), bytes.Compare(s.Provider[:], o.Provider[:]),
+		bytes.Compare(s.Digest[:], o.Digest[:]), cmp.Compare(s.Cause, o.Cause))
 }

@@ -85,17 +85,16 @@ func TestAMarkIsOfOneBearerWithACauseAndEvidence(t *testing.T) {
 
 func TestMarksHaveOneOrder(t *testing.T) {
 	t.Parallel()
-	one, other := evidence(t, address), evidence(t, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")
-	marks := []kin.Mark{
-		{Provider: ids.ProviderID{1}, Cause: kin.PayoutAddress, Evidence: one},
-		{Provider: ids.ProviderID{1}, Cause: kin.Wallet, Evidence: one},
-		{Provider: ids.ProviderID{1}, Cause: kin.PayoutAddress, Evidence: other},
-		{Provider: ids.ProviderID{2}, Cause: kin.PayoutAddress, Evidence: one},
-		{Account: ids.AccountID{1}, Cause: kin.DepositSource, Evidence: one},
+	marks := []kin.Stored{
+		{Provider: ids.ProviderID{1}, Cause: kin.PayoutAddress, Digest: [32]byte{1}},
+		{Provider: ids.ProviderID{1}, Cause: kin.Wallet, Digest: [32]byte{1}},
+		{Provider: ids.ProviderID{1}, Cause: kin.PayoutAddress, Digest: [32]byte{2}},
+		{Provider: ids.ProviderID{2}, Cause: kin.PayoutAddress, Digest: [32]byte{1}},
+		{Account: ids.AccountID{1}, Cause: kin.DepositSource, Digest: [32]byte{1}},
 	}
 	turned := slices.Clone(marks)
 	slices.Reverse(turned)
-	slices.SortFunc(turned, kin.Mark.Compare)
+	slices.SortFunc(turned, kin.Stored.Compare)
 	if !slices.Equal(turned, marks) {
 		t.Errorf("marks: got %v, want %v", turned, marks)
 	}

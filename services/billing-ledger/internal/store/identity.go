@@ -79,16 +79,24 @@ func scanIdentity(row pgx.Row) (o user.OwnedIdentity, err error) {
 	return o, err
 }
 
-// insertIdentity stores an identity of a locked user: user.ErrIdentityTaken.
+// insertIdentity stores an identity of a locked user: user.ErrIdentityTaken. A wallet marks the
+// user's account (mark_wallet): user.ErrTooManyWallets.
 func insertIdentity(
 	ctx context.Context, tx pgx.Tx, id user.IdentityID, of user.ID, i user.Identity,
 ) (user.OwnedIdentity, error) {
-	o, err := scanIdentity(tx.QueryRow(ctx, `INSERT INTO user_identity (id, user_id, issuer, subject)
-		VALUES ($1, $2, $3, $4) RETURNING `+identityColumns, [16]byte(id), [16]byte(of), string(i.Issuer), i.Subject))
-	if pg.IsUnique(err, "user_identity_is_of_one_user") {
-		return user.OwnedIdentity{}, user.ErrIdentityTaken
-	}
+	digest, err := digestOf(ctx, tx, i)
 	if err != nil {
+		return user.OwnedIdentity{}, err
+	}
+	o, err := scanIdentity(tx.QueryRow(ctx, `INSERT INTO user_identity (id, user_id, issuer, subject, evidence)
+		VALUES ($1, $2, $3, $4, $5) RETURNING `+identityColumns, [16]byte(id), [16]byte(of), string(i.Issuer), i.Subject,
+		digest))
+	switch {
+	case pg.IsUnique(err, "user_identity_is_of_one_user"):
+		return user.OwnedIdentity{}, user.ErrIdentityTaken
+	case pg.IsCheck(err, "user_identity_marks"):
+		return user.OwnedIdentity{}, user.ErrTooManyWallets
+	case err != nil:
 		return user.OwnedIdentity{}, fmt.Errorf("insert an identity: %w", err)
 	}
 	return o, nil

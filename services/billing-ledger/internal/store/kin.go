@@ -9,6 +9,7 @@ import (
 
 	"svc.internal/pkg/usageseal"
 	"svc.internal/services/billing-ledger/internal/kin"
+	"svc.internal/services/billing-ledger/internal/user"
 )
 
 // Mark keeps marks, each once: a repeat changes nothing. The marks of an account become those of
@@ -23,22 +24,24 @@ func (s *Store) Mark(ctx context.Context, marks []kin.Mark) error {
 			return err
 		}
 	}
-	sorted := slices.SortedFunc(slices.Values(marks), kin.Mark.Compare)
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		var secret []byte
-		if err := tx.QueryRow(ctx, `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
-			return fmt.Errorf("read the ledger's secret: %w", err)
+		key, err := kinKey(ctx, tx)
+		if err != nil {
+			return err
 		}
-		key := usageseal.Derive(secret, "kin").Secret
+		stored := make([]kin.Stored, len(marks))
+		for i, m := range marks {
+			stored[i] = m.Stored(key)
+		}
+		slices.SortFunc(stored, kin.Stored.Compare)
 		batch := &pgx.Batch{}
-		for _, m := range sorted {
+		for _, m := range stored {
 			table, column, bearer := "account_mark", "account_id", [16]byte(m.Account)
 			if m.Account.IsZero() {
 				table, column, bearer = "provider_mark", "provider_id", [16]byte(m.Provider)
 			}
-			digest := m.Evidence.Digest(key[:])
 			batch.Queue(`INSERT INTO `+table+` (`+column+`, evidence, cause) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-				bearer, digest[:], string(m.Cause))
+				bearer, m.Digest[:], string(m.Cause))
 		}
 		return sendAll(ctx, tx, batch)
 	})
@@ -46,4 +49,32 @@ func (s *Store) Mark(ctx context.Context, marks []kin.Mark) error {
 		return fmt.Errorf("keep marks of kin: %w", err)
 	}
 	return nil
+}
+
+// kinKey returns the key of the digests of evidence.
+func kinKey(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+	var secret []byte
+	if err := tx.QueryRow(ctx, `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
+		return nil, fmt.Errorf("read the ledger's secret: %w", err)
+	}
+	key := usageseal.Derive(secret, "kin").Secret
+	return key[:], nil
+}
+
+// digestOf returns the digest by which the owner of a wallet is recognised; nil for other
+// identities.
+func digestOf(ctx context.Context, tx pgx.Tx, i user.Identity) ([]byte, error) {
+	if i.Issuer != user.Wallet {
+		return nil, nil
+	}
+	evidence, err := kin.OfAddress(i.Subject)
+	if err != nil {
+		return nil, fmt.Errorf("the subject of a wallet: %w", err)
+	}
+	key, err := kinKey(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	digest := evidence.Digest(key)
+	return digest[:], nil
 }

@@ -7,9 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -354,6 +356,124 @@ func TestAMarkAndALinkThatComeAtOnceMeet(t *testing.T) {
 		if got := scan[int](t, e, `SELECT count(*) FROM provider_mark WHERE provider_id = $1`, [16]byte(p)); got != 1 {
 			t.Fatalf("round %d: got %d marks of the provider, want 1", n, got)
 		}
+	}
+}
+
+// Hostile 40: a wallet that a user proves is as sure as one that a provider does, and ending the
+// link unties nothing.
+func TestAWalletThatItsUserProvedMakesKinForEver(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	opened, linked := newPurse(1), newPurse(2)
+	in := e.comesIn(t, opened)
+	if _, _, err := e.accounts.Grant(t.Context(), in.User.Account, money.USD, "grant", "test"); err != nil {
+		t.Fatal(err)
+	}
+	c := e.issue(t, in.User.Account, key.IssueRequest{})
+	providers := map[string]ids.ProviderID{"signed in": newProvider(t), "linked": newProvider(t)}
+	for name, wallet := range map[string]purse{"signed in": opened, "linked": linked} {
+		evidence, err := kin.OfAddress(wallet.address.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.store.Mark(t.Context(), []kin.Mark{{Provider: providers[name], Cause: kin.Wallet,
+			Evidence: evidence}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := e.ruleOf(t, c, providers["signed in"]); got != "wallet" {
+		t.Errorf("the wallet that opened the user: held by %q, want wallet", got)
+	}
+	if got := e.ruleOf(t, c, providers["linked"]); got != "" {
+		t.Errorf("before the second wallet is linked: held by %q, want none", got)
+	}
+	identity := e.links(t, in, linked)
+	for _, when := range []string{"linked", "ended"} {
+		if got := e.ruleOf(t, c, providers["linked"]); got != "wallet" {
+			t.Errorf("the second wallet, %s: held by %q, want wallet", when, got)
+		}
+		if when == "linked" {
+			if err := e.users(t).EndIdentity(t.Context(), in.User.ID, identity.ID, in.Family); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := e.ruleOf(t, c, newProvider(t)); got != "" {
+		t.Errorf("a provider with another wallet: held by %q, want none", got)
+	}
+	e.sound(t)
+}
+
+// Proving a wallet costs nothing, so an owner could pass over its card with a thousand of them.
+func TestAnAccountIsMarkedByABoundedNumberOfWallets(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	users, in := e.users(t), e.comesIn(t, newPurse(1))
+	const wallet = `INSERT INTO user_identity (id, user_id, issuer, subject, evidence)
+		SELECT gen_random_uuid(), $1::uuid, 'wallet', '0x' || lpad(n::text, 40, '0'), sha256(n::text::bytea)
+		FROM generate_series($2::integer, $3::integer) AS n`
+	for n := 1; n < kin.MaxWallets; n++ {
+		if _, err := e.pool.Exec(t.Context(), wallet, [16]byte(in.User.ID), n, n); err != nil {
+			t.Fatal(err)
+		}
+		e.exec(t, `DELETE FROM user_identity WHERE subject LIKE '0x000000%'`)
+	}
+	late := newPurse(2)
+	_, err := users.LinkWallet(t.Context(), in.User.ID, in.Family, late.fresh(t, users, in.User.ID))
+	wantReason(t, "one wallet too many", err, fault.TransitionNotAllowed)
+	if got := scan[int](t, e, `SELECT count(*) FROM user_identity`); got != 1 {
+		t.Errorf("identities: got %d, want 1", got)
+	}
+	if got := scan[int](t, e, `SELECT count(*) FROM account_mark`); got != kin.MaxWallets {
+		t.Errorf("marks: got %d, want %d", got, kin.MaxWallets)
+	}
+	if _, err := e.pool.Exec(t.Context(), wallet, [16]byte(in.User.ID), 1, 1); err != nil {
+		t.Errorf("a wallet that has signed before: got the error %v, want none", err)
+	}
+	if again := e.comesIn(t, late); again.User.ID == in.User.ID {
+		t.Error("the wallet that was refused: got the user who is full, want another")
+	}
+}
+
+// Where an account bears as many marks as it may, the wallet is refused and not passed over.
+func TestAWalletThatCannotMarkIsNotLinked(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	users, in := e.users(t), e.comesIn(t, newPurse(1))
+	e.exec(t, `INSERT INTO account_mark (account_id, evidence, cause)
+		SELECT account_id, sha256(n::text::bytea), 'card' FROM app_user, generate_series(1, 1000) AS n`)
+	_, err := users.LinkWallet(t.Context(), in.User.ID, in.Family, newPurse(2).fresh(t, users, in.User.ID))
+	wantReason(t, "a wallet of an account full of marks", err, fault.TransitionNotAllowed)
+	if got := scan[int](t, e, `SELECT count(*) FROM user_identity`); got != 1 {
+		t.Errorf("identities: got %d, want 1", got)
+	}
+}
+
+// A hub's event marks the provider with the wallets that a link brings, in the same order.
+func TestAHubsMarksAndALinkThatComeAtOnceDoNotWaitInACircle(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	const rounds, wallets = 20, 30
+	for round := range rounds {
+		c, p := e.consumer(t, 0), newProvider(t)
+		e.user(t, c)
+		var marks []kin.Mark
+		for n := range wallets {
+			e.mark(t, c, kin.Wallet, round*wallets+n+1)
+			marks = append(marks, kin.Mark{Provider: p, Cause: kin.Wallet, Evidence: evidenceOf(t, round*wallets+n+1)})
+		}
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := e.store.Mark(t.Context(), marks); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if _, err := e.pool.Exec(t.Context(), linkProvider, [16]byte(c.account), [16]byte(p)); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
 	}
 }
 

@@ -50,17 +50,25 @@ letter_token letter_token_stands | ! UPDATE letter_token SET expires_at = expire
 letter_token letter_token_token_sha256_check | token_sha256 = 'short', expires_at = now() + interval '1 minute'
 app_user app_user_has_a_way_in | ! INSERT INTO app_user (id, display_name, account_id)
 	SELECT gen_random_uuid(), '', id FROM account WHERE name = 'other' => user_has_a_way_in
-user_identity user_identity_bound | ! INSERT INTO user_identity (id, user_id, issuer, subject)
-	SELECT gen_random_uuid(), user_id, 'wallet', '0x' || lpad(n::text, 40, '0') FROM user_identity,
+user_identity user_identity_bound | ! INSERT INTO user_identity (id, user_id, issuer, subject, evidence)
+	SELECT gen_random_uuid(), user_id, 'wallet', '0x' || lpad(n::text, 40, '0'), sha256('w') FROM user_identity,
 	generate_series(1, 8) AS n => at most 8 identities
+user_identity user_identity_evidence_check | id = gen_random_uuid(), subject = '0x' || repeat('b', 40),
+	evidence = 'short'
 user_identity user_identity_is_of_one_user | id = gen_random_uuid()
-user_identity user_identity_issuer_check | id = gen_random_uuid(), issuer = 'http://x'
+user_identity user_identity_issuer_check | id = gen_random_uuid(), issuer = 'http://x', evidence = NULL
 user_identity user_identity_leaves_a_way_in | ! UPDATE app_user SET password_hash = NULL WHERE email = 'a@x';
 	SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED; DELETE FROM user_identity => user_has_a_way_in
+user_identity user_identity_marks | ! INSERT INTO account_mark (account_id, evidence, cause)
+	SELECT u.account_id, sha256(n::text::bytea), 'wallet' FROM app_user u, generate_series(1, 64) AS n
+	WHERE email = 'a@x'; INSERT INTO user_identity (id, user_id, issuer, subject, evidence)
+	SELECT gen_random_uuid(), user_id, issuer, '0x' || repeat('b', 40), sha256('b') FROM user_identity
+user_identity user_identity_of_a_wallet_is_evidence | id = gen_random_uuid(), subject = '0x' || repeat('b', 40),
+	evidence = NULL
 user_identity user_identity_pkey | subject = '0x' || repeat('b', 40)
 user_identity user_identity_stands | ! UPDATE user_identity SET subject = '0x' || repeat('b', 40)
 	=> may not change any more
-user_identity user_identity_subject_check | id = gen_random_uuid(), issuer = 'https://x', subject = ''
+user_identity user_identity_subject_check | id = gen_random_uuid(), issuer = 'https://x', subject = '', evidence = NULL
 user_identity user_identity_user_id_fkey | id = gen_random_uuid(), user_id = gen_random_uuid(),
 	subject = '0x' || repeat('b', 40)
 user_identity user_identity_wallet | id = gen_random_uuid(), subject = '0x' || repeat('B', 40)
@@ -88,8 +96,8 @@ func (e *env) besiegeUsers(t *testing.T) {
 	e.exec(t, `INSERT INTO letter_token (token_sha256, user_id, kind, email, expires_at)
 		SELECT sha256('l'), id, 'reset', 'a@x', now() + interval '1 minute' `+ada)
 	e.besiegeOperators(t)
-	e.exec(t, `INSERT INTO user_identity (id, user_id, issuer, subject)
-		SELECT gen_random_uuid(), id, 'wallet', '0x' || repeat('a', 40) `+ada)
+	e.exec(t, `INSERT INTO user_identity (id, user_id, issuer, subject, evidence)
+		SELECT gen_random_uuid(), id, 'wallet', '0x' || repeat('a', 40), sha256('a') `+ada)
 	e.exec(t, `INSERT INTO used_proof (nonce, user_id, expires_at)
 		SELECT sha256('p'), id, now() + interval '1 minute' `+ada)
 }

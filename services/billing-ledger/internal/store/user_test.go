@@ -22,6 +22,9 @@ const password = "correct horse"
 
 func (e *env) users(t testing.TB) *user.Users {
 	t.Helper()
+	if _, err := e.store.LedgerSecret(t.Context(), [32]byte{1}); err != nil { // as the service does when it starts
+		t.Fatal(err)
+	}
 	return &user.Users{
 		Store: e.store, Families: e.store, Letters: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts,
 		Identities: e.store, Wallets: user.NewWallets(apikey.Pepper{1}, user.Chains{1, 8453}),

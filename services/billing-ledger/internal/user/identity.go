@@ -9,6 +9,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/kin"
 )
 
 // MaxIdentities is how many identities a user has. MaxProofs is how many used proofs of a
@@ -88,6 +89,7 @@ var (
 	ErrProofUsed         = errors.New("the proof was used before")
 	ErrTooManyProofs     = errors.New("the user has used too many proofs of late")
 	ErrTooManyIdentities = errors.New("the user has as many identities as it may")
+	ErrTooManyWallets    = errors.New("as many wallets have signed for the user as may")
 	ErrLastWayIn         = errors.New("the user could not sign in any more")
 	ErrNotFresh          = errors.New("the user signed in too long ago")
 )
@@ -99,7 +101,9 @@ type IdentityStore interface {
 	Enter(ctx context.Context, e Entry) (User, Ends, error)
 	// LinkIdentity uses a proof, and stores an identity of a user. An identity that the user
 	// has stays as it is. It fails with ErrNotFound, ErrNotFresh, ErrIdentityTaken,
-	// ErrTooManyIdentities, ErrProofUsed and ErrTooManyProofs.
+	// ErrTooManyIdentities, ErrTooManyWallets, ErrProofUsed and ErrTooManyProofs. A wallet marks the
+	// user's account in the same transaction, and the mark stays when the identity ends: see
+	// package kin.
 	LinkIdentity(ctx context.Context, l Link) (OwnedIdentity, error)
 	// Identities lists the identities of a user, the oldest first.
 	Identities(ctx context.Context, id ID) ([]OwnedIdentity, error)
@@ -171,8 +175,8 @@ func (u *Users) openBy(ctx context.Context, who proven, family NewFamily) (User,
 
 // link gives a user who is signed in a further identity. The user's e-mail gets a letter. It fails
 // with already_exists for the identity of another user, invalid_credentials for a proof that was
-// used, fresh_sign_in_required, transition_not_allowed for one identity too many, and
-// rate_limit_exceeded.
+// used, fresh_sign_in_required, transition_not_allowed for one identity too many or one wallet more
+// than may ever be linked, and rate_limit_exceeded.
 func (u *Users) link(ctx context.Context, id ID, family FamilyID, who proven) (linked OwnedIdentity, err error) {
 	l := Link{User: id, Family: family, Identity: who.Identity, Proof: who.proof}
 	if l.ID, err = ids.New[identityKind](u.Clock.Now(), u.Random); err != nil {
@@ -232,6 +236,9 @@ func ofIdentity(err error, attempted string) error {
 		return fault.New(fault.Conflict, fault.AlreadyExists, "another user signs in by this identity")
 	case errors.Is(err, ErrTooManyIdentities):
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "a user has at most %d identities", MaxIdentities)
+	case errors.Is(err, ErrTooManyWallets):
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"%d wallets have signed for this user, those that were ended included; no further one may", kin.MaxWallets)
 	case errors.Is(err, ErrLastWayIn):
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"it is the last way in which the user can sign in; link another before").On("identity_id")

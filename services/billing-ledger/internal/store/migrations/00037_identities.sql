@@ -14,7 +14,10 @@ CREATE TABLE user_identity (
     subject    text COLLATE "C" NOT NULL CHECK (octet_length(subject) BETWEEN 1 AND 255),
     created_at timestamptz NOT NULL DEFAULT now(),
     used_at    timestamptz NOT NULL DEFAULT now(),
+    -- The keyed digest of a wallet, by which the owner of its user's account is recognised.
+    evidence   bytea CHECK (octet_length(evidence) = 32),
     CONSTRAINT user_identity_is_of_one_user UNIQUE (issuer, subject),
+    CONSTRAINT user_identity_of_a_wallet_is_evidence CHECK ((issuer = 'wallet') = (evidence IS NOT NULL)),
     CONSTRAINT user_identity_wallet CHECK (issuer <> 'wallet' OR subject ~ '^0x[0-9a-f]{40}$')
 );
 COMMENT ON TABLE user_identity IS
@@ -23,9 +26,11 @@ CREATE INDEX user_identity_of_user ON user_identity (user_id, created_at);
 CREATE TRIGGER user_identity_bound BEFORE INSERT ON user_identity
     FOR EACH ROW EXECUTE FUNCTION bound_identities();
 CREATE TRIGGER user_identity_stands BEFORE UPDATE ON user_identity
-    FOR EACH ROW WHEN ((OLD.id, OLD.user_id, OLD.issuer, OLD.subject) IS DISTINCT FROM
-        (NEW.id, NEW.user_id, NEW.issuer, NEW.subject))
+    FOR EACH ROW WHEN ((OLD.id, OLD.user_id, OLD.issuer, OLD.subject, OLD.evidence) IS DISTINCT FROM
+        (NEW.id, NEW.user_id, NEW.issuer, NEW.subject, NEW.evidence))
     EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER user_identity_marks AFTER INSERT ON user_identity
+    FOR EACH ROW WHEN (NEW.issuer = 'wallet') EXECUTE FUNCTION mark_wallet();
 
 -- Whoever is a user can sign in.
 CREATE CONSTRAINT TRIGGER app_user_has_a_way_in AFTER INSERT OR UPDATE OF email, password_hash ON app_user
@@ -58,6 +63,6 @@ ALTER TABLE mail_outbox ADD CONSTRAINT mail_outbox_kind_check
     CHECK (kind IN ('confirm', 'reset', 'reuse', 'password_changed', 'reset_done', 'identity_linked',
         'identity_ended'));
 
-GRANT SELECT, DELETE, INSERT (id, user_id, issuer, subject), UPDATE (used_at) ON user_identity TO svc_billing;
+GRANT SELECT, DELETE, INSERT (id, user_id, issuer, subject, evidence), UPDATE (used_at) ON user_identity TO svc_billing;
 -- The right to change a column is what locking rows takes; nothing changes them.
 GRANT SELECT, DELETE, INSERT (nonce, user_id, expires_at), UPDATE (expires_at) ON used_proof TO svc_billing;
