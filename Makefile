@@ -194,6 +194,10 @@ bench-admit: postgres ## Compare the processor time of admission with that of an
 bench-views: postgres ## Measure what consumers see: pages, sums and a CSV of 10^7 lines (BENCH_LINES=n), and lines folded a second
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Passbook|Fold)$$' -benchtime 1x -timeout 60m -v ./internal/store
 
+.PHONY: bench-sign-in
+bench-sign-in: postgres ## Measure what signing in costs, and what a flood of guesses takes from it
+	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^BenchmarkSignInFlood$$' -benchtime 1x -timeout 20m ./internal/store
+
 .PHONY: payout-sim
 payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORIES=n, 10,000 by default)
 	@go test -count=1 -vet=off -timeout 10h -run TestEachPayout -v ./services/settlement/internal/payoutsim $(if $(HISTORIES),-histories $(HISTORIES)) | grep -v '^=== '
