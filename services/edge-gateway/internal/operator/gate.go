@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/address"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/lru"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -32,10 +34,19 @@ type Principal struct {
 	BreakGlass bool
 }
 
+// maxKnown is how many tokens that were good are remembered.
+const maxKnown = 1024
+
 // Gate lets operators in.
 type Gate struct {
 	cfg     Config
 	guesses *auth.Guesses
+
+	mu sync.Mutex
+	// known has the digests of tokens that were good when they were last shown. Operators
+	// often share one address, such as that of a tunnel, so a guesser there must not shut
+	// out whoever is in already.
+	known *lru.Map[[sha256.Size]byte, struct{}]
 }
 
 // Config is what a gate works with.
@@ -55,7 +66,8 @@ type Config struct {
 
 // NewGate makes a gate.
 func NewGate(cfg Config) *Gate {
-	return &Gate{cfg: cfg, guesses: auth.NewGuesses(cfg.Rate, cfg.Networks)}
+	return &Gate{cfg: cfg, guesses: auth.NewGuesses(cfg.Rate, cfg.Networks),
+		known: lru.New[[sha256.Size]byte, struct{}](maxKnown, nil)}
 }
 
 // What the token of a session looks like. Nobody is asked for any other.
@@ -66,18 +78,44 @@ const (
 
 // Admit returns who sent a request by the token in its headers. It fails with
 // missing_api_key, invalid_api_key, invalid_session or session_expired, with
-// rate_limit_exceeded for a network that guesses, and Unavailable.
+// rate_limit_exceeded for a network that guesses, and Unavailable. A token that was good when
+// it was last shown is looked up at each call too, but it is never held up and is no guess.
 func (g *Gate) Admit(ctx context.Context, h http.Header, from netip.Addr) (Principal, error) {
 	secret, err := auth.Bearer(h)
 	if err != nil {
 		return Principal{}, err
 	}
+	digest := sha256.Sum256([]byte(secret))
 	var who Principal
-	err = g.guarded(from, func() error {
-		who, err = g.find(ctx, secret)
+	find := func() error {
+		who, err = g.find(ctx, secret, digest)
 		return err
-	})
+	}
+	if g.knows(digest) {
+		err = find()
+	} else {
+		err = g.guarded(from, find)
+	}
+	g.remember(digest, err)
 	return who, err
+}
+
+// knows reports whether the token of a digest was good when it was last shown.
+func (g *Gate) knows(digest [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known.Contains(digest)
+}
+
+// remember notes what became of a token. One that could not be looked up stays as it was.
+func (g *Gate) remember(digest [sha256.Size]byte, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		g.known.Add(digest, struct{}{})
+	} else if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
+		g.known.Remove(digest)
+	}
 }
 
 // SignIn runs fn, which answers a call that shows a secret in its body. Wrong credentials
@@ -103,8 +141,7 @@ func (g *Gate) guarded(from netip.Addr, fn func() error) error {
 // guessed are the refusals of what may have been a guess.
 var guessed = []fault.Reason{fault.InvalidAPIKey, fault.InvalidSession, fault.InvalidCredentials}
 
-func (g *Gate) find(ctx context.Context, secret string) (Principal, error) {
-	digest := sha256.Sum256([]byte(secret))
+func (g *Gate) find(ctx context.Context, secret string, digest [sha256.Size]byte) (Principal, error) {
 	if t, ok := g.cfg.Machines.find(digest); ok {
 		return Principal{Name: t.name, Role: t.role}, nil
 	}

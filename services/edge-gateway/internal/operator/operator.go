@@ -13,7 +13,7 @@
 // Tokens of the configuration are compared by their digests and in constant time, so that
 // the time of an answer reveals nothing of a token. Two tokens of one name are a rotation:
 // both are good until one is taken out of the list. A network that tried too many wrong
-// tokens or passwords has to wait.
+// tokens or passwords has to wait, but not with a token that was good when it was last shown.
 package operator
 
 import (

@@ -213,6 +213,59 @@ func TestANetworkThatGuessesHasToWaitAndOthersDoNot(t *testing.T) {
 	}
 }
 
+// Operators behind one tunnel have one address. Whoever guesses there shuts out nobody who is in
+// already, and a session that is over is like any other wrong token.
+func TestAGuesserShutsOutNobodyOfItsNetworkWhoIsIn(t *testing.T) {
+	at := &stopped{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &sessions{token: sessionPrefix + strings.Repeat("s", 43), role: "viewer"}
+	gate := gateOf(t, "bot:admin:"+digest(first), "", func(c *Config) { c.Clock, c.Rate, c.Sessions = at, 10, s })
+	admit := func(token string) error {
+		_, err := gate.Admit(t.Context(), bearer(token), here)
+		return err
+	}
+	for round := range 2 {
+		for _, token := range []string{first, s.token} {
+			for range 100 {
+				if err := admit(token); err != nil {
+					t.Fatalf("round %d: got %v for a good token, want no error", round, err)
+				}
+			}
+		}
+		for range 1000 {
+			_ = admit(second)
+		}
+	}
+	s.err = errors.New("the ledger is away")
+	if err := admit(s.token); fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("the ledger is away: got %v, want its error", err)
+	}
+	s.err = nil
+	if err := admit(s.token); err != nil {
+		t.Errorf("the ledger is back: got %v, want no error", err)
+	}
+	s.err = fault.New(fault.Unauthenticated, fault.SessionExpired, "over")
+	if err := admit(s.token); !fault.Is(err, fault.SessionExpired) {
+		t.Errorf("over: got %v, want %s", err, fault.SessionExpired)
+	}
+	if err := admit(s.token); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("over, and shown again: got %v, want %s", err, fault.RateLimitExceeded)
+	}
+}
+
+func TestTheTokensThatAreRememberedAreBounded(t *testing.T) {
+	s := &sessions{role: "viewer"}
+	gate := gateOf(t, "", "", func(c *Config) { c.Sessions = s })
+	for n := range 2 * maxKnown {
+		s.token = fmt.Sprintf("%s%043d", sessionPrefix, n)
+		if _, err := gate.Admit(t.Context(), bearer(s.token), here); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := gate.known.Len(); got != maxKnown {
+		t.Errorf("got %d remembered, want %d", got, maxKnown)
+	}
+}
+
 func TestOnlyItsOwnHostsReachTheOperatorsListener(t *testing.T) {
 	hosts := NewHosts("ops.example, Console.Example")
 	for host, want := range map[string]bool{
