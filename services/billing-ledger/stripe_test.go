@@ -169,6 +169,41 @@ func TestAPlanByStripeIsSoldRenewedAndFrozenByItsDispute(t *testing.T) {
 	s.wantSound(t)
 }
 
+func TestARenewalThatStripesCardDeclinesIsPastDueUntilItIsPaid(t *testing.T) {
+	t.Parallel()
+	s := startWithStripe(t)
+	account := s.consumer(t, "1").account
+	resp, err := s.subscriptions.Subscribe(as(t, account, "idempotency-key", "k1"),
+		&billingv1.SubscribeRequest{Plan: "pro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, _ := strings.Cut(resp.GetUrl(), "https://checkout.example/")
+	subscription := s.server.Pay(session, "card-1")
+	s.news(t)
+	s.standing(t, account, inState("active"))
+	over := time.Now().Add(-time.Minute)
+	s.server.Change(subscription, func(o map[string]any) { o["period_end"] = over.Unix() })
+	invoice := s.server.Decline(subscription)
+	s.arrange(t, `UPDATE subscription SET period_start = period_start - interval '32 days',
+			period_end = now() - interval '1 minute', due_at = now(), created_at = created_at - interval '32 days';
+		UPDATE plan_invoice SET period_start = period_start - interval '32 days', period_end = now() - interval '1 minute',
+			paid_at = paid_at - interval '32 days';
+		UPDATE account_plan SET from_at = from_at - interval '32 days', until_at = now() + interval '71 hours 59 minutes'`)
+	s.news(t)
+	s.standing(t, account, inState("past_due"))
+	if n := s.scan(t, `SELECT count(*)::text FROM plan_invoice`); n != "1" {
+		t.Errorf("invoices: got %s, want 1: nobody has paid the other", n)
+	}
+	s.server.Collect(invoice)
+	s.news(t)
+	s.standing(t, account, func(now *billingv1.PlanSubscription) bool {
+		return now.GetState() == "active" && now.GetPeriodEnd().AsTime().After(time.Now().AddDate(0, 0, 27))
+	})
+	s.wantBalance(t, account, "1.00", "0.00")
+	s.wantSound(t)
+}
+
 func TestNoFalseEventOfStripeChangesABalance(t *testing.T) {
 	t.Parallel()
 	s := startWithStripe(t)

@@ -70,8 +70,32 @@ func (s *Server) Renew(subscription string) string {
 	return s.invoiceLocked(subscription)
 }
 
+// Decline begins the next period of a subscription with an invoice that its card does not pay, and returns the invoice.
+func (s *Server) Decline(subscription string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.openInvoiceLocked(subscription)
+	s.objects[subscription]["status"] = "past_due"
+	s.eventLocked("invoice.payment_failed", id)
+	return id
+}
+
+// Collect has the card pay an invoice that it did not pay before.
+func (s *Server) Collect(invoice string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.payInvoiceLocked(invoice)
+}
+
 // invoiceLocked adds a paid invoice.
 func (s *Server) invoiceLocked(subscription string) string {
+	id := s.openInvoiceLocked(subscription)
+	s.payInvoiceLocked(id)
+	return id
+}
+
+// openInvoiceLocked adds an invoice of a subscription's next period.
+func (s *Server) openInvoiceLocked(subscription string) string {
 	sub := s.objects[subscription]
 	start := s.clock.Now()
 	if end, ok := sub["period_end"].(int64); ok {
@@ -79,22 +103,28 @@ func (s *Server) invoiceLocked(subscription string) string {
 	}
 	end := start.AddDate(0, 1, 0).Unix()
 	sub["period_end"], sub["items"] = end, object{"object": "list", "data": []object{{"current_period_end": end}}}
-	amount := sub["amount"].(int64)
-	pi := s.chargeLocked(amount, sub["card"].(string), map[string]any{})
-	o := object{
-		"total": amount, "currency": "usd", "status": "paid", "attempt_count": 1, "of_subscription": subscription,
-		"status_transitions": object{"paid_at": s.clock.Now().Unix()},
+	id := s.putLocked("in", "invoice", object{
+		"total": sub["amount"], "currency": "usd", "status": "open", "attempt_count": 1, "of_subscription": subscription,
+		"status_transitions": object{"paid_at": nil},
 		"parent": object{"type": "subscription_details",
 			"subscription_details": object{"subscription": subscription, "metadata": sub["metadata"]}},
-		"lines": object{"object": "list", "data": []object{{"period": object{"start": start.Unix(), "end": end}}}},
-		"payments": object{"object": "list", "data": []object{{"status": "paid",
-			"payment": object{"type": "payment_intent", "payment_intent": pi}}}},
-	}
-	id := s.putLocked("in", "invoice", o)
-	s.putLocked("inpay", "invoice_payment", object{"invoice": id, "of_payment": pi, "status": "paid"})
+		"lines":    object{"object": "list", "data": []object{{"period": object{"start": start.Unix(), "end": end}}}},
+		"payments": object{"object": "list", "data": []object{}},
+	})
 	sub["latest_invoice"] = id
-	s.eventLocked("invoice.paid", id)
 	return id
+}
+
+func (s *Server) payInvoiceLocked(id string) {
+	o := s.objects[id]
+	sub := s.objects[o["of_subscription"].(string)]
+	pi := s.chargeLocked(o["total"].(int64), sub["card"].(string), map[string]any{})
+	o["status"], o["status_transitions"] = "paid", object{"paid_at": s.clock.Now().Unix()}
+	o["payments"] = object{"object": "list", "data": []object{{"status": "paid",
+		"payment": object{"type": "payment_intent", "payment_intent": pi}}}}
+	s.putLocked("inpay", "invoice_payment", object{"invoice": id, "of_payment": pi, "status": "paid"})
+	sub["status"] = "active"
+	s.eventLocked("invoice.paid", id)
 }
 
 func (s *Server) makeRefundLocked(form url.Values) (int, object) {
