@@ -322,7 +322,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"app_user":    "INSERT SELECT UPDATE(password_hash,provider_id,email_confirmed_at)",
 		"session_family": "DELETE SELECT INSERT(id,user_id,network,remembered,expires_at) " +
 			"UPDATE(network,used_at,expires_at,ended_at,cause)",
-		"user_identity": "DELETE SELECT INSERT(id,user_id,issuer,subject) UPDATE(used_at)",
+		"user_identity": "DELETE SELECT INSERT(id,user_id,issuer,subject,evidence) UPDATE(used_at)",
 		"used_proof":    "DELETE SELECT INSERT(nonce,user_id,expires_at) UPDATE(expires_at)",
 		"refresh_token": "DELETE SELECT INSERT(token_sha256,family_id,expires_at) UPDATE(used_at,sealed)",
 		"mail_outbox":   "DELETE SELECT INSERT(kind,recipient,user_id) UPDATE(due_at,tries)",

@@ -218,8 +218,8 @@ func (b *Databases) Unescrowed(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// Ended reports whether settlement has stored the end of the call that a transaction made. The hash is hexadecimal, with
-// its prefix.
+// Ended reports whether settlement has stored the end of the call that a transaction made. The hash
+// is hexadecimal, with its prefix.
 func (b *Databases) Ended(ctx context.Context, hash string) (ended bool, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM settlement.call_end
 		WHERE '0x' || encode(hash, 'hex') = $1)`, hash).Scan(&ended)
