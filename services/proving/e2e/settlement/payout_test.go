@@ -9,13 +9,17 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// payout asks for a payout and waits until it is confirmed on the chain. It returns the payout.
-func (o *owner) payout(t *testing.T, usd, key string) map[string]any {
+// ask asks for a payout and returns its id.
+func (o *owner) ask(t *testing.T, usd, key string) (id string) {
 	t.Helper()
 	asked := o.town.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.token,
 		`{"amount_usd":"`+usd+`"}`, "Idempotency-Key", key)
-	id := trial.Text(t, asked, "payout_id")
-	var payout map[string]any
+	return trial.Text(t, asked, "payout_id")
+}
+
+// confirmed waits until a payout is confirmed on the chain. It returns the payout.
+func (o *owner) confirmed(t *testing.T, id string) (payout map[string]any) {
+	t.Helper()
 	trial.Until(t, "the payout is confirmed", func() bool {
 		list, _ := trial.At(o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/payouts", o.Key, ""),
 			"list").([]any)
@@ -43,16 +47,40 @@ func (o *owner) payable(t *testing.T) {
 	o.login(t)
 }
 
+// approved has a payout wait until an operator who signed in approves it. The operator's role must be for money.
+func (c *town) approved(t *testing.T, id string) {
+	t.Helper()
+	path := "payouts/" + id + "/approve"
+	const body = `{"reason":"known"}`
+	trial.Until(t, "the payout waits for an operator", func() bool {
+		list, _ := c.Admin(t, http.MethodGet, "/api/v1/admin/payouts", "")["list"].([]any)
+		return slices.ContainsFunc(list, func(one any) bool { return trial.At(one, "waiting") == "approval" })
+	})
+	carer, treasurer := c.NewOperator(t, "ann", "support"), c.NewOperator(t, "tom", "treasurer")
+	carer.Call(t, http.StatusForbidden, http.MethodPost, path, carer.SignIn(t), body)
+	treasurer.Call(t, http.StatusOK, http.MethodPost, path, treasurer.SignIn(t), body)
+	var actor string
+	if err := c.db.QueryRow(t.Context(), `SELECT actor FROM settlement.payout_approval WHERE payout_id = $1`, id).Scan(
+		&actor); err != nil {
+		t.Fatal(err)
+	}
+	if want := "operator:tom@" + treasurer.ID; actor != want {
+		t.Errorf("who approved: got %q, want %q", actor, want)
+	}
+}
+
 func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
-	c := newTown(t)
+	c := newTown(t, "SVC_SETTLEMENT_PAYOUTS_ALONE_USD=12")
 	o := c.newOwner(t, "bob", 0xb1)
 	o.serveWithCollateral(t, 8453)
 	o.earn(t, 60)
 	c.nextDay(t)
 	o.payable(t)
 	before := c.dollars(t, 8453, o.wallet)
-	paid := o.payout(t, "12.50", "first")
+	id := o.ask(t, "12.50", "first")
+	c.approved(t, id)
+	paid := o.confirmed(t, id)
 	if got, want := new(big.Int).Sub(c.dollars(t, 8453, o.wallet), before), big.NewInt(11_500_000); got.Cmp(want) != 0 {
 		t.Errorf("dollars that arrived: got %s, want %s", got, want)
 	}
@@ -90,7 +118,7 @@ func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	c.waitStray(t, stray, "4")
 	o.payable(t)
 	before := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
-	paid := o.payout(t, "10", "coins")
+	paid := o.confirmed(t, o.ask(t, "10", "coins"))
 	after := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
 	got := new(big.Int).Sub(after, before)
 	if want := trial.Text(t, paid, "amount"); got.String() != want {
