@@ -192,7 +192,7 @@ func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, err
 			}
 		}
 		cause := Approve
-		if p.Gross > One && len(p.Consents) == 0 {
+		if p.Gross > One && !slices.ContainsFunc(p.Consents, actor.IsPerson) {
 			cause = Consent
 		}
 		step, err := p.take(cause, by, reason)

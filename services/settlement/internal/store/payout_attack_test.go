@@ -132,7 +132,7 @@ func TestTheDatabaseRefusesWhatPayoutsDoNotDo(t *testing.T) {
 
 func with(sql, what string) string { return strings.Replace(sql, "%s", what, 1) }
 
-func TestLargePayoutsNeedTwoOperators(t *testing.T) {
+func TestLargePayoutsNeedTwoOperatorsWhoSignedIn(t *testing.T) {
 	t.Parallel()
 	st := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations))
 	b := both{store.Payouts{Store: st}, store.Sending{Store: st}}
@@ -147,16 +147,24 @@ func TestLargePayoutsNeedTwoOperators(t *testing.T) {
 		})
 		return err
 	}
-	if err := consent("ann", payout.Approve, payout.Approved); err == nil {
-		t.Error("one operator: got no error, want a refusal")
+	for _, program := range []string{"bot", "bootstrap.root"} {
+		if err := consent(program, payout.Consent, payout.Requested); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := consent("ann", payout.Consent, payout.Requested); err != nil {
+	if err := consent("job", payout.Approve, payout.Approved); err == nil {
+		t.Error("three programs: got no error, want a refusal")
+	}
+	if err := consent("ann@1", payout.Approve, payout.Approved); err == nil {
+		t.Error("one operator and two programs: got no error, want a refusal")
+	}
+	if err := consent("ann@1", payout.Consent, payout.Requested); err != nil {
 		t.Fatal(err)
 	}
-	if err := consent("ann", payout.Approve, payout.Approved); err == nil {
+	if err := consent("ann@1", payout.Approve, payout.Approved); err == nil {
 		t.Error("the same operator twice: got no error, want a refusal")
 	}
-	if err := consent("bob", payout.Approve, payout.Approved); err != nil {
+	if err := consent("bob@2", payout.Approve, payout.Approved); err != nil {
 		t.Errorf("two operators: got the error %v, want none", err)
 	}
 }

@@ -323,6 +323,14 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 			t.Errorf("%s: got the error %v, want %s", program, err, fault.TransitionNotAllowed)
 		}
 	}
+	// What a program consented to when programs counted.
+	if _, err := c.rows.Change(t.Context(), p.ID, func(p *payout.Payout) (payout.Step, error) {
+		p.Revision++
+		return payout.Step{Entry: payout.Entry{Revision: p.Revision, From: p.State, To: p.State, Cause: payout.Consent,
+			Actor: "operator:old", Reason: "it was due"}, Consents: true}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for i, err := range atOnce(20, func(int) error { _, err := approve("ann@1"); return err }) {
 		if err != nil {
 			t.Errorf("ann, time %d: got the error %v, want none", i, err)
@@ -331,7 +339,7 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 	if p, err = c.rows.Get(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(p.State, p.Consents), "requested[operator:ann@1]"; got != want {
+	if got, want := fmt.Sprint(p.State, p.Consents), "requested[operator:old operator:ann@1]"; got != want {
 		t.Errorf("ann alone: got %s, want %s", got, want)
 	}
 	if p, err = approve("bob@2"); err != nil {

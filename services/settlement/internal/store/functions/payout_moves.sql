@@ -1,11 +1,12 @@
 -- A payout changes by a transition of payout_transition alone, one revision at a time. A final one never changes. Who
 -- consents, what the chain says and what stands beside it are looked up here again. One that was lost and adopted with
--- its call was sent already: it needs no consent, and is not taken back.
+-- its call was sent already: it needs no consent, and is not taken back. An operator who signed in is name@id, and a
+-- program has no '@' in its name.
 CREATE OR REPLACE FUNCTION payout_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
     c_alone CONSTANT bigint := 1000000000000;  -- $1,000: above, an operator
-    c_one   CONSTANT bigint := 10000000000000; -- $10,000: above, two
+    c_one   CONSTANT bigint := 10000000000000; -- $10,000: above, two who signed in
     v_consents integer;
     v_outcome text;
     v_signed boolean;
@@ -52,7 +53,8 @@ BEGIN
     FROM chain_call c LEFT JOIN call_end e USING (chain_id, sender, nonce)
     WHERE c.purpose = 'payout' AND c.ref = NEW.payout_id::text;
     IF NEW.state = 'approved' THEN
-        SELECT count(*) INTO v_consents FROM payout_approval a WHERE a.payout_id = NEW.payout_id;
+        SELECT count(*) INTO v_consents FROM payout_approval a
+        WHERE a.payout_id = NEW.payout_id AND (NEW.gross_nano_usd <= c_one OR a.actor LIKE '%@%');
         IF NOT v_adopted AND v_consents
             < (CASE WHEN NEW.gross_nano_usd > c_one THEN 2 WHEN NEW.gross_nano_usd > c_alone THEN 1 ELSE 0 END)
         THEN
