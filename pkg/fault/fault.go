@@ -113,6 +113,7 @@ const (
 	CheckoutNotFound             Reason = "checkout_not_found"
 	SessionNotFound              Reason = "session_not_found"
 	IdentityNotFound             Reason = "identity_not_found"
+	IssuerNotFound               Reason = "issuer_not_found"
 	SubscriptionNotFound         Reason = "subscription_not_found"
 	WebhookNotFound              Reason = "webhook_not_found"
 	RouteNotFound                Reason = "unknown_route"

@@ -9,8 +9,10 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/config"
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/oidc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/user"
 )
@@ -88,6 +90,11 @@ type Config struct {
 	// WalletChains are the ids, separated by commas, of the chains that a wallet may name when it
 	// signs in. No chain is asked; the first is for wallets that name none.
 	WalletChains string `yaml:"wallet_chains" env:"SVC_BILLING_WALLET_CHAINS"`
+
+	// OpenID has the OpenID providers at which users may sign in, at most 8, one a line: its name in
+	// our routes, its issuer's address, our client id and client secret there, and the address of
+	// our callback, https://api.example.com/api/v1/user/oidc/NAME/callback.
+	OpenID config.Secret `yaml:"openid" env:"SVC_BILLING_OPENID"`
 
 	// Card says how cards are charged.
 	Card CardConfig `yaml:"card"`
@@ -171,8 +178,19 @@ func (c Config) Validate() error {
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0,
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
-	_, err := c.walletChains()
-	return errors.Join(append(faults, err, c.Card.Validate(), c.Mail.Validate(), c.Passbook.Validate())...)
+	_, errChains := c.walletChains()
+	_, errIssuers := c.issuers()
+	return errors.Join(append(faults, errChains, errIssuers, c.Card.Validate(), c.Mail.Validate(),
+		c.Passbook.Validate())...)
+}
+
+// issuers are those of OpenID.
+func (c Config) issuers() ([]oidc.Issuer, error) {
+	all, err := oidc.ParseIssuers(c.OpenID.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("billing-ledger: OpenID: %w", err)
+	}
+	return all, nil
 }
 
 // maxWalletChains bounds the chains that wallets may name.

@@ -2,6 +2,8 @@ package billingledger
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,6 +15,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/mail"
+	"svc.internal/services/billing-ledger/internal/oidc"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/user"
@@ -40,9 +43,13 @@ func newUserWork(
 	if err != nil {
 		return nil, err
 	}
+	openID, err := newOpenID(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
 	w := &userWork{users: &user.Users{
 		Store: st, Families: st, Letters: st, Identities: st, Wallets: user.NewWallets(cfg.Pepper, chains),
-		Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
+		OpenID: openID, Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
 		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 		SendsLetters: cfg.Mail.Sends(),
 		ObserveReuse: func(ctx context.Context, id user.ID, family user.FamilyID) {
@@ -54,6 +61,17 @@ func newUserWork(
 	w.mail = &mail.Worker{Store: store.Letters{Store: st}, Tokens: w.users, Sender: sender, Site: cfg.Mail.SiteURL,
 		Log: deps.Log, Observe: m.letter}
 	return w, nil
+}
+
+// newOpenID makes the client of the OpenID providers. Its secret follows from the pepper.
+func newOpenID(cfg Config, deps Deps) (*oidc.Client, error) {
+	issuers, err := cfg.issuers()
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, cfg.Pepper[:])
+	mac.Write([]byte("svc.internal/services/billing-ledger: secret of OpenID flows"))
+	return oidc.New(issuers, mac.Sum(nil), deps.Clock, nil)
 }
 
 func (w *userWork) register(r grpc.ServiceRegistrar) {

@@ -752,6 +752,268 @@ func (x *LogInWalletResponse) GetApiKey() string {
 	return ""
 }
 
+type StartOpenIDRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By its name in our routes.
+	Issuer        string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOpenIDRequest) Reset() {
+	*x = StartOpenIDRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOpenIDRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOpenIDRequest) ProtoMessage() {}
+
+func (x *StartOpenIDRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOpenIDRequest.ProtoReflect.Descriptor instead.
+func (*StartOpenIDRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StartOpenIDRequest) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+type StartOpenIDResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Sealed; at most 2,048 bytes.
+	Flow          []byte                 `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
+	EndsAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOpenIDResponse) Reset() {
+	*x = StartOpenIDResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOpenIDResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOpenIDResponse) ProtoMessage() {}
+
+func (x *StartOpenIDResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOpenIDResponse.ProtoReflect.Descriptor instead.
+func (*StartOpenIDResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *StartOpenIDResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *StartOpenIDResponse) GetFlow() []byte {
+	if x != nil {
+		return x.Flow
+	}
+	return nil
+}
+
+func (x *StartOpenIDResponse) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+type LogInOpenIDRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Issuer string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// As the provider sent them back with the browser.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Code  string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
+	// As the browser has kept it.
+	Flow []byte `protobuf:"bytes,4,opt,name=flow,proto3" json:"flow,omitempty"`
+	// As in LogInWalletRequest.
+	Open          bool   `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	NetworkShown  string `protobuf:"bytes,6,opt,name=network_shown,json=networkShown,proto3" json:"network_shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogInOpenIDRequest) Reset() {
+	*x = LogInOpenIDRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogInOpenIDRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogInOpenIDRequest) ProtoMessage() {}
+
+func (x *LogInOpenIDRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogInOpenIDRequest.ProtoReflect.Descriptor instead.
+func (*LogInOpenIDRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *LogInOpenIDRequest) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *LogInOpenIDRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *LogInOpenIDRequest) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *LogInOpenIDRequest) GetFlow() []byte {
+	if x != nil {
+		return x.Flow
+	}
+	return nil
+}
+
+func (x *LogInOpenIDRequest) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
+func (x *LogInOpenIDRequest) GetNetworkShown() string {
+	if x != nil {
+		return x.NetworkShown
+	}
+	return ""
+}
+
+type LogInOpenIDResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	User             *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	RefreshToken     string                 `protobuf:"bytes,2,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
+	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
+	// Whether the user was opened.
+	Opened        bool `protobuf:"varint,4,opt,name=opened,proto3" json:"opened,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogInOpenIDResponse) Reset() {
+	*x = LogInOpenIDResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogInOpenIDResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogInOpenIDResponse) ProtoMessage() {}
+
+func (x *LogInOpenIDResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogInOpenIDResponse.ProtoReflect.Descriptor instead.
+func (*LogInOpenIDResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LogInOpenIDResponse) GetUser() *User {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *LogInOpenIDResponse) GetRefreshToken() string {
+	if x != nil {
+		return x.RefreshToken
+	}
+	return ""
+}
+
+func (x *LogInOpenIDResponse) GetRefreshExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefreshExpiresAt
+	}
+	return nil
+}
+
+func (x *LogInOpenIDResponse) GetOpened() bool {
+	if x != nil {
+		return x.Opened
+	}
+	return false
+}
+
 type LinkWalletRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -767,7 +1029,7 @@ type LinkWalletRequest struct {
 
 func (x *LinkWalletRequest) Reset() {
 	*x = LinkWalletRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1041,7 @@ func (x *LinkWalletRequest) String() string {
 func (*LinkWalletRequest) ProtoMessage() {}
 
 func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1054,7 @@ func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletRequest.ProtoReflect.Descriptor instead.
 func (*LinkWalletRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LinkWalletRequest) GetUserId() string {
@@ -839,7 +1101,7 @@ type LinkWalletResponse struct {
 
 func (x *LinkWalletResponse) Reset() {
 	*x = LinkWalletResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1113,7 @@ func (x *LinkWalletResponse) String() string {
 func (*LinkWalletResponse) ProtoMessage() {}
 
 func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1126,7 @@ func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletResponse.ProtoReflect.Descriptor instead.
 func (*LinkWalletResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LinkWalletResponse) GetIdentity() *UserIdentity {
@@ -885,7 +1147,7 @@ type RefreshSessionRequest struct {
 
 func (x *RefreshSessionRequest) Reset() {
 	*x = RefreshSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1159,7 @@ func (x *RefreshSessionRequest) String() string {
 func (*RefreshSessionRequest) ProtoMessage() {}
 
 func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1172,7 @@ func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionRequest.ProtoReflect.Descriptor instead.
 func (*RefreshSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RefreshSessionRequest) GetRefreshToken() string {
@@ -940,7 +1202,7 @@ type RefreshSessionResponse struct {
 
 func (x *RefreshSessionResponse) Reset() {
 	*x = RefreshSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1214,7 @@ func (x *RefreshSessionResponse) String() string {
 func (*RefreshSessionResponse) ProtoMessage() {}
 
 func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1227,7 @@ func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionResponse.ProtoReflect.Descriptor instead.
 func (*RefreshSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RefreshSessionResponse) GetUser() *User {
@@ -1016,7 +1278,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1290,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1303,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndSessionRequest) GetTokenDigest() []byte {
@@ -1073,7 +1335,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1347,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1360,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
 }
 
 type AskPasswordResetRequest struct {
@@ -1110,7 +1372,7 @@ type AskPasswordResetRequest struct {
 
 func (x *AskPasswordResetRequest) Reset() {
 	*x = AskPasswordResetRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1384,7 @@ func (x *AskPasswordResetRequest) String() string {
 func (*AskPasswordResetRequest) ProtoMessage() {}
 
 func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1397,7 @@ func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetRequest.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AskPasswordResetRequest) GetEmail() string {
@@ -1153,7 +1415,7 @@ type AskPasswordResetResponse struct {
 
 func (x *AskPasswordResetResponse) Reset() {
 	*x = AskPasswordResetResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1427,7 @@ func (x *AskPasswordResetResponse) String() string {
 func (*AskPasswordResetResponse) ProtoMessage() {}
 
 func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1440,7 @@ func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetResponse.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
 }
 
 type ResetPasswordRequest struct {
@@ -1194,7 +1456,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1468,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1481,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResetPasswordRequest) GetToken() string {
@@ -1251,7 +1513,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1525,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1538,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
 }
 
 type ConfirmEmailRequest struct {
@@ -1288,7 +1550,7 @@ type ConfirmEmailRequest struct {
 
 func (x *ConfirmEmailRequest) Reset() {
 	*x = ConfirmEmailRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1562,7 @@ func (x *ConfirmEmailRequest) String() string {
 func (*ConfirmEmailRequest) ProtoMessage() {}
 
 func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1575,7 @@ func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfirmEmailRequest) GetToken() string {
@@ -1331,7 +1593,7 @@ type ConfirmEmailResponse struct {
 
 func (x *ConfirmEmailResponse) Reset() {
 	*x = ConfirmEmailResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1605,7 @@ func (x *ConfirmEmailResponse) String() string {
 func (*ConfirmEmailResponse) ProtoMessage() {}
 
 func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1618,7 @@ func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
 }
 
 type GetUserRequest struct {
@@ -1369,7 +1631,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1643,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1656,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetUserRequest) GetTokenDigest() []byte {
@@ -1415,7 +1677,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1689,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1702,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1467,7 +1729,7 @@ type LinkProviderRequest struct {
 
 func (x *LinkProviderRequest) Reset() {
 	*x = LinkProviderRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1741,7 @@ func (x *LinkProviderRequest) String() string {
 func (*LinkProviderRequest) ProtoMessage() {}
 
 func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1754,7 @@ func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderRequest.ProtoReflect.Descriptor instead.
 func (*LinkProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LinkProviderRequest) GetUserId() string {
@@ -1518,7 +1780,7 @@ type LinkProviderResponse struct {
 
 func (x *LinkProviderResponse) Reset() {
 	*x = LinkProviderResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1792,7 @@ func (x *LinkProviderResponse) String() string {
 func (*LinkProviderResponse) ProtoMessage() {}
 
 func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1805,7 @@ func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderResponse.ProtoReflect.Descriptor instead.
 func (*LinkProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LinkProviderResponse) GetUser() *User {
@@ -1561,7 +1823,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1835,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1848,7 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
 }
 
 type GetMeResponse struct {
@@ -1598,7 +1860,7 @@ type GetMeResponse struct {
 
 func (x *GetMeResponse) Reset() {
 	*x = GetMeResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1872,7 @@ func (x *GetMeResponse) String() string {
 func (*GetMeResponse) ProtoMessage() {}
 
 func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1885,7 @@ func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
 func (*GetMeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetMeResponse) GetUser() *User {
@@ -1641,7 +1903,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1915,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1928,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
 }
 
 type ListSessionsResponse struct {
@@ -1678,7 +1940,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1952,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1965,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*UserSession {
@@ -1732,7 +1994,7 @@ type UserSession struct {
 
 func (x *UserSession) Reset() {
 	*x = UserSession{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2006,7 @@ func (x *UserSession) String() string {
 func (*UserSession) ProtoMessage() {}
 
 func (x *UserSession) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2019,7 @@ func (x *UserSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserSession.ProtoReflect.Descriptor instead.
 func (*UserSession) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UserSession) GetSessionId() string {
@@ -1818,7 +2080,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2092,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2105,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeleteSessionRequest) GetSessionId() string {
@@ -1861,7 +2123,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2135,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2148,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
 }
 
 type ListIdentitiesRequest struct {
@@ -1897,7 +2159,7 @@ type ListIdentitiesRequest struct {
 
 func (x *ListIdentitiesRequest) Reset() {
 	*x = ListIdentitiesRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +2171,7 @@ func (x *ListIdentitiesRequest) String() string {
 func (*ListIdentitiesRequest) ProtoMessage() {}
 
 func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2184,7 @@ func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesRequest.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
 }
 
 type ListIdentitiesResponse struct {
@@ -1934,7 +2196,7 @@ type ListIdentitiesResponse struct {
 
 func (x *ListIdentitiesResponse) Reset() {
 	*x = ListIdentitiesResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2208,7 @@ func (x *ListIdentitiesResponse) String() string {
 func (*ListIdentitiesResponse) ProtoMessage() {}
 
 func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2221,7 @@ func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesResponse.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListIdentitiesResponse) GetIdentities() []*UserIdentity {
@@ -1985,7 +2247,7 @@ type UserIdentity struct {
 
 func (x *UserIdentity) Reset() {
 	*x = UserIdentity{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2259,7 @@ func (x *UserIdentity) String() string {
 func (*UserIdentity) ProtoMessage() {}
 
 func (x *UserIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2272,7 @@ func (x *UserIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserIdentity.ProtoReflect.Descriptor instead.
 func (*UserIdentity) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UserIdentity) GetIdentityId() string {
@@ -2057,7 +2319,7 @@ type DeleteIdentityRequest struct {
 
 func (x *DeleteIdentityRequest) Reset() {
 	*x = DeleteIdentityRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2331,7 @@ func (x *DeleteIdentityRequest) String() string {
 func (*DeleteIdentityRequest) ProtoMessage() {}
 
 func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2344,7 @@ func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityRequest.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteIdentityRequest) GetIdentityId() string {
@@ -2100,7 +2362,7 @@ type DeleteIdentityResponse struct {
 
 func (x *DeleteIdentityResponse) Reset() {
 	*x = DeleteIdentityResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2374,7 @@ func (x *DeleteIdentityResponse) String() string {
 func (*DeleteIdentityResponse) ProtoMessage() {}
 
 func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2387,7 @@ func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityResponse.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
 }
 
 type ChangePasswordRequest struct {
@@ -2139,7 +2401,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2413,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2426,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ChangePasswordRequest) GetCurrentPassword() string {
@@ -2189,7 +2451,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2463,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2476,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
 }
 
 type AskEmailConfirmationRequest struct {
@@ -2225,7 +2487,7 @@ type AskEmailConfirmationRequest struct {
 
 func (x *AskEmailConfirmationRequest) Reset() {
 	*x = AskEmailConfirmationRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2499,7 @@ func (x *AskEmailConfirmationRequest) String() string {
 func (*AskEmailConfirmationRequest) ProtoMessage() {}
 
 func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2512,7 @@ func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationRequest.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
 }
 
 type AskEmailConfirmationResponse struct {
@@ -2261,7 +2523,7 @@ type AskEmailConfirmationResponse struct {
 
 func (x *AskEmailConfirmationResponse) Reset() {
 	*x = AskEmailConfirmationResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2535,7 @@ func (x *AskEmailConfirmationResponse) String() string {
 func (*AskEmailConfirmationResponse) ProtoMessage() {}
 
 func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2548,7 @@ func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationResponse.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{44}
 }
 
 type ListModelDemandRequest struct {
@@ -2297,7 +2559,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2571,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2584,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{45}
 }
 
 type ListModelDemandResponse struct {
@@ -2334,7 +2596,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2608,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2621,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -2388,7 +2650,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2662,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2675,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -2532,7 +2794,25 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
 	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x17\n" +
-	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\"\x9d\x01\n" +
+	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\",\n" +
+	"\x12StartOpenIDRequest\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\"p\n" +
+	"\x13StartOpenIDResponse\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x12\n" +
+	"\x04flow\x18\x02 \x01(\fR\x04flow\x123\n" +
+	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\"\xa3\x01\n" +
+	"\x12LogInOpenIDRequest\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\x12\x12\n" +
+	"\x04flow\x18\x04 \x01(\fR\x04flow\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\bR\x04open\x12#\n" +
+	"\rnetwork_shown\x18\x06 \x01(\tR\fnetworkShown\"\xc6\x01\n" +
+	"\x13LogInOpenIDResponse\x12(\n" +
+	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12#\n" +
+	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12H\n" +
+	"\x12refresh_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x16\n" +
+	"\x06opened\x18\x04 \x01(\bR\x06opened\"\x9d\x01\n" +
 	"\x11LinkWalletRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
@@ -2639,7 +2919,8 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"tokens_24h\x18\x04 \x01(\x03R\ttokens24h\x12/\n" +
 	"\x14revenue_24h_nano_usd\x18\x05 \x01(\x03R\x11revenue24hNanoUsd\x12-\n" +
 	"\x13payout_24h_nano_usd\x18\x06 \x01(\x03R\x10payout24hNanoUsd\x12$\n" +
-	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xde\b\n" +
+	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\x8e\n" +
+	"\n" +
 	"\vUserService\x12S\n" +
 	"\n" +
 	"SignUpUser\x12!.svc.billing.v1.SignUpUserRequest\x1a\".svc.billing.v1.SignUpUserResponse\x12P\n" +
@@ -2648,7 +2929,9 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x15CreateWalletChallenge\x12,.svc.billing.v1.CreateWalletChallengeRequest\x1a-.svc.billing.v1.CreateWalletChallengeResponse\x12V\n" +
 	"\vLogInWallet\x12\".svc.billing.v1.LogInWalletRequest\x1a#.svc.billing.v1.LogInWalletResponse\x12S\n" +
 	"\n" +
-	"LinkWallet\x12!.svc.billing.v1.LinkWalletRequest\x1a\".svc.billing.v1.LinkWalletResponse\x12_\n" +
+	"LinkWallet\x12!.svc.billing.v1.LinkWalletRequest\x1a\".svc.billing.v1.LinkWalletResponse\x12V\n" +
+	"\vStartOpenID\x12\".svc.billing.v1.StartOpenIDRequest\x1a#.svc.billing.v1.StartOpenIDResponse\x12V\n" +
+	"\vLogInOpenID\x12\".svc.billing.v1.LogInOpenIDRequest\x1a#.svc.billing.v1.LogInOpenIDResponse\x12_\n" +
 	"\x0eRefreshSession\x12%.svc.billing.v1.RefreshSessionRequest\x1a&.svc.billing.v1.RefreshSessionResponse\x12S\n" +
 	"\n" +
 	"EndSession\x12!.svc.billing.v1.EndSessionRequest\x1a\".svc.billing.v1.EndSessionResponse\x12e\n" +
@@ -2679,7 +2962,7 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*User)(nil),                          // 0: svc.billing.v1.User
 	(*SignUpUserRequest)(nil),             // 1: svc.billing.v1.SignUpUserRequest
@@ -2690,115 +2973,126 @@ var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*CreateWalletChallengeResponse)(nil), // 6: svc.billing.v1.CreateWalletChallengeResponse
 	(*LogInWalletRequest)(nil),            // 7: svc.billing.v1.LogInWalletRequest
 	(*LogInWalletResponse)(nil),           // 8: svc.billing.v1.LogInWalletResponse
-	(*LinkWalletRequest)(nil),             // 9: svc.billing.v1.LinkWalletRequest
-	(*LinkWalletResponse)(nil),            // 10: svc.billing.v1.LinkWalletResponse
-	(*RefreshSessionRequest)(nil),         // 11: svc.billing.v1.RefreshSessionRequest
-	(*RefreshSessionResponse)(nil),        // 12: svc.billing.v1.RefreshSessionResponse
-	(*EndSessionRequest)(nil),             // 13: svc.billing.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),            // 14: svc.billing.v1.EndSessionResponse
-	(*AskPasswordResetRequest)(nil),       // 15: svc.billing.v1.AskPasswordResetRequest
-	(*AskPasswordResetResponse)(nil),      // 16: svc.billing.v1.AskPasswordResetResponse
-	(*ResetPasswordRequest)(nil),          // 17: svc.billing.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),         // 18: svc.billing.v1.ResetPasswordResponse
-	(*ConfirmEmailRequest)(nil),           // 19: svc.billing.v1.ConfirmEmailRequest
-	(*ConfirmEmailResponse)(nil),          // 20: svc.billing.v1.ConfirmEmailResponse
-	(*GetUserRequest)(nil),                // 21: svc.billing.v1.GetUserRequest
-	(*GetUserResponse)(nil),               // 22: svc.billing.v1.GetUserResponse
-	(*LinkProviderRequest)(nil),           // 23: svc.billing.v1.LinkProviderRequest
-	(*LinkProviderResponse)(nil),          // 24: svc.billing.v1.LinkProviderResponse
-	(*GetMeRequest)(nil),                  // 25: svc.billing.v1.GetMeRequest
-	(*GetMeResponse)(nil),                 // 26: svc.billing.v1.GetMeResponse
-	(*ListSessionsRequest)(nil),           // 27: svc.billing.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),          // 28: svc.billing.v1.ListSessionsResponse
-	(*UserSession)(nil),                   // 29: svc.billing.v1.UserSession
-	(*DeleteSessionRequest)(nil),          // 30: svc.billing.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil),         // 31: svc.billing.v1.DeleteSessionResponse
-	(*ListIdentitiesRequest)(nil),         // 32: svc.billing.v1.ListIdentitiesRequest
-	(*ListIdentitiesResponse)(nil),        // 33: svc.billing.v1.ListIdentitiesResponse
-	(*UserIdentity)(nil),                  // 34: svc.billing.v1.UserIdentity
-	(*DeleteIdentityRequest)(nil),         // 35: svc.billing.v1.DeleteIdentityRequest
-	(*DeleteIdentityResponse)(nil),        // 36: svc.billing.v1.DeleteIdentityResponse
-	(*ChangePasswordRequest)(nil),         // 37: svc.billing.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),        // 38: svc.billing.v1.ChangePasswordResponse
-	(*AskEmailConfirmationRequest)(nil),   // 39: svc.billing.v1.AskEmailConfirmationRequest
-	(*AskEmailConfirmationResponse)(nil),  // 40: svc.billing.v1.AskEmailConfirmationResponse
-	(*ListModelDemandRequest)(nil),        // 41: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil),       // 42: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),                   // 43: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),         // 44: google.protobuf.Timestamp
+	(*StartOpenIDRequest)(nil),            // 9: svc.billing.v1.StartOpenIDRequest
+	(*StartOpenIDResponse)(nil),           // 10: svc.billing.v1.StartOpenIDResponse
+	(*LogInOpenIDRequest)(nil),            // 11: svc.billing.v1.LogInOpenIDRequest
+	(*LogInOpenIDResponse)(nil),           // 12: svc.billing.v1.LogInOpenIDResponse
+	(*LinkWalletRequest)(nil),             // 13: svc.billing.v1.LinkWalletRequest
+	(*LinkWalletResponse)(nil),            // 14: svc.billing.v1.LinkWalletResponse
+	(*RefreshSessionRequest)(nil),         // 15: svc.billing.v1.RefreshSessionRequest
+	(*RefreshSessionResponse)(nil),        // 16: svc.billing.v1.RefreshSessionResponse
+	(*EndSessionRequest)(nil),             // 17: svc.billing.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),            // 18: svc.billing.v1.EndSessionResponse
+	(*AskPasswordResetRequest)(nil),       // 19: svc.billing.v1.AskPasswordResetRequest
+	(*AskPasswordResetResponse)(nil),      // 20: svc.billing.v1.AskPasswordResetResponse
+	(*ResetPasswordRequest)(nil),          // 21: svc.billing.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),         // 22: svc.billing.v1.ResetPasswordResponse
+	(*ConfirmEmailRequest)(nil),           // 23: svc.billing.v1.ConfirmEmailRequest
+	(*ConfirmEmailResponse)(nil),          // 24: svc.billing.v1.ConfirmEmailResponse
+	(*GetUserRequest)(nil),                // 25: svc.billing.v1.GetUserRequest
+	(*GetUserResponse)(nil),               // 26: svc.billing.v1.GetUserResponse
+	(*LinkProviderRequest)(nil),           // 27: svc.billing.v1.LinkProviderRequest
+	(*LinkProviderResponse)(nil),          // 28: svc.billing.v1.LinkProviderResponse
+	(*GetMeRequest)(nil),                  // 29: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),                 // 30: svc.billing.v1.GetMeResponse
+	(*ListSessionsRequest)(nil),           // 31: svc.billing.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),          // 32: svc.billing.v1.ListSessionsResponse
+	(*UserSession)(nil),                   // 33: svc.billing.v1.UserSession
+	(*DeleteSessionRequest)(nil),          // 34: svc.billing.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),         // 35: svc.billing.v1.DeleteSessionResponse
+	(*ListIdentitiesRequest)(nil),         // 36: svc.billing.v1.ListIdentitiesRequest
+	(*ListIdentitiesResponse)(nil),        // 37: svc.billing.v1.ListIdentitiesResponse
+	(*UserIdentity)(nil),                  // 38: svc.billing.v1.UserIdentity
+	(*DeleteIdentityRequest)(nil),         // 39: svc.billing.v1.DeleteIdentityRequest
+	(*DeleteIdentityResponse)(nil),        // 40: svc.billing.v1.DeleteIdentityResponse
+	(*ChangePasswordRequest)(nil),         // 41: svc.billing.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),        // 42: svc.billing.v1.ChangePasswordResponse
+	(*AskEmailConfirmationRequest)(nil),   // 43: svc.billing.v1.AskEmailConfirmationRequest
+	(*AskEmailConfirmationResponse)(nil),  // 44: svc.billing.v1.AskEmailConfirmationResponse
+	(*ListModelDemandRequest)(nil),        // 45: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil),       // 46: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),                   // 47: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),         // 48: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	44, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	48, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	44, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	44, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	48, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	44, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	44, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	44, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	48, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 8: svc.billing.v1.LogInWalletResponse.user:type_name -> svc.billing.v1.User
-	44, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
-	44, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	34, // 11: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
-	0,  // 12: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
-	44, // 13: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	44, // 14: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 15: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 16: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 17: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	29, // 18: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
-	44, // 19: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
-	44, // 20: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
-	44, // 21: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
-	34, // 22: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
-	44, // 23: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
-	44, // 24: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
-	43, // 25: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 26: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 27: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	21, // 28: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	5,  // 29: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
-	7,  // 30: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
-	9,  // 31: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
-	11, // 32: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
-	13, // 33: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
-	15, // 34: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
-	17, // 35: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
-	19, // 36: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
-	23, // 37: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	25, // 38: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	27, // 39: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
-	30, // 40: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
-	37, // 41: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
-	32, // 42: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
-	35, // 43: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
-	39, // 44: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
-	41, // 45: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 46: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 47: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	22, // 48: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	6,  // 49: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
-	8,  // 50: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
-	10, // 51: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
-	12, // 52: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
-	14, // 53: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
-	16, // 54: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
-	18, // 55: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
-	20, // 56: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
-	24, // 57: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	26, // 58: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	28, // 59: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
-	31, // 60: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
-	38, // 61: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
-	33, // 62: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
-	36, // 63: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
-	40, // 64: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
-	42, // 65: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	46, // [46:66] is the sub-list for method output_type
-	26, // [26:46] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	48, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	48, // 11: svc.billing.v1.StartOpenIDResponse.ends_at:type_name -> google.protobuf.Timestamp
+	0,  // 12: svc.billing.v1.LogInOpenIDResponse.user:type_name -> svc.billing.v1.User
+	48, // 13: svc.billing.v1.LogInOpenIDResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	38, // 14: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
+	0,  // 15: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
+	48, // 16: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	48, // 17: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 18: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
+	0,  // 19: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 20: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	33, // 21: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	48, // 22: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	48, // 23: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	48, // 24: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	38, // 25: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
+	48, // 26: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
+	48, // 27: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
+	47, // 28: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 29: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 30: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	25, // 31: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 32: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
+	7,  // 33: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
+	13, // 34: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
+	9,  // 35: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
+	11, // 36: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
+	15, // 37: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	17, // 38: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	19, // 39: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	21, // 40: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	23, // 41: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	27, // 42: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	29, // 43: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	31, // 44: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	34, // 45: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	41, // 46: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	36, // 47: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
+	39, // 48: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
+	43, // 49: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	45, // 50: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 51: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 52: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	26, // 53: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 54: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
+	8,  // 55: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
+	14, // 56: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
+	10, // 57: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
+	12, // 58: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
+	16, // 59: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	18, // 60: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	20, // 61: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	22, // 62: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	24, // 63: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	28, // 64: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	30, // 65: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	32, // 66: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	35, // 67: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	42, // 68: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	37, // 69: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
+	40, // 70: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
+	44, // 71: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	46, // 72: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	51, // [51:73] is the sub-list for method output_type
+	29, // [29:51] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -2812,7 +3106,7 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -27,6 +27,8 @@ const (
 	UserService_CreateWalletChallenge_FullMethodName = "/svc.billing.v1.UserService/CreateWalletChallenge"
 	UserService_LogInWallet_FullMethodName           = "/svc.billing.v1.UserService/LogInWallet"
 	UserService_LinkWallet_FullMethodName            = "/svc.billing.v1.UserService/LinkWallet"
+	UserService_StartOpenID_FullMethodName           = "/svc.billing.v1.UserService/StartOpenID"
+	UserService_LogInOpenID_FullMethodName           = "/svc.billing.v1.UserService/LogInOpenID"
 	UserService_RefreshSession_FullMethodName        = "/svc.billing.v1.UserService/RefreshSession"
 	UserService_EndSession_FullMethodName            = "/svc.billing.v1.UserService/EndSession"
 	UserService_AskPasswordReset_FullMethodName      = "/svc.billing.v1.UserService/AskPasswordReset"
@@ -71,6 +73,15 @@ type UserServiceClient interface {
 	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
 	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(ctx context.Context, in *LinkWalletRequest, opts ...grpc.CallOption) (*LinkWalletResponse, error)
+	// StartOpenID makes the address at which an OpenID provider signs a user in, and a flow, which the
+	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
+	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
+	StartOpenID(ctx context.Context, in *StartOpenIDRequest, opts ...grpc.CallOption) (*StartOpenIDResponse, error)
+	// LogInOpenID signs in the user whom an OpenID provider names for a code, which counts once. It
+	// opens a user with a consumer account if there is none, and the caller says so. Fails with
+	// NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and UNAVAILABLE (service_unavailable).
+	LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -158,6 +169,26 @@ func (c *userServiceClient) LinkWallet(ctx context.Context, in *LinkWalletReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LinkWalletResponse)
 	err := c.cc.Invoke(ctx, UserService_LinkWallet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) StartOpenID(ctx context.Context, in *StartOpenIDRequest, opts ...grpc.CallOption) (*StartOpenIDResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOpenIDResponse)
+	err := c.cc.Invoke(ctx, UserService_StartOpenID_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *userServiceClient) LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LogInOpenIDResponse)
+	err := c.cc.Invoke(ctx, UserService_LogInOpenID_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -260,6 +291,15 @@ type UserServiceServer interface {
 	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
 	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error)
+	// StartOpenID makes the address at which an OpenID provider signs a user in, and a flow, which the
+	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
+	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
+	StartOpenID(context.Context, *StartOpenIDRequest) (*StartOpenIDResponse, error)
+	// LogInOpenID signs in the user whom an OpenID provider names for a code, which counts once. It
+	// opens a user with a consumer account if there is none, and the caller says so. Fails with
+	// NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials),
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and UNAVAILABLE (service_unavailable).
+	LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -310,6 +350,12 @@ func (UnimplementedUserServiceServer) LogInWallet(context.Context, *LogInWalletR
 }
 func (UnimplementedUserServiceServer) LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LinkWallet not implemented")
+}
+func (UnimplementedUserServiceServer) StartOpenID(context.Context, *StartOpenIDRequest) (*StartOpenIDResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartOpenID not implemented")
+}
+func (UnimplementedUserServiceServer) LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LogInOpenID not implemented")
 }
 func (UnimplementedUserServiceServer) RefreshSession(context.Context, *RefreshSessionRequest) (*RefreshSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefreshSession not implemented")
@@ -458,6 +504,42 @@ func _UserService_LinkWallet_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserService_StartOpenID_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartOpenIDRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).StartOpenID(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_StartOpenID_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).StartOpenID(ctx, req.(*StartOpenIDRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _UserService_LogInOpenID_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LogInOpenIDRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).LogInOpenID(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_LogInOpenID_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).LogInOpenID(ctx, req.(*LogInOpenIDRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UserService_RefreshSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RefreshSessionRequest)
 	if err := dec(in); err != nil {
@@ -596,6 +678,14 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LinkWallet",
 			Handler:    _UserService_LinkWallet_Handler,
+		},
+		{
+			MethodName: "StartOpenID",
+			Handler:    _UserService_StartOpenID_Handler,
+		},
+		{
+			MethodName: "LogInOpenID",
+			Handler:    _UserService_LogInOpenID_Handler,
 		},
 		{
 			MethodName: "RefreshSession",

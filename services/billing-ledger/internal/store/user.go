@@ -17,8 +17,10 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 		if _, err := insertAccount(ctx, tx, o.Account, ""); err != nil {
 			return err
 		}
-		if err := insertKey(ctx, tx, o.Key); err != nil {
-			return err
+		if !o.Key.ID.IsZero() {
+			if err := insertKey(ctx, tx, o.Key); err != nil {
+				return err
+			}
 		}
 		opened, err = scanUser(tx.QueryRow(ctx,
 			`INSERT INTO app_user AS u (id, email, display_name, password_hash, account_id)

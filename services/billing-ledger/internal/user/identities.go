@@ -31,8 +31,9 @@ func (u *Users) enter(ctx context.Context, who proven, open bool, from From) (in
 		}
 		in.User, ends, keyText, err = u.openBy(ctx, who, family)
 		if errors.Is(err, ErrIdentityTaken) { // by another sign-in, a moment ago
-			keyText, err = "", comeIn()
+			return comeIn()
 		}
+		in.Opened = err == nil
 		return err
 	})
 	if err != nil {
@@ -54,7 +55,10 @@ func (u *Users) openBy(ctx context.Context, who proven, family NewFamily) (User,
 		return fail(fmt.Errorf("make the id of an identity: %w", err))
 	}
 	var keyText string
-	if o.Key, keyText, err = u.Keys.Draft(key.IssueRequest{Account: o.Account.ID, Name: firstKey}); err != nil {
+	if !who.keyless {
+		o.Key, keyText, err = u.Keys.Draft(key.IssueRequest{Account: o.Account.ID, Name: firstKey})
+	}
+	if err != nil {
 		return fail(err)
 	}
 	opened, ends, err := u.Store.OpenUser(ctx, o)

@@ -113,8 +113,9 @@ type IdentityStore interface {
 type proven struct {
 	Identity
 	proof Proof
-	// account is the name of the account that a new user gets.
+	// account is the name of the account that a new user gets, which has a key unless keyless.
 	account string
+	keyless bool
 }
 
 func unproven(why string) error {

@@ -22,8 +22,8 @@ type Opening struct {
 	Network Digest
 	// Confirm has a letter sent that lets its reader confirm the e-mail.
 	Confirm bool
-	// Identity is how a user signs in who has neither e-mail nor password nor network. Its
-	// proof is used.
+	// Identity is how a user signs in who has neither e-mail nor password nor network, and no
+	// key unless Key is set. Its proof is used.
 	IdentityID IdentityID
 	Identity   Identity
 	Proof      Proof

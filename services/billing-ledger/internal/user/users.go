@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/oidc"
 )
 
 // Users answers gateways.
@@ -33,6 +34,8 @@ type Users struct {
 	Random     io.Reader
 	// Lookups are the places for calls that need no password.
 	Lookups *limit.Semaphore
+	// OpenID signs users in at OpenID providers, where there are any.
+	OpenID *oidc.Client
 	// SendsLetters reports whether the installation sends letters.
 	SendsLetters bool
 	// ObserveReuse is told of a refresh token that was used twice; nil for nobody.
@@ -45,6 +48,8 @@ type SignedIn struct {
 	Token     Token
 	ExpiresAt time.Time
 	Family    FamilyID
+	// Opened reports that the user came by an identity for the first time.
+	Opened bool
 	// Refresh is the zero token when nobody asked for one.
 	Refresh          Token
 	RefreshExpiresAt time.Time

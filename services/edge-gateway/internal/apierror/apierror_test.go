@@ -26,7 +26,7 @@ var decided = map[int][]fault.Reason{
 		"penalty_not_found", "payout_not_found", "proposal_not_found",
 		"provider_not_found", "user_not_found", "operator_not_found", "offering_not_found",
 		"verdict_not_found", "effect_not_found", "checkout_not_found", "subscription_not_found", "session_not_found",
-		"identity_not_found",
+		"identity_not_found", "issuer_not_found",
 		"statement_not_found", "document_not_found", "month_not_closed"},
 	405: {"method_not_allowed"},
 	409: {"payout_pending", "refund_open",

@@ -116,6 +116,7 @@ var Table = map[fault.Reason]Row{
 	fault.SubscriptionNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 
 	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.IssuerNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IdentityNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.StatementNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},

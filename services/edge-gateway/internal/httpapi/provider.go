@@ -73,20 +73,19 @@ const (
 	evidenceOf  = penaltyOf + providerapi.EvidenceSuffix
 	payoutOf    = "/api/v1/provider/payouts/{payout_id}"
 	cancelOf    = payoutOf + providerapi.CancelSuffix
+	openIDOf    = "/api/v1/user/oidc/{issuer}"
 )
 
 // takes reports whether a route answers the variable part of a path. A route with a suffix
 // answers no other.
 func (r route) takes(rest string) bool {
-	suffix, one := strings.CutPrefix(r.pattern, penaltyOf)
-	if !one {
-		suffix, one = strings.CutPrefix(r.pattern, payoutOf)
+	for _, one := range []string{penaltyOf, payoutOf, openIDOf} {
+		if suffix, ok := strings.CutPrefix(r.pattern, one); ok {
+			id, ok := strings.CutSuffix(rest, suffix)
+			return ok && id != "" && !strings.Contains(id, "/")
+		}
 	}
-	if !one {
-		return rest != ""
-	}
-	id, ok := strings.CutSuffix(rest, suffix)
-	return ok && id != "" && !strings.Contains(id, "/")
+	return rest != ""
 }
 
 // of returns the route of a path's variable part where two routes share a prefix.

@@ -141,6 +141,7 @@ var needy = []string{
 	"/sandbox/checkout/{session}", "/api/v1/admin/chains/{chain_id}/adoption", "/api/v1/user/me/keys/{key_id}",
 	"/api/v1/consumer/checkout/{checkout_id}", "/api/v1/consumer/invoices/{number}", "/api/v1/consumer/receipts/{number}",
 	"/api/v1/user/me/webhooks/{webhook_id}/deliveries",
+	"/api/v1/user/oidc/{issuer}/start", "/api/v1/user/oidc/{issuer}/callback",
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {

@@ -1,0 +1,52 @@
+package billingledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	billingledger "svc.internal/services/billing-ledger"
+)
+
+// awayIssuer is a line of the settings with an issuer that nobody may call: it is on loopback.
+const awayIssuer = "away https://127.0.0.1:1 client hush https://api.example.com/api/v1/user/oidc/away/callback"
+
+func TestWithoutIssuersNobodySignsInAtOne(t *testing.T) {
+	f := start(t)
+	if _, err := f.users.StartOpenID(t.Context(), &billingv1.StartOpenIDRequest{
+		Issuer: "google"}); !fault.Is(err, fault.IssuerNotFound) {
+		t.Errorf("to start: got the error %v, want %s", err, fault.IssuerNotFound)
+	}
+	if _, err := f.users.LogInOpenID(t.Context(), &billingv1.LogInOpenIDRequest{Issuer: "google", State: "x", Code: "x",
+		Flow: []byte("x"), Open: true}); !fault.Is(err, fault.IssuerNotFound) {
+		t.Errorf("to sign in: got the error %v, want %s", err, fault.IssuerNotFound)
+	}
+}
+
+func TestAnIssuerThatIsAwayKeepsTheServiceFromNothing(t *testing.T) {
+	f := start(t, func(c *billingledger.Config) { c.OpenID = config.NewSecret(awayIssuer) })
+	if _, err := f.users.StartOpenID(t.Context(), &billingv1.StartOpenIDRequest{
+		Issuer: "away"}); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("to start there: got the error %v, want %s", err, fault.ServiceUnavailable)
+	}
+	if in, _ := f.comesIn(t, newPurse(9)); in.GetToken() == "" {
+		t.Error("a wallet meanwhile: got no token, want one")
+	}
+}
+
+func TestSettingsWithABadIssuerAreRefusedWithoutItsSecret(t *testing.T) {
+	cfg := billingledger.DefaultConfig()
+	cfg.OpenID = config.NewSecret(strings.Replace(awayIssuer, "https://127", "http://127", 1))
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("got no error, want one")
+	}
+	if !strings.Contains(err.Error(), "OpenID: line 1: its URL is not https") {
+		t.Errorf("got the error %v, want one that names the line", err)
+	}
+	if strings.Contains(err.Error(), "hush") {
+		t.Errorf("got the error %v, want it without the secret", err)
+	}
+}

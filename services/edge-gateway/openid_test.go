@@ -1,0 +1,168 @@
+package edgegateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+const (
+	startPath    = "/api/v1/user/oidc/local/start"
+	callbackPath = "/api/v1/user/oidc/local/callback"
+)
+
+func (p *people) StartOpenID(
+	_ context.Context, req *billingv1.StartOpenIDRequest,
+) (*billingv1.StartOpenIDResponse, error) {
+	if req.GetIssuer() != "local" {
+		return nil, fault.New(fault.NotFound, fault.IssuerNotFound, "there is no such issuer")
+	}
+	return &billingv1.StartOpenIDResponse{Url: "https://id.example.com/auth?state=s", Flow: []byte("a flow"),
+		EndsAt: timestamppb.New(time.Now().Add(time.Minute))}, nil
+}
+
+func (p *people) LogInOpenID(
+	_ context.Context, req *billingv1.LogInOpenIDRequest,
+) (*billingv1.LogInOpenIDResponse, error) {
+	switch {
+	case req.GetIssuer() != "local":
+		return nil, fault.New(fault.NotFound, fault.IssuerNotFound, "there is no such issuer")
+	case string(req.GetFlow()) != "a flow" || req.GetState() != "s" || req.GetCode() == "":
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "a secret reason")
+	case req.GetCode() == "new" && !req.GetOpen():
+		return nil, fault.New(fault.NotFound, fault.UserNotFound, "there is no such user")
+	}
+	return &billingv1.LogInOpenIDResponse{User: p.ann(), RefreshToken: refreshToken,
+		RefreshExpiresAt: timestamppb.New(time.Now().Add(time.Hour)), Opened: req.GetCode() == "new"}, nil
+}
+
+// unfollowed keeps the client from following redirects.
+func (f *fleet) unfollowed() {
+	f.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+}
+
+func TestABrowserSignsInAtAnOpenIDProvider(t *testing.T) {
+	f := start(t, withOrigins)
+	f.unfollowed()
+	resp := f.do(http.MethodGet, startPath, "")
+	read(t, resp)
+	if resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("the start: got %d, want 303", resp.StatusCode)
+	}
+	if got := resp.Header.Get("Location"); got != "https://id.example.com/auth?state=s" {
+		t.Errorf("the start leads to: got %q, want the provider", got)
+	}
+	cookies := resp.Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("cookies: got %d, want 1", len(cookies))
+	}
+	flow := cookies[0]
+	for what, ok := range map[string]bool{
+		"HttpOnly": flow.HttpOnly, "Secure": flow.Secure, "SameSite=Lax": flow.SameSite == http.SameSiteLaxMode,
+		"without a domain": flow.Domain == "", "for these routes": flow.Path == "/api/v1/user/oidc/",
+	} {
+		if !ok {
+			t.Errorf("the cookie: got %v, want it %s", flow, what)
+		}
+	}
+	resp = f.do(http.MethodGet, callbackPath+"?state=s&code=known&scope=openid&iss=https%3A%2F%2Fid.example.com", "",
+		"Cookie", flow.Name+"="+flow.Value)
+	read(t, resp)
+	if resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("the callback: got %d, want 303", resp.StatusCode)
+	}
+	if got := resp.Header.Get("Location"); got != consoleOrigin+"/" {
+		t.Errorf("the callback leads to: got %q, want %q", got, consoleOrigin+"/")
+	}
+	kept := map[string]int{}
+	for _, c := range resp.Cookies() {
+		kept[c.Name+"="+c.Value]++
+	}
+	if n := kept["svc_refresh="+refreshToken]; n != 2 {
+		t.Errorf("the cookie of the session: got %d, want 2 in %v", n, kept)
+	}
+	if n := kept["svc_oidc="]; n != 1 {
+		t.Errorf("the cookie of the sign-in, deleted: got %d, want 1 in %v", n, kept)
+	}
+	if log := f.log.String(); strings.Contains(log, "code=known") {
+		t.Errorf("the log: got %s, want it without the code", log)
+	}
+}
+
+func TestACallbackWithoutItsStartSignsNobodyIn(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	const cookie = "svc_oidc=YSBmbG93" // a flow
+	const asked, refused = http.StatusBadRequest, http.StatusUnauthorized
+	for what, c := range map[string]struct {
+		query, cookie string
+		want          int
+	}{
+		"no cookie":      {"state=s&code=known", "", refused},
+		"two cookies":    {"state=s&code=known", cookie + "; " + cookie, refused},
+		"no base64":      {"state=s&code=known", "svc_oidc=!", refused},
+		"no state":       {"code=known", cookie, refused},
+		"no code":        {"state=s", cookie, refused},
+		"a refusal":      {"state=s&error=access_denied", cookie, refused},
+		"a long code":    {"state=s&code=" + strings.Repeat("x", 4097), cookie, asked},
+		"a long state":   {"code=known&state=" + strings.Repeat("x", 257), cookie, asked},
+		"a long cookie":  {"state=s&code=known", "svc_oidc=" + strings.Repeat("x", 4097), refused},
+		"another state":  {"state=t&code=known", cookie, refused},
+		"another cookie": {"state=s&code=known", "svc_oidc=YSBmbG94", refused},
+	} {
+		header := []string{}
+		if c.cookie != "" {
+			header = []string{"Cookie", c.cookie}
+		}
+		resp := f.do(http.MethodGet, callbackPath+"?"+c.query, "", header...)
+		if n := len(resp.Cookies()); n != 0 {
+			t.Errorf("%s: cookies: got %d, want 0", what, n)
+		}
+		if resp.StatusCode != c.want {
+			t.Errorf("%s: got %d, want %d", what, resp.StatusCode, c.want)
+		}
+		if text := read(t, resp); strings.Contains(text, "secret reason") {
+			t.Errorf("%s: got %s, want it without the reason", what, text)
+		}
+	}
+}
+
+func TestARouteOfAnIssuerThatIsNotConfiguredIsNotFound(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	for _, path := range []string{"/start", "/callback", "/callback?state=s&code=known"} {
+		resp := f.do(http.MethodGet, "/api/v1/user/oidc/other"+path, "")
+		wantError(t, resp, http.StatusNotFound, "issuer_not_found")
+	}
+}
+
+func TestSignUpsAtOpenIDProvidersAreCountedAndSignInsAreNot(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	call := func(code string) int {
+		resp := f.do(http.MethodGet, callbackPath+"?state=s&code="+code, "", "Cookie", "svc_oidc=YSBmbG93")
+		read(t, resp)
+		return resp.StatusCode
+	}
+	if got := call("known"); got != http.StatusSeeOther {
+		t.Errorf("a sign-in: got %d, want 303", got)
+	}
+	for i := range 5 { // as many as sign up within an hour
+		if got := call("new"); got != http.StatusSeeOther {
+			t.Errorf("sign-up %d: got %d, want 303", i+1, got)
+		}
+	}
+	if got := call("new"); got != http.StatusTooManyRequests {
+		t.Errorf("one sign-up too many: got %d, want 429", got)
+	}
+	if got := call("known"); got != http.StatusSeeOther {
+		t.Errorf("a sign-in after that: got %d, want 303", got)
+	}
+}
