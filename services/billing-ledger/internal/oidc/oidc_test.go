@@ -303,12 +303,12 @@ func TestACodeIsShownOnceInTheWayThatTheProviderTakes(t *testing.T) {
 			p.Says("token_endpoint_auth_methods_supported", methods)
 		}
 		c := clientOf(t, p, clock.System)
+		r := returned(t, p, c)
+		r.Code = "x" // before any that is taken, by which a library could have learned the way
+		_, _ = c.Finish(t.Context(), r)
 		if _, err := c.Finish(t.Context(), returned(t, p, c)); err != nil {
 			t.Errorf("%s: got the error %v, want none", what, err)
 		}
-		r := returned(t, p, c)
-		r.Code = "x"
-		_, _ = c.Finish(t.Context(), r)
 		if n := p.Calls(oidctest.Tokens); n != 2 {
 			t.Errorf("%s: calls with two codes: got %d, want 2", what, n)
 		}
