@@ -147,6 +147,15 @@ func (c *canaries) database() {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
+	// A letter gets its token when it is sent, which is after the sign-up has its answer.
+	trial.Until(c.t, "the letter to the user is sent", func() bool {
+		var sent bool
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM billing.letter_token WHERE strpos(email, $1) > 0)`,
+			c.said["email"]).Scan(&sent); err != nil {
+			c.t.Fatal(err)
+		}
+		return sent
+	})
 	rows, err := conn.Query(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relkind IN ('r', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
