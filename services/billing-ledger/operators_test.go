@@ -3,7 +3,7 @@ package billingledger_test
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // RFC 6238
+	"crypto/sha1" // RFC 6238
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
