@@ -29,11 +29,11 @@ type (
 	sessionKind struct{}
 )
 
-// ID names an operator, and SessionID a session of one.
-type (
-	ID        = ids.Of[kind]
-	SessionID = ids.Of[sessionKind]
-)
+// ID names an operator.
+type ID = ids.Of[kind]
+
+// SessionID names a session of an operator.
+type SessionID = ids.Of[sessionKind]
 
 // Name is what an operator is called. It is given once, because audit entries have it.
 type Name string

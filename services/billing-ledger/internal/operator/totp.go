@@ -60,7 +60,7 @@ func stepOf(at time.Time) int64 { return at.Unix() / int64(codePeriod.Seconds())
 // truncated is the number of a step of which a code shows the last digits.
 func truncated(secret []byte, step int64) uint32 {
 	var counter [8]byte
-	binary.BigEndian.PutUint64(counter[:], uint64(step)) //nolint:gosec // a step since 1970 is positive
+	binary.BigEndian.PutUint64(counter[:], uint64(step))
 	mac := hmac.New(sha1.New, secret)
 	mac.Write(counter[:])
 	sum := mac.Sum(nil)

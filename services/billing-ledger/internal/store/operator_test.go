@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // RFC 6238
+	"crypto/sha1" // RFC 6238
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
