@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -102,7 +103,8 @@ func read(m bus.Msg) (e accountevent.Event, marks []kin.Mark, err error) {
 	return e, marks, nil
 }
 
-// appendMark adds the mark of an address that a provider may have.
+// appendMark adds the mark of an address that a provider may have. The zero address is skipped, and
+// the event's other address marks.
 func appendMark(
 	marks []kin.Mark, provider ids.ProviderID, cause kin.Cause, address string,
 ) ([]kin.Mark, error) {
@@ -110,6 +112,9 @@ func appendMark(
 		return marks, nil
 	}
 	evidence, err := kin.OfAddress(address)
+	if errors.Is(err, kin.ErrZeroAddress) {
+		return marks, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the %s: %w", cause, err)
 	}

@@ -102,6 +102,28 @@ func TestTheAddressesOfAProviderMarkItAndAreToldToNobody(t *testing.T) {
 	}
 }
 
+// Else the hub would repeat the event for ever, and the wallet that signed would not mark.
+func TestAZeroAddressMarksNobodyAndKeepsNoOtherAddressFromMarking(t *testing.T) {
+	t.Parallel()
+	id, m := message(t, accountevent.Addresses,
+		`{"wallet": "`+aWallet+`", "payout_address": "0x`+strings.Repeat("0", 40)+`"}`)
+	var marks []kin.Mark
+	told := &notes{}
+	a := &AccountEvents{Bus: told, Log: slog.New(slog.DiscardHandler), Wake: func() {},
+		Keep: func(context.Context, []accountevent.Event) error { return nil },
+		Mark: func(_ context.Context, list []kin.Mark) error { marks = append(marks, list...); return nil }}
+	if err := a.Handle(t.Context(), []bus.Msg{m}); err != nil {
+		t.Fatal(err)
+	}
+	want := []kin.Mark{{Provider: ids.ProviderID{1}, Cause: kin.Wallet, Evidence: evidence(t, aWallet)}}
+	if !slices.Equal(marks, want) {
+		t.Errorf("marks: got %v, want %v", marks, want)
+	}
+	if noted := []accountevent.ID{id}; !slices.Equal(told.stored, noted) {
+		t.Errorf("noted: got %v, want %v", told.stored, noted)
+	}
+}
+
 func TestAddressesThatCouldNotBeKeptAreNotNoted(t *testing.T) {
 	t.Parallel()
 	_, m := message(t, accountevent.Addresses, `{"wallet": "`+aWallet+`", "payout_address": ""}`)

@@ -69,16 +69,19 @@ func Causes() []Cause { return []Cause{Wallet, PayoutAddress, DepositSource, Car
 // zero value is no evidence.
 type Evidence struct{ address ethereum.Address }
 
+// ErrZeroAddress is the error of the zero address.
+var ErrZeroAddress = errors.New("the zero address belongs to nobody")
+
 // OfAddress returns the evidence of an address of an Ethereum-like chain, in whatever letters it is
-// written. The address is the same on all chains. The address of nobody is refused: tokens that
-// are made come from it.
+// written. The address is the same on all chains. The zero address is refused, because it belongs
+// to nobody: newly minted tokens come from it. The error is ErrZeroAddress.
 func OfAddress(address string) (Evidence, error) {
 	a, err := ethereum.ParseAddress(address)
 	if err != nil {
 		return Evidence{}, err
 	}
 	if a.IsZero() {
-		return Evidence{}, errors.New("the zero address belongs to nobody")
+		return Evidence{}, ErrZeroAddress
 	}
 	return Evidence{a}, nil
 }

@@ -154,12 +154,17 @@ func unsigned(why string) error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "%s", why)
 }
 
-// parseAddress reads the address of a wallet in a field of a call.
+// parseAddress reads the address of a wallet in a field of a call. The zero address is refused: nobody
+// can sign with it, and what is paid to it is lost.
 func parseAddress(field, text string) (siwe.Address, error) {
 	address, err := siwe.ParseAddress(text)
 	if err != nil {
 		return siwe.Address{}, fault.New(fault.Invalid, fault.InvalidValue, "%s is no wallet address: %s", field,
 			err.Error()).On(field)
+	}
+	if address.IsZero() {
+		return siwe.Address{}, fault.New(fault.Invalid, fault.InvalidValue,
+			"%s must not be the zero address, because that belongs to nobody", field).On(field)
 	}
 	return address, nil
 }

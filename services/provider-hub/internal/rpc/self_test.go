@@ -16,6 +16,7 @@ import (
 const (
 	owner       = "0x52908400098527886E0F7030069857D2E4169EE7"
 	beneficiary = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	zeroAddress = "0x0000000000000000000000000000000000000000"
 )
 
 func TestSignUpShowsAKeyOnce(t *testing.T) {
@@ -84,6 +85,8 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 		"a short address":  {Name: "a", OwnerAddress: owner[:41]},
 		"a typing mistake": {Name: "a", OwnerAddress: strings.Replace(owner, "E", "e", 1)},
 		"a bad benefit":    {Name: "a", BeneficiaryAddress: "0x" + strings.Repeat("g", 40)},
+		"the zero wallet":  {Name: "a", OwnerAddress: zeroAddress},
+		"the zero benefit": {Name: "a", BeneficiaryAddress: zeroAddress},
 	} {
 		if _, err := d.self.SignUp(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
@@ -102,7 +105,7 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 			t.Errorf("review with %s: got the error %v, want the reason %v", name, err, fault.InvalidValue)
 		}
 	}
-	for _, bad := range []string{"", "0x", owner[2:], owner + "0"} {
+	for _, bad := range []string{"", "0x", owner[2:], owner + "0", zeroAddress} {
 		if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest,
 			BeneficiaryAddress: bad}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("beneficiary %q: got the error %v, want the reason %v", bad, err, fault.InvalidValue)
@@ -117,6 +120,19 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 			OverlapSeconds: overlap}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("overlap of %d: got the error %v, want the reason %v", overlap, err, fault.InvalidValue)
 		}
+	}
+}
+
+func TestTheErrorOfAZeroAddressSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	_, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "a", BeneficiaryAddress: zeroAddress})
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("got the error %v, want a fault", err)
+	}
+	if want := "beneficiary_address must not be the zero address"; !strings.Contains(f.Message, want) {
+		t.Errorf("message: got %q, want %q in it", f.Message, want)
 	}
 }
 
