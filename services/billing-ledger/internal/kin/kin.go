@@ -37,9 +37,14 @@ const (
 	// MaxSharers is how many accounts may deposit from one source and be kin by it. The view kin
 	// has the same number.
 	MaxSharers = 8
-	// MaxMarks bounds the marks of an account or a provider. Further marks are passed over, because
-	// the payment that brings one must not fail for it. The trigger bound_marks has the same number.
+	// MaxMarks bounds the marks of one cause of an account or a provider, other than payout addresses.
+	// A further mark of a payment is not stored, because the payment must not fail for it. A wallet
+	// that cannot mark is not linked. The trigger bound_marks has the same number.
 	MaxMarks = 1000
+	// MaxPayoutAddresses bounds the payout addresses that mark a provider. It is larger, because a
+	// provider that had so many would be paid at an address that does not mark it. At the 10 changes
+	// that provider-hub accepts in a day that takes 27 years. The trigger bound_marks has the same number.
+	MaxPayoutAddresses = 100_000
 	// MaxWallets is how many wallets may ever sign for an account. The trigger mark_wallet has the
 	// same number, and says why.
 	MaxWallets = 64
@@ -103,7 +108,7 @@ func (e Evidence) Digest(key []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
-// Mark is one mark of an account or of a provider, whose id is the only one that is not zero.
+// Mark is one mark of an account or of a provider. Exactly one of Account and Provider is set.
 type Mark struct {
 	Account  ids.AccountID
 	Provider ids.ProviderID

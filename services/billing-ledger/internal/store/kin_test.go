@@ -1,15 +1,18 @@
 package store_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/kin"
@@ -53,6 +56,35 @@ func (e *env) markProvider(t testing.TB, p ids.ProviderID, cause kin.Cause, addr
 	t.Helper()
 	m := kin.Mark{Provider: p, Cause: cause, Evidence: evidenceOf(t, address)}
 	if err := e.store.Mark(t.Context(), []kin.Mark{m}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// payByCard has an account buy credit with a card.
+func (e *env) payByCard(t testing.TB, c consumer, fingerprint string) {
+	t.Helper()
+	cards := store.Cards{Store: e.store}
+	opened, err := cards.Open(t.Context(), card.Checkout{ID: newCheckoutID(t), Purpose: card.TopUp, Account: c.account,
+		Amount: 2000, Processor: "sandbox", ReturnURL: "https://example.com/"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cards.SetSession(t.Context(), opened.ID, card.Session{ID: rand.Text(), URL: "https://example.com/",
+		Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cards.Pay(t.Context(), opened.ID, card.Charge{PaymentID: rand.Text(), CostID: rand.Text(), Total: 2000,
+		Fingerprint: fingerprint}, newEntry); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fillMarks gives an account or a provider ten marks of a cause more than it may have.
+func (e *env) fillMarks(t testing.TB, table string, bearer [16]byte, cause kin.Cause) {
+	t.Helper()
+	if _, err := e.pool.Exec(t.Context(), `INSERT INTO `+table+`_mark (`+table+`_id, evidence, cause)
+		SELECT $1::uuid, sha256(n::text::bytea), $2::text FROM generate_series(1, $3::integer) AS n`, bearer,
+		string(cause), kin.MaxMarks+10); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -241,23 +273,64 @@ func TestSettlingReadsTheMarksOfItsAccountsAlone(t *testing.T) {
 	}
 }
 
-func TestABearerHasABoundedNumberOfMarks(t *testing.T) {
+func TestABearerHasABoundedNumberOfMarksOfEachCause(t *testing.T) {
 	t.Parallel()
 	e := marked(t)
 	c, p := e.consumer(t, money.USD), newProvider(t)
 	for table, bearer := range map[string][16]byte{"account": c.account, "provider": p} {
-		if _, err := e.pool.Exec(t.Context(), `INSERT INTO `+table+`_mark (`+table+`_id, evidence, cause)
-			SELECT $1::uuid, sha256(n::text::bytea), 'card' FROM generate_series(1, $2::integer) AS n`, bearer,
-			kin.MaxMarks+10); err != nil {
-			t.Fatal(err)
+		for _, cause := range []kin.Cause{kin.Wallet, kin.DepositSource, kin.Card} {
+			e.fillMarks(t, table, bearer, cause)
+			count := `SELECT count(*) FROM ` + table + `_mark WHERE cause = $1`
+			if got := scan[int](t, e, count, string(cause)); got != kin.MaxMarks {
+				t.Errorf("%s, %s: got %d marks, want %d", table, cause, got, kin.MaxMarks)
+			}
 		}
 	}
-	e.mark(t, c, kin.DepositSource, 1)
-	e.markProvider(t, p, kin.Wallet, 1)
-	for _, table := range []string{"account_mark", "provider_mark"} {
-		if got := scan[int](t, e, `SELECT count(*) FROM `+table); got != kin.MaxMarks {
-			t.Errorf("%s: got %d marks, want %d", table, got, kin.MaxMarks)
-		}
+	e.exec(t, `INSERT INTO provider_mark (provider_id, evidence, cause)
+		SELECT $1::uuid, sha256(n::text::bytea), 'payout_address' FROM generate_series(1, $2::integer) AS n`,
+		[16]byte(p), kin.MaxPayoutAddresses-1)
+	e.markProvider(t, p, kin.PayoutAddress, 1)
+	e.markProvider(t, p, kin.PayoutAddress, 2)
+	const count = `SELECT count(*) FROM provider_mark WHERE cause = 'payout_address'`
+	if got := scan[int](t, e, count); got != kin.MaxPayoutAddresses {
+		t.Errorf("payout addresses: got %d marks, want %d", got, kin.MaxPayoutAddresses)
+	}
+}
+
+// Hostile 40: an owner deposits a little from each of a thousand throw-away addresses, and then pays
+// for the account and for another by one card.
+func TestAnAccountFullOfDepositSourcesIsMarkedByItsCard(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	owner, other, p := e.consumer(t, money.USD), e.consumer(t, money.USD), newProvider(t)
+	e.user(t, owner)
+	e.link(t, owner, p)
+	e.fillMarks(t, "account", owner.account, kin.DepositSource)
+	if got := scan[int](t, e, `SELECT count(*) FROM provider_mark`); got != kin.MaxMarks {
+		t.Errorf("marks of the provider: got %d, want %d, which is all that it may have by deposits", got, kin.MaxMarks)
+	}
+	fingerprint := strings.Repeat("f", 32)
+	e.payByCard(t, owner, fingerprint)
+	if got := scan[int](t, e, `SELECT count(*) FROM account_mark WHERE cause = 'card'`); got != 1 {
+		t.Errorf("cards that mark the account: got %d, want 1", got)
+	}
+	e.payByCard(t, other, fingerprint)
+	if got := e.ruleOf(t, other, p); got != "card" {
+		t.Errorf("the other account that the card paid for: held by %q, want card", got)
+	}
+}
+
+// A provider that changes where its earnings go ten times a day has had a thousand payout addresses
+// in a hundred days.
+func TestAProviderIsMarkedByItsNewestPayoutAddress(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	c, p := e.consumer(t, money.USD), newProvider(t)
+	e.fillMarks(t, "provider", p, kin.PayoutAddress)
+	e.markProvider(t, p, kin.PayoutAddress, 1)
+	e.mark(t, c, kin.Wallet, 1)
+	if got := e.ruleOf(t, c, p); got != "payout_address" {
+		t.Errorf("the account with the newest address: held by %q, want payout_address", got)
 	}
 }
 
@@ -404,7 +477,7 @@ func TestAWalletThatItsUserProvedMakesKinForEver(t *testing.T) {
 	e.sound(t)
 }
 
-// Proving a wallet costs nothing, so an owner could pass over its card with a thousand of them.
+// Proving a wallet costs nothing, and one that is passed over would sign in without a mark.
 func TestAnAccountIsMarkedByABoundedNumberOfWallets(t *testing.T) {
 	t.Parallel()
 	e := marked(t)
@@ -435,17 +508,16 @@ func TestAnAccountIsMarkedByABoundedNumberOfWallets(t *testing.T) {
 	}
 }
 
-// Where an account bears as many marks as it may, the wallet is refused and not passed over.
-func TestAWalletThatCannotMarkIsNotLinked(t *testing.T) {
+func TestAWalletThatIsLinkedMarksAnAccountFullOfOtherMarks(t *testing.T) {
 	t.Parallel()
 	e := marked(t)
-	users, in := e.users(t), e.comesIn(t, newPurse(1))
-	e.exec(t, `INSERT INTO account_mark (account_id, evidence, cause)
-		SELECT account_id, sha256(n::text::bytea), 'card' FROM app_user, generate_series(1, 1000) AS n`)
-	_, err := users.LinkWallet(t.Context(), in.User.ID, in.Family, newPurse(2).fresh(t, users, in.User.ID))
-	wantReason(t, "a wallet of an account full of marks", err, fault.TransitionNotAllowed)
-	if got := scan[int](t, e, `SELECT count(*) FROM user_identity`); got != 1 {
-		t.Errorf("identities: got %d, want 1", got)
+	in := e.comesIn(t, newPurse(1))
+	for _, cause := range []kin.Cause{kin.DepositSource, kin.Card} {
+		e.fillMarks(t, "account", in.User.Account, cause)
+	}
+	e.links(t, in, newPurse(2))
+	if got := scan[int](t, e, `SELECT count(*) FROM account_mark WHERE cause = 'wallet'`); got != 2 {
+		t.Errorf("wallets that mark: got %d, want 2", got)
 	}
 }
 
@@ -474,26 +546,5 @@ func TestAHubsMarksAndALinkThatComeAtOnceDoNotWaitInACircle(t *testing.T) {
 			}
 		})
 		both.Wait()
-	}
-}
-
-// BenchmarkSettleWithMarks settles requests of an account with a hundred marks.
-func BenchmarkSettleWithMarks(b *testing.B) {
-	for _, marks := range []int{0, 100} {
-		b.Run(fmt.Sprint(marks), func(b *testing.B) {
-			e := marked(b)
-			c := e.consumer(b, 1_000*money.USD)
-			for n := range marks {
-				e.mark(b, c, kin.DepositSource, n+1)
-			}
-			for b.Loop() {
-				b.StopTimer()
-				reservation := e.reservation(b, c, 1)
-				e.admitOne(b, reservation, hold.Admitted)
-				delivery := e.served(b, reservation, 1)
-				b.StartTimer()
-				e.settle(b, usage.Settled, delivery)
-			}
-		})
 	}
 }

@@ -24,10 +24,11 @@
 //     holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
-// A mark of an account locks the row of its user last, so that it shares the row with whoever
-// signs in and waits for whoever links a provider. Those lock no wallet. Whoever links a wallet
-// of Ethereum holds that row before, and marks with it (mark_wallet). The marks of one account or
-// provider are inserted by evidence and cause.
+// A transaction that marks an account locks credit wallets before the row of the account's user.
+// Sign-ins share that row and do not wait; a transaction that links a provider makes the mark wait.
+// Neither of these locks a credit wallet. A transaction that links a blockchain wallet has locked
+// the user's row before it stores the mark (mark_wallet). The marks of one account or provider are
+// inserted in the order of evidence and cause.
 //
 // Five kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. A claim of an
@@ -86,8 +87,9 @@
 //   - A provider bears the marks of its user's account, whichever came first:
 //     account_mark_is_its_providers, app_user_provider_is_marked under the lock on the user. A card
 //     marks whom it paid for: card_payment_marks. A wallet by which a user signs in marks the
-//     user's account, and at most 64 ever do: user_identity_marks. Marks are never changed, and there are about
-//     1,000 of each: account_mark_bound, provider_mark_bound.
+//     user's account, and at most 64 ever do: user_identity_marks. Marks are never changed. An
+//     account or a provider bears about 1,000 of each cause, and a provider about 100,000 payout
+//     addresses: account_mark_bound, provider_mark_bound.
 //   - Of the requests with one Idempotency-Key one runs: the key (key_id, token_sha256)
 //     under the lock on idempotency_quota, idempotency_claim_ends_once. A key has at most
 //     10,000 claims, an account 100,000: idempotency_quota_live_check,

@@ -22,7 +22,8 @@ CREATE TABLE provider_mark (
 );
 COMMENT ON TABLE provider_mark IS 'By what the owners of providers are recognised; a user''s account marks its provider, too.';
 CREATE INDEX provider_mark_evidence ON provider_mark (evidence, provider_id);
--- Whether somebody has signed with a source of deposits, however many are paid there.
+-- For the lookup whether a provider's owner has signed with an address. It costs the same however
+-- many providers are paid at that address.
 CREATE INDEX provider_mark_wallet ON provider_mark (evidence) WHERE cause = 'wallet';
 
 CREATE TRIGGER account_mark_bound BEFORE INSERT ON account_mark FOR EACH ROW EXECUTE FUNCTION bound_marks();

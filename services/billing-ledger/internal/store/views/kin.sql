@@ -6,8 +6,8 @@
 -- A source of deposits that more than 8 accounts share is taken for an exchange's and makes no kin,
 -- unless its wallet has signed for somebody. Where one of the two marks is no deposit, the address
 -- is that of the account or the provider itself. The bound does not apply then, because an owner
--- could cut the tie to its own address with nine accounts. The looks for a wallet are no EXISTS,
--- because that could be planned as a read of all wallets.
+-- could cut the tie to its own address with nine accounts. The two lookups of wallet marks are not
+-- written as EXISTS, because PostgreSQL could plan an EXISTS as a read of all wallet marks.
 CREATE OR REPLACE VIEW kin AS
     SELECT account_id, provider_id, rule FROM common_owner
     UNION ALL
