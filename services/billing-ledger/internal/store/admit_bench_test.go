@@ -16,8 +16,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// Rounds and batches of one round of BenchmarkAdmitAgainst. A batch of 16 is what a busy moment
-// collects.
+// Rounds of a comparison, and batches of one round of BenchmarkAdmitAgainst. A batch of 16 is what a
+// busy moment collects.
 const (
 	againstRounds  = 15
 	againstBatches = 120
@@ -39,19 +39,47 @@ func BenchmarkAdmitAgainst(b *testing.B) {
 		b.Run(fmt.Sprintf("accounts=%d/batch=%d", accounts, againstBatch), func(b *testing.B) {
 			head, old := newRival(b, accounts), newRival(b, accounts)
 			old.use(b, string(base))
-			head.batches(b, old) // the first round is not counted
-			ratios := make([]float64, againstRounds)
-			for i := range ratios {
-				ratios[i] = head.batches(b, old)
-			}
-			slices.Sort(ratios)
-			low, high := ratios[3], ratios[len(ratios)-4]
-			b.ReportMetric(ratios[len(ratios)/2], "ratio")
-			b.ReportMetric(low, "ratio-low")
-			b.ReportMetric(high, "ratio-high")
-			b.Logf("%.3f (%.3f-%.3f) of what it was, over %d rounds", ratios[len(ratios)/2], low, high, len(ratios))
+			compare(b, "what it was", func() float64 {
+				return byTurns(againstBatches, func() time.Duration { return head.batch(b) },
+					func() time.Duration { return old.batch(b) })
+			})
 		})
 	}
+}
+
+// compare runs rounds, each of which returns a ratio, and reports the median of the ratios with an
+// interval that has it in 95 of 100 runs.
+func compare(b *testing.B, with string, round func() float64) {
+	b.Helper()
+	round() // the first round is not counted
+	ratios := make([]float64, againstRounds)
+	for i := range ratios {
+		ratios[i] = round()
+	}
+	slices.Sort(ratios)
+	low, high := ratios[3], ratios[len(ratios)-4]
+	b.ReportMetric(ratios[len(ratios)/2], "ratio")
+	b.ReportMetric(low, "ratio-low")
+	b.ReportMetric(high, "ratio-high")
+	b.Logf("%.3f (%.3f-%.3f) of %s, over %d rounds", ratios[len(ratios)/2], low, high, with, len(ratios))
+}
+
+// byTurns measures two so many times by turns, each as often first, and returns the ratio of the
+// medians.
+func byTurns(times int, one, other func() time.Duration) float64 {
+	var ones, others []time.Duration
+	for i := range times {
+		if i%2 == 0 {
+			ones = append(ones, one())
+			others = append(others, other())
+			continue
+		}
+		others = append(others, other())
+		ones = append(ones, one())
+	}
+	slices.Sort(ones)
+	slices.Sort(others)
+	return float64(ones[len(ones)/2]) / float64(others[len(others)/2])
 }
 
 // rival is one of the two ledgers that are compared.
@@ -102,25 +130,6 @@ func (r rival) use(b *testing.B, text string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-}
-
-// batches runs batches by turns, each ledger as often first, and returns the ratio of the
-// medians.
-func (r rival) batches(b *testing.B, old rival) float64 {
-	b.Helper()
-	var mine, theirs []time.Duration
-	for i := range againstBatches {
-		if i%2 == 0 {
-			mine = append(mine, r.batch(b))
-			theirs = append(theirs, old.batch(b))
-			continue
-		}
-		theirs = append(theirs, old.batch(b))
-		mine = append(mine, r.batch(b))
-	}
-	slices.Sort(mine)
-	slices.Sort(theirs)
-	return float64(mine[len(mine)/2]) / float64(theirs[len(theirs)/2])
 }
 
 // batch admits one batch, and returns the processor time that it took.
