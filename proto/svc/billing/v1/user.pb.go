@@ -36,8 +36,9 @@ type User struct {
 	// Empty for a user who is only a consumer.
 	ProviderId string                 `protobuf:"bytes,5,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Whether the user has shown that it reads the e-mail. Without that an account
-	// may have one key, or, of a user without an e-mail, until it has paid.
+	// Whether the user has shown that it reads the e-mail. Until then its account may
+	// have one key. The account of a user without an e-mail may have one key until it
+	// has paid.
 	EmailConfirmed bool `protobuf:"varint,7,opt,name=email_confirmed,json=emailConfirmed,proto3" json:"email_confirmed,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

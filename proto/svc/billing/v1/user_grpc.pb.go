@@ -66,12 +66,14 @@ type UserServiceClient interface {
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(ctx context.Context, in *LogInWalletRequest, opts ...grpc.CallOption) (*LogInWalletResponse, error)
-	// LinkWallet links a wallet that has signed such a text to its user, who gets a letter. A wallet
-	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
-	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
-	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
-	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
-	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
+	// LinkWallet links a wallet that has signed such a text to the user whom the text names. The
+	// user's e-mail, if there is one, gets a letter. A wallet that the user has already stays as it
+	// is. Fails with UNAUTHENTICATED (invalid_credentials), PERMISSION_DENIED
+	// (fresh_sign_in_required) 15 minutes after the sign-in of the session, and (email_not_confirmed)
+	// for a user whose e-mail is not confirmed where letters are sent, ALREADY_EXISTS
+	// (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some
+	// are linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(ctx context.Context, in *LinkWalletRequest, opts ...grpc.CallOption) (*LinkWalletResponse, error)
 	// StartOpenID makes the address at which an OpenID provider signs a user in, and a flow, which the
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
@@ -95,8 +97,8 @@ type UserServiceClient interface {
 	// and UNAVAILABLE (service_unavailable), also where no letters are sent.
 	AskPasswordReset(ctx context.Context, in *AskPasswordResetRequest, opts ...grpc.CallOption) (*AskPasswordResetResponse, error)
 	// ResetPassword sets a password by the token of a letter, which counts once, for
-	// 30 minutes. It ends all sessions of the user. Fails with UNAUTHENTICATED
-	// (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
+	// 30 minutes. It ends all sessions of the user, and all identities. Fails with
+	// UNAUTHENTICATED (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
 	ResetPassword(ctx context.Context, in *ResetPasswordRequest, opts ...grpc.CallOption) (*ResetPasswordResponse, error)
 	// ConfirmEmail confirms an e-mail by the token of a letter, which counts once, for
 	// 24 hours. Fails with UNAUTHENTICATED (invalid_credentials).
@@ -284,12 +286,14 @@ type UserServiceServer interface {
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(context.Context, *LogInWalletRequest) (*LogInWalletResponse, error)
-	// LinkWallet links a wallet that has signed such a text to its user, who gets a letter. A wallet
-	// that the user has is linked still. Fails with UNAUTHENTICATED (invalid_credentials),
-	// PERMISSION_DENIED (fresh_sign_in_required) 15 minutes after the sign-in of the session,
-	// ALREADY_EXISTS (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
-	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some are
-	// linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
+	// LinkWallet links a wallet that has signed such a text to the user whom the text names. The
+	// user's e-mail, if there is one, gets a letter. A wallet that the user has already stays as it
+	// is. Fails with UNAUTHENTICATED (invalid_credentials), PERMISSION_DENIED
+	// (fresh_sign_in_required) 15 minutes after the sign-in of the session, and (email_not_confirmed)
+	// for a user whose e-mail is not confirmed where letters are sent, ALREADY_EXISTS
+	// (already_exists) when another user has the wallet, NOT_FOUND (user_not_found),
+	// FAILED_PRECONDITION (transition_not_allowed) beyond 8 identities, or 64 wallets of which some
+	// are linked no more, and RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	LinkWallet(context.Context, *LinkWalletRequest) (*LinkWalletResponse, error)
 	// StartOpenID makes the address at which an OpenID provider signs a user in, and a flow, which the
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
@@ -313,8 +317,8 @@ type UserServiceServer interface {
 	// and UNAVAILABLE (service_unavailable), also where no letters are sent.
 	AskPasswordReset(context.Context, *AskPasswordResetRequest) (*AskPasswordResetResponse, error)
 	// ResetPassword sets a password by the token of a letter, which counts once, for
-	// 30 minutes. It ends all sessions of the user. Fails with UNAUTHENTICATED
-	// (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
+	// 30 minutes. It ends all sessions of the user, and all identities. Fails with
+	// UNAUTHENTICATED (invalid_credentials) and INVALID_ARGUMENT (invalid_value).
 	ResetPassword(context.Context, *ResetPasswordRequest) (*ResetPasswordResponse, error)
 	// ConfirmEmail confirms an e-mail by the token of a letter, which counts once, for
 	// 24 hours. Fails with UNAUTHENTICATED (invalid_credentials).
@@ -751,16 +755,16 @@ type UserSelfServiceClient interface {
 	// ListIdentities lists by what the user signs in beside a password, at most 8, the oldest
 	// first. Read only.
 	ListIdentities(ctx context.Context, in *ListIdentitiesRequest, opts ...grpc.CallOption) (*ListIdentitiesResponse, error)
-	// DeleteIdentity ends an identity, and all other sessions of the user, who gets a letter. Fails
-	// with NOT_FOUND (identity_not_found), PERMISSION_DENIED (fresh_sign_in_required) 15 minutes
-	// after the sign-in of the session, and FAILED_PRECONDITION (transition_not_allowed) for the last
-	// way in which the user can sign in.
+	// DeleteIdentity ends an identity and all other sessions of the user. The user's e-mail, if there
+	// is one, gets a letter. Fails with NOT_FOUND (identity_not_found), PERMISSION_DENIED
+	// (fresh_sign_in_required) 15 minutes after the sign-in of the session, and FAILED_PRECONDITION
+	// (transition_not_allowed) for the last way in which the user can sign in.
 	DeleteIdentity(ctx context.Context, in *DeleteIdentityRequest, opts ...grpc.CallOption) (*DeleteIdentityResponse, error)
 	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
 	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
-	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed or
-	// that the user has not, and
-	// UNAVAILABLE (service_unavailable), also where no letters are sent.
+	// FAILED_PRECONDITION (transition_not_allowed) for a user whose e-mail is confirmed
+	// and for a user without an e-mail, and UNAVAILABLE (service_unavailable), also
+	// where no letters are sent.
 	AskEmailConfirmation(ctx context.Context, in *AskEmailConfirmationRequest, opts ...grpc.CallOption) (*AskEmailConfirmationResponse, error)
 }
 
@@ -867,16 +871,16 @@ type UserSelfServiceServer interface {
 	// ListIdentities lists by what the user signs in beside a password, at most 8, the oldest
 	// first. Read only.
 	ListIdentities(context.Context, *ListIdentitiesRequest) (*ListIdentitiesResponse, error)
-	// DeleteIdentity ends an identity, and all other sessions of the user, who gets a letter. Fails
-	// with NOT_FOUND (identity_not_found), PERMISSION_DENIED (fresh_sign_in_required) 15 minutes
-	// after the sign-in of the session, and FAILED_PRECONDITION (transition_not_allowed) for the last
-	// way in which the user can sign in.
+	// DeleteIdentity ends an identity and all other sessions of the user. The user's e-mail, if there
+	// is one, gets a letter. Fails with NOT_FOUND (identity_not_found), PERMISSION_DENIED
+	// (fresh_sign_in_required) 15 minutes after the sign-in of the session, and FAILED_PRECONDITION
+	// (transition_not_allowed) for the last way in which the user can sign in.
 	DeleteIdentity(context.Context, *DeleteIdentityRequest) (*DeleteIdentityResponse, error)
 	// AskEmailConfirmation has a letter sent to the user's e-mail that lets its reader
 	// confirm it. Fails with RESOURCE_EXHAUSTED (rate_limit_exceeded),
-	// FAILED_PRECONDITION (transition_not_allowed) for an e-mail that is confirmed or
-	// that the user has not, and
-	// UNAVAILABLE (service_unavailable), also where no letters are sent.
+	// FAILED_PRECONDITION (transition_not_allowed) for a user whose e-mail is confirmed
+	// and for a user without an e-mail, and UNAVAILABLE (service_unavailable), also
+	// where no letters are sent.
 	AskEmailConfirmation(context.Context, *AskEmailConfirmationRequest) (*AskEmailConfirmationResponse, error)
 	mustEmbedUnimplementedUserSelfServiceServer()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/user"
 )
@@ -110,6 +111,9 @@ func (s *Store) LinkIdentity(ctx context.Context, l user.Link) (linked user.Owne
 		if err != nil {
 			return orNotFound(err, "lock user")
 		}
+		if l.OnlyConfirmed && u.Email != "" && !u.Confirmed {
+			return user.ErrUnconfirmed
+		}
 		if err := checkFresh(ctx, tx, u.ID, l.Family); err != nil {
 			return err
 		}
@@ -152,10 +156,20 @@ func checkFresh(ctx context.Context, tx pgx.Tx, id user.ID, family user.FamilyID
 	return nil
 }
 
-// tellUser has a letter sent to a user who has an e-mail.
+// tellUser has a letter sent to a user who has an e-mail, and who is locked. Beyond the pace of
+// letters the change stands without its letter: the letters before it have told the user that
+// somebody changes how the account is signed in to.
 func tellUser(ctx context.Context, tx pgx.Tx, u user.User, kind user.LetterKind) error {
 	if u.Email == "" {
 		return nil
+	}
+	err := countLetter(ctx, tx, u.Email, user.TellingMark)
+	if fault.Is(err, fault.RateLimitExceeded) {
+		err = moveBack(ctx, tx, u.Email.Digest(), user.TellingMark, user.LetterPace)
+		return wrapped("take the count of a letter back", err)
+	}
+	if err != nil {
+		return err
 	}
 	return keepLetter(ctx, tx, kind, u.Email, u.ID)
 }

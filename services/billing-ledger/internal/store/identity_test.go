@@ -81,6 +81,14 @@ func (e *env) comesIn(t testing.TB, p purse) user.SignedIn {
 	return in
 }
 
+// member signs a user up who has confirmed its e-mail.
+func (e *env) member(t testing.TB, email string) user.SignedIn {
+	t.Helper()
+	in, _ := e.signUp(t, email)
+	e.exec(t, `UPDATE app_user SET email_confirmed_at = now() WHERE email = $1`, email)
+	return in
+}
+
 // links links a wallet to a user who is signed in.
 func (e *env) links(t testing.TB, in user.SignedIn, p purse) user.OwnedIdentity {
 	t.Helper()
@@ -340,8 +348,7 @@ func TestAWalletIsLinkedToOneUserWhoIsSignedInByEitherWay(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	users, p := e.users(t), newPurse(1)
-	ada, _ := e.signUp(t, "ada@example.com")
-	bob, _ := e.signUp(t, "bob@example.com")
+	ada, bob := e.member(t, "ada@example.com"), e.member(t, "bob@example.com")
 	linked := e.links(t, ada, p)
 	if want := strings.ToLower(p.address.String()); linked.Subject != want {
 		t.Errorf("the subject: got %q, want %q", linked.Subject, want)
@@ -375,8 +382,7 @@ func TestAProofToLinkIsGoodForItsUserAlone(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	users, p := e.users(t), newPurse(1)
-	ada, _ := e.signUp(t, "ada@example.com")
-	eve, _ := e.signUp(t, "eve@example.com")
+	ada, eve := e.member(t, "ada@example.com"), e.member(t, "eve@example.com")
 	for what, proof := range map[string]user.WalletProof{
 		"of another user": p.fresh(t, users, ada.User.ID), "of a sign-in": p.fresh(t, users, user.ID{}),
 	} {
@@ -398,7 +404,7 @@ func TestEndingAnIdentityEndsItsSessionsAndTellsTheUser(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	users, p := e.users(t), newPurse(1)
-	ada, _ := e.signUp(t, "ada@example.com")
+	ada := e.member(t, "ada@example.com")
 	e.exec(t, `DELETE FROM mail_outbox`)
 	linked := e.links(t, ada, p)
 	thief := e.comesIn(t, p)
@@ -432,7 +438,7 @@ func TestAnIdentityOfAnotherUserDoesNotExist(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	users := e.users(t)
-	ada, _ := e.signUp(t, "ada@example.com")
+	ada := e.member(t, "ada@example.com")
 	bob := e.comesIn(t, newPurse(1))
 	linked := e.links(t, ada, newPurse(2))
 	wantReason(t, "another's", users.EndIdentity(t.Context(), bob.User.ID, linked.ID, bob.Family), fault.IdentityNotFound)

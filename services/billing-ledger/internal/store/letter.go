@@ -13,25 +13,42 @@ import (
 )
 
 // maxLetters bounds the letters that wait. The table itself takes a few more, because
-// letters that are kept at the same time do not see each other.
-const maxLetters = 2000
+// letters that are kept at the same time do not see each other. Letters that only tell what
+// happened find no room beyond maxTelling, so that they keep nobody from a letter with a token.
+const (
+	maxLetters = 2000
+	maxTelling = 1500
+)
+
+// roomFor is how many letters may wait when one of a kind is kept.
+func roomFor(kind user.LetterKind) int {
+	if kind == user.ConfirmLetter || kind == user.ResetLetter {
+		return maxLetters
+	}
+	return maxTelling
+}
 
 // AskLetter counts and keeps a letter; see user.LetterStore. It does the same whether there
 // is a user of the e-mail or not.
 func (s *Store) AskLetter(ctx context.Context, kind user.LetterKind, to user.Email, id user.ID) error {
-	digest := to.Digest()
 	return s.inTx(ctx, func(tx pgx.Tx) error {
-		var full, now time.Time
-		var batch pgx.Batch
-		count(&batch, digest, user.LettersMark, user.LetterPace, &full, &now)
-		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-			return fmt.Errorf("count a letter: %w", err)
-		}
-		if err := user.LetterRoom(full, now); err != nil {
+		if err := countLetter(ctx, tx, to, user.LettersMark); err != nil {
 			return err // and nothing was counted
 		}
 		return insertLetter(ctx, tx, kind, to, id)
 	})
+}
+
+// countLetter counts a letter to an e-mail under a mark: the fault of user.LetterRoom for one that
+// finds no room. The caller must take the count of that one back, or undo the transaction.
+func countLetter(ctx context.Context, tx pgx.Tx, to user.Email, mark user.Digest) error {
+	var full, now time.Time
+	var batch pgx.Batch
+	count(&batch, to.Digest(), mark, user.LetterPace, &full, &now)
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("count a letter: %w", err)
+	}
+	return user.LetterRoom(full, now)
 }
 
 // insertLetter keeps a letter to be sent: user.ErrFull when too many wait.
@@ -41,7 +58,7 @@ func insertLetter(ctx context.Context, tx pgx.Tx, kind user.LetterKind, to user.
 		who = (*[16]byte)(&id)
 	}
 	tag, err := tx.Exec(ctx, `INSERT INTO mail_outbox (kind, recipient, user_id) SELECT $1, $2, $3
-		WHERE (SELECT count(*) FROM mail_outbox) < $4`, string(kind), string(to), who, maxLetters)
+		WHERE (SELECT count(*) FROM mail_outbox) < $4`, string(kind), string(to), who, roomFor(kind))
 	if err != nil {
 		return fmt.Errorf("insert letter: %w", err)
 	}
@@ -160,7 +177,8 @@ func (s *Store) MayReset(ctx context.Context, token user.Digest) (may bool, err 
 	return may, nil
 }
 
-// ResetPassword uses the token of a letter; see user.LetterStore.
+// ResetPassword uses the token of a letter; see user.LetterStore. The marks of kin that wallets have
+// left on the user's account stay.
 func (s *Store) ResetPassword(ctx context.Context, r user.Reset) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		u, e, err := useToken(ctx, tx, r.Token, user.ResetLetter)
@@ -174,6 +192,9 @@ func (s *Store) ResetPassword(ctx context.Context, r user.Reset) error {
 			email_confirmed_at = coalesce(email_confirmed_at, now()) WHERE id = $1`, [16]byte(u.ID),
 			r.Password.Text()); err != nil {
 			return fmt.Errorf("set a password: %w", err)
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM user_identity WHERE user_id = $1`, [16]byte(u.ID)); err != nil {
+			return fmt.Errorf("delete identities: %w", err)
 		}
 		if err := endOthers(ctx, tx, u.ID, user.FamilyID{}, user.PasswordReset); err != nil {
 			return err

@@ -61,17 +61,23 @@ func (s *Store) GiveBack(ctx context.Context, e user.Email, a user.Attempt) erro
 // attempt is under way for seconds, so its rows have not been whole again meanwhile.
 func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error {
 	digest := e.Digest()
-	const back = `UPDATE sign_in_count SET full_at = full_at - $3::interval WHERE email_sha256 = $1 AND network = $2`
-	if _, err := tx.Exec(ctx, back, digest[:], a.Network[:], user.NetworkPace.Interval); err != nil {
+	if err := moveBack(ctx, tx, digest, a.Network, user.NetworkPace); err != nil {
 		return fmt.Errorf("take an attempt of a network back: %w", err)
 	}
 	if a.Known {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, back, digest[:], user.Strangers[:], user.StrangersPace.Interval); err != nil {
+	if err := moveBack(ctx, tx, digest, user.Strangers, user.StrangersPace); err != nil {
 		return fmt.Errorf("take an attempt of a stranger back: %w", err)
 	}
 	return nil
+}
+
+// moveBack undoes count for one row.
+func moveBack(ctx context.Context, tx pgx.Tx, digest, network user.Digest, pace user.Pace) error {
+	_, err := tx.Exec(ctx, `UPDATE sign_in_count SET full_at = full_at - $3::interval
+		WHERE email_sha256 = $1 AND network = $2`, digest[:], network[:], pace.Interval)
+	return err
 }
 
 // rememberNetwork stores that a user, who is locked, signs in from a network. When the

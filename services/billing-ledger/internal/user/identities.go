@@ -68,12 +68,14 @@ func (u *Users) openBy(ctx context.Context, who proven, family NewFamily) (User,
 	return opened, ends, keyText, nil
 }
 
-// link gives a user who is signed in a further identity. The user's e-mail gets a letter. It fails
-// with already_exists for the identity of another user, invalid_credentials for a proof that was
-// used, fresh_sign_in_required, transition_not_allowed for one identity too many or one wallet more
-// than may ever be linked, and rate_limit_exceeded.
+// link gives a user who is signed in a further identity. The user's e-mail gets a letter. Where
+// letters are sent the e-mail must be confirmed, so that nobody who signs up with the e-mail of
+// another links a wallet before the other comes. It fails with already_exists for the identity of
+// another user, invalid_credentials for a proof that was used, email_not_confirmed,
+// fresh_sign_in_required, transition_not_allowed for one identity too many or one wallet more than
+// may ever be linked, and rate_limit_exceeded.
 func (u *Users) link(ctx context.Context, id ID, family FamilyID, who proven) (linked OwnedIdentity, err error) {
-	l := Link{User: id, Family: family, Identity: who.Identity, Proof: who.proof}
+	l := Link{User: id, Family: family, Identity: who.Identity, Proof: who.proof, OnlyConfirmed: u.SendsLetters}
 	if l.ID, err = ids.New[identityKind](u.Clock.Now(), u.Random); err != nil {
 		return OwnedIdentity{}, fmt.Errorf("make the id of an identity: %w", err)
 	}
@@ -120,10 +122,15 @@ func ofIdentity(err error, attempted string) error {
 	case errors.Is(err, ErrNotFound):
 		return NotFound()
 	case errors.Is(err, ErrProofUsed):
-		return unproven("it was used before; ask for a fresh challenge")
+		return fault.New(fault.Unauthenticated, fault.InvalidCredentials,
+			"this proof was used before; begin the sign-in again")
 	case errors.Is(err, ErrTooManyProofs):
 		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
 			"this user signed in too often of late; try again later").After(proofKept)
+	case errors.Is(err, ErrUnconfirmed):
+		return fault.New(fault.Denied, fault.EmailNotConfirmed,
+			"an identity is linked once the user has confirmed the e-mail address (POST /api/v1/user/me/email asks for the "+
+				"letter)")
 	case errors.Is(err, ErrNotFresh):
 		return fault.New(fault.Denied, fault.FreshSignInRequired,
 			"sign in again: how a user signs in is changed within %v of a sign-in", FreshFor)

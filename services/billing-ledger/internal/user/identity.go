@@ -41,7 +41,7 @@ type Issuer string
 // Wallet is the issuer of wallets, which vouch for themselves by a signature.
 const Wallet Issuer = "wallet"
 
-// Identity is whom a user is for an issuer. Users are told apart by issuer and subject alone.
+// Identity is who a user is to an issuer. Users are told apart by issuer and subject alone.
 // An e-mail that an issuer knows links nothing, because not every issuer has looked who reads it.
 type Identity struct {
 	Issuer  Issuer
@@ -78,6 +78,8 @@ type Link struct {
 	ID       IdentityID
 	Identity Identity
 	Proof    Proof
+	// OnlyConfirmed refuses a user who has an e-mail that is not confirmed.
+	OnlyConfirmed bool
 }
 
 // Errors of identities that a store returns.
@@ -89,6 +91,7 @@ var (
 	ErrTooManyWallets    = errors.New("as many wallets have signed for the user as may")
 	ErrLastWayIn         = errors.New("the user could not sign in any more")
 	ErrNotFresh          = errors.New("the user signed in too long ago")
+	ErrUnconfirmed       = errors.New("the user has not confirmed its e-mail")
 )
 
 // IdentityStore keeps the identities of users. Its calls wait for others of the same user.
@@ -97,10 +100,10 @@ type IdentityStore interface {
 	// ErrNotFound, and then the proof is not used, ErrProofUsed, and ErrTooManyProofs.
 	Enter(ctx context.Context, e Entry) (User, Ends, error)
 	// LinkIdentity uses a proof, and stores an identity of a user. An identity that the user
-	// has stays as it is. It fails with ErrNotFound, ErrNotFresh, ErrIdentityTaken,
-	// ErrTooManyIdentities, ErrTooManyWallets, ErrProofUsed and ErrTooManyProofs. A wallet marks the
-	// user's account in the same transaction, and the mark stays when the identity ends: see
-	// package kin.
+	// has stays as it is. It fails with ErrNotFound, ErrUnconfirmed, ErrNotFresh,
+	// ErrIdentityTaken, ErrTooManyIdentities, ErrTooManyWallets, ErrProofUsed and ErrTooManyProofs.
+	// A wallet marks the user's account in the same transaction, and the mark stays when the
+	// identity ends: see package kin.
 	LinkIdentity(ctx context.Context, l Link) (OwnedIdentity, error)
 	// Identities lists the identities of a user, the oldest first.
 	Identities(ctx context.Context, id ID) ([]OwnedIdentity, error)

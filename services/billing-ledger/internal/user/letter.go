@@ -22,8 +22,14 @@ const (
 // others asked for reach the owner too.
 var LetterPace = Pace{AtOnce: 5, Interval: 10 * time.Minute}
 
-// LettersMark is the network under which letters to an e-mail are counted.
-var LettersMark = origin("letters")
+// LettersMark is the network under which letters to an e-mail that somebody asks for are counted,
+// by LetterPace. TellingMark is that of letters that tell of identities, which have the same pace
+// apart: who links and ends identities keeps nobody from a letter that sets a password, and who asks
+// for letters keeps no user from being told.
+var (
+	LettersMark = origin("letters")
+	TellingMark = origin("letters that tell of identities")
+)
 
 // LetterRoom refuses a letter for which there is no room, when LetterPace is whole again at
 // full.
@@ -116,9 +122,10 @@ func (u *Users) ConfirmEmail(ctx context.Context, token string) error {
 	return nil
 }
 
-// ResetPassword sets a password by the token of a letter, and ends all families of the
-// user. The password is hashed in a place of Passwords, and only for a token that counts,
-// so guesses of tokens cost no hash. It fails with invalid_credentials and invalid_value.
+// ResetPassword sets a password by the token of a letter, and ends all families and identities
+// of the user, because whoever had the account may have linked a wallet of its own. The password
+// is hashed in a place of Passwords, and only for a token that counts, so guesses of tokens cost
+// no hash. It fails with invalid_credentials and invalid_value.
 func (u *Users) ResetPassword(ctx context.Context, token, password, network string) error {
 	if err := (From{Network: network}).check(); err != nil {
 		return err

@@ -98,7 +98,7 @@ type LetterStore interface {
 	// MayReset reports whether a token would reset a password.
 	MayReset(ctx context.Context, token Digest) (bool, error)
 	// ResetPassword uses the token of a letter, sets the password, confirms the e-mail and
-	// ends all families: ErrNotFound.
+	// ends all families and identities: ErrNotFound.
 	ResetPassword(ctx context.Context, r Reset) error
 	// ChangePassword sets a password and ends all families but one: ErrNotFound when the
 	// password was changed meanwhile.

@@ -17,7 +17,8 @@
 // A user may also sign in by an identity, such as a wallet, which proves itself by a
 // signature that counts once (see Wallets). Whoever comes by an unknown identity is a new
 // user, without e-mail and password. Identities are linked to a user who is signed in,
-// never by an e-mail, and the last way to sign in stays.
+// never by an e-mail, and the last way to sign in stays. A letter that sets a password ends
+// all identities, because somebody else may have linked them.
 //
 // Nobody keeps an owner out by guessing. Strangers who guess without a pause take all
 // that strangers have, but nothing of a network that the owner has signed in from; when
