@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	// logIns is how often a network may sign in within a minute.
+	logIns       = 10
 	startPath    = "/api/v1/user/oidc/local/start"
 	callbackPath = "/api/v1/user/oidc/local/callback"
 )
@@ -36,6 +38,8 @@ func (p *people) LogInOpenID(
 		return nil, fault.New(fault.NotFound, fault.IssuerNotFound, "there is no such issuer")
 	case string(req.GetFlow()) != "a flow" || req.GetState() != "s" || req.GetCode() == "":
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "a secret reason")
+	case req.GetCode() == "away":
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the OpenID provider does not answer")
 	case req.GetCode() == "new" && !req.GetOpen():
 		return nil, fault.New(fault.NotFound, fault.UserNotFound, "there is no such user")
 	}
@@ -66,7 +70,8 @@ func TestABrowserSignsInAtAnOpenIDProvider(t *testing.T) {
 	flow := cookies[0]
 	for what, ok := range map[string]bool{
 		"HttpOnly": flow.HttpOnly, "Secure": flow.Secure, "SameSite=Lax": flow.SameSite == http.SameSiteLaxMode,
-		"without a domain": flow.Domain == "", "for these routes": flow.Path == "/api/v1/user/oidc/",
+		"without a domain": flow.Domain == "", "for all paths": flow.Path == "/",
+		"of this host alone": strings.HasPrefix(flow.Name, "__Host-"),
 	} {
 		if !ok {
 			t.Errorf("the cookie: got %v, want it %s", flow, what)
@@ -88,7 +93,7 @@ func TestABrowserSignsInAtAnOpenIDProvider(t *testing.T) {
 	if n := kept["svc_refresh="+refreshToken]; n != 2 {
 		t.Errorf("the cookie of the session: got %d, want 2 in %v", n, kept)
 	}
-	if n := kept["svc_oidc="]; n != 1 {
+	if n := kept["__Host-svc_oidc="]; n != 1 {
 		t.Errorf("the cookie of the sign-in, deleted: got %d, want 1 in %v", n, kept)
 	}
 	if log := f.log.String(); strings.Contains(log, "code=known") {
@@ -96,10 +101,13 @@ func TestABrowserSignsInAtAnOpenIDProvider(t *testing.T) {
 	}
 }
 
+// flowKept is the cookie of a flow.
+const flowKept = "__Host-svc_oidc=YSBmbG93"
+
 func TestACallbackWithoutItsStartSignsNobodyIn(t *testing.T) {
 	f := start(t)
 	f.unfollowed()
-	const cookie = "svc_oidc=YSBmbG93" // a flow
+	const cookie = flowKept
 	const asked, refused = http.StatusBadRequest, http.StatusUnauthorized
 	for what, c := range map[string]struct {
 		query, cookie string
@@ -107,15 +115,18 @@ func TestACallbackWithoutItsStartSignsNobodyIn(t *testing.T) {
 	}{
 		"no cookie":      {"state=s&code=known", "", refused},
 		"two cookies":    {"state=s&code=known", cookie + "; " + cookie, refused},
-		"no base64":      {"state=s&code=known", "svc_oidc=!", refused},
+		"no base64":      {"state=s&code=known", "__Host-svc_oidc=!", refused},
+		"another name":   {"state=s&code=known", "svc_oidc=YSBmbG93", refused},
 		"no state":       {"code=known", cookie, refused},
 		"no code":        {"state=s", cookie, refused},
 		"a refusal":      {"state=s&error=access_denied", cookie, refused},
 		"a long code":    {"state=s&code=" + strings.Repeat("x", 4097), cookie, asked},
 		"a long state":   {"code=known&state=" + strings.Repeat("x", 257), cookie, asked},
-		"a long cookie":  {"state=s&code=known", "svc_oidc=" + strings.Repeat("x", 4097), refused},
+		"no text code":   {"state=s&code=%ff", cookie, asked},
+		"no text state":  {"state=%ff&code=known", cookie, asked},
+		"a long cookie":  {"state=s&code=known", "__Host-svc_oidc=" + strings.Repeat("x", 4097), refused},
 		"another state":  {"state=t&code=known", cookie, refused},
-		"another cookie": {"state=s&code=known", "svc_oidc=YSBmbG94", refused},
+		"another cookie": {"state=s&code=known", "__Host-svc_oidc=YSBmbG94", refused},
 	} {
 		header := []string{}
 		if c.cookie != "" {
@@ -137,17 +148,77 @@ func TestACallbackWithoutItsStartSignsNobodyIn(t *testing.T) {
 func TestARouteOfAnIssuerThatIsNotConfiguredIsNotFound(t *testing.T) {
 	f := start(t)
 	f.unfollowed()
-	for _, path := range []string{"/start", "/callback", "/callback?state=s&code=known"} {
-		resp := f.do(http.MethodGet, "/api/v1/user/oidc/other"+path, "")
-		wantError(t, resp, http.StatusNotFound, "issuer_not_found")
+	for _, path := range []string{"/start", "/callback", "/callback?state=s", "/callback?state=s&code=known"} {
+		for _, header := range [][]string{nil, {"Cookie", flowKept}} {
+			resp := f.do(http.MethodGet, "/api/v1/user/oidc/other"+path, "", header...)
+			wantError(t, resp, http.StatusNotFound, "issuer_not_found")
+		}
 	}
+}
+
+// A page of another site could use up the starts of its visitors' networks.
+func TestASignInAtAnOpenIDProviderIsStartedByNavigationAlone(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	for what, header := range map[string][]string{
+		"a link of another site":    {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+		"an image of another site":  {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"},
+		"an image of this site":     {"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "no-cors"},
+		"a script of this site":     {"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"},
+		"a mode without its site":   {"Sec-Fetch-Mode", "no-cors"},
+		"two modes":                 {"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Mode", "cors"},
+		"two sites, one of another": {"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"},
+	} {
+		t.Log(what)
+		resp := f.do(http.MethodGet, startPath, "", header...)
+		if n := len(resp.Cookies()); n != 0 {
+			t.Errorf("%s: cookies: got %d, want 0", what, n)
+		}
+		wantError(t, resp, http.StatusForbidden, "origin_not_allowed")
+	}
+	for _, site := range []string{"none", "same-origin", "same-site"} {
+		resp := f.do(http.MethodGet, startPath, "", "Sec-Fetch-Site", site, "Sec-Fetch-Mode", "navigate")
+		read(t, resp)
+		if resp.StatusCode != http.StatusSeeOther {
+			t.Errorf("a navigation from %s: got %d, want 303", site, resp.StatusCode)
+		}
+	}
+}
+
+// A page of another site has its visitors make callbacks without a flow, as many as it likes, and
+// they may sign in all the same.
+func TestCallbacksWithoutAFlowOrAStateAreNotCounted(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	for range logIns {
+		wantError(t, f.do(http.MethodGet, callbackPath+"?state=s&code=x", ""), http.StatusUnauthorized,
+			"invalid_credentials")
+		wantError(t, f.do(http.MethodGet, callbackPath+"?code=x", "", "Cookie", flowKept), http.StatusUnauthorized,
+			"invalid_credentials")
+	}
+	resp := f.do(http.MethodGet, callbackPath+"?state=s&code=known", "", "Cookie", flowKept)
+	read(t, resp)
+	if resp.StatusCode != http.StatusSeeOther {
+		t.Errorf("a sign-in after them: got %d, want 303", resp.StatusCode)
+	}
+}
+
+func TestACallbackWithACodeIsCountedWhateverTheProviderAnswers(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	for range logIns {
+		wantError(t, f.do(http.MethodGet, callbackPath+"?state=s&code=away", "", "Cookie", flowKept),
+			http.StatusServiceUnavailable, "service_unavailable")
+	}
+	wantError(t, f.do(http.MethodGet, callbackPath+"?state=s&code=known", "", "Cookie", flowKept),
+		http.StatusTooManyRequests, "rate_limit_exceeded")
 }
 
 func TestSignUpsAtOpenIDProvidersAreCountedAndSignInsAreNot(t *testing.T) {
 	f := start(t)
 	f.unfollowed()
 	call := func(code string) int {
-		resp := f.do(http.MethodGet, callbackPath+"?state=s&code="+code, "", "Cookie", "svc_oidc=YSBmbG93")
+		resp := f.do(http.MethodGet, callbackPath+"?state=s&code="+code, "", "Cookie", flowKept)
 		read(t, resp)
 		return resp.StatusCode
 	}

@@ -65,7 +65,7 @@ func ParseIssuers(text string) ([]Issuer, error) {
 		all = append(all, one)
 	}
 	if len(all) > MaxIssuers {
-		faults = append(faults, fmt.Errorf("at most %d issuers", MaxIssuers))
+		faults = append(faults, fmt.Errorf("there are %d issuers; there may be %d", len(all), MaxIssuers))
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -84,7 +84,7 @@ func (i Issuer) check() error {
 	issuer, err := url.Parse(i.URL)
 	switch {
 	case !nameForm.MatchString(i.Name):
-		return errors.New("its name is not 1 to 32 of a-z, 0-9 and -")
+		return errors.New("its name is not 1 to 32 of a-z, 0-9 and -, beginning with a letter or a digit")
 	case err != nil || issuer.Scheme != "https" || issuer.Host == "" || issuer.User != nil:
 		return errors.New("its URL is not https")
 	case len(i.URL) > maxURL || !urlForm.MatchString(i.URL):
@@ -95,7 +95,7 @@ func (i Issuer) check() error {
 	case err != nil || callback.Host == "" || callback.Scheme != "https" && !loopback[callback.Hostname()]:
 		return errors.New("its callback is not https")
 	case callback.Path != CallbackPath(i.Name) || !urlForm.MatchString(i.RedirectURL):
-		return fmt.Errorf("its callback has not the path %s alone", CallbackPath(i.Name))
+		return fmt.Errorf("its callback must have the path %s, without a query or a fragment", CallbackPath(i.Name))
 	}
 	return nil
 }

@@ -154,11 +154,10 @@ func TestAProviderThatDoesNotAnswerAsItShouldIsAway(t *testing.T) {
 		"no id token": func(w http.ResponseWriter, _ *http.Request) {
 			p.Answer(w, map[string]any{"access_token": "x", "token_type": "Bearer"})
 		},
-		"a fault": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
-		"our secret is wrong": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusUnauthorized)
-			p.Answer(w, map[string]any{"error": "invalid_client"})
-		},
+		"a fault":             refuses(http.StatusInternalServerError, "server_error"),
+		"our secret is wrong": refuses(http.StatusUnauthorized, "invalid_client"),
+		"our name is unknown": refuses(http.StatusBadRequest, "invalid_client"),
+		"we ask too often":    refuses(http.StatusTooManyRequests, "slow_down"),
 		"a way elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		},
@@ -175,6 +174,34 @@ func TestAProviderThatDoesNotAnswerAsItShouldIsAway(t *testing.T) {
 	p.Close()
 	if _, err := c.Finish(t.Context(), r); !errors.Is(err, ErrAway) {
 		t.Errorf("closed: got the error %v, want %v", err, ErrAway)
+	}
+}
+
+// refuses is a token endpoint that refuses a code.
+func refuses(status int, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"error":"` + code + `"}`)) // the client finds out
+	}
+}
+
+// Providers have words of their own for a code that they do not take.
+func TestACodeThatTheProviderDoesNotTakeIsRefusedWhateverItSays(t *testing.T) {
+	p := oidctest.New(t)
+	c := clientOf(t, p, clock.System)
+	for what, tokens := range map[string]http.HandlerFunc{
+		"invalid_grant":       refuses(http.StatusBadRequest, "invalid_grant"),
+		"invalid_request":     refuses(http.StatusBadRequest, "invalid_request"),
+		"bad_code":            refuses(http.StatusForbidden, "bad_verification_code"),
+		"a success in name":   refuses(http.StatusOK, "invalid_grant"),
+		"nothing but a 404":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"a page with its 400": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<p>", http.StatusBadRequest) },
+	} {
+		p.Instead(oidctest.Tokens, tokens)
+		if _, err := c.Finish(t.Context(), returned(t, p, c)); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: got the error %v, want %v", what, err, ErrRefused)
+		}
 	}
 }
 

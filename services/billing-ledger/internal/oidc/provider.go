@@ -123,7 +123,8 @@ func (p *provider) read(ctx context.Context) (*discovered, error) {
 	}, nil
 }
 
-// shortened bounds what an error says, which has what the provider answered.
+// shortened quotes at most maxReason bytes of an error, because the error may repeat what the
+// provider answered.
 func shortened(err error) string {
 	text := err.Error()
 	return fmt.Sprintf("%q", text[:min(len(text), maxReason)])
@@ -135,7 +136,7 @@ func (d *discovered) redeem(ctx context.Context, code, verifier string) (string,
 	token, err := d.oauth.Exchange(gooidc.ClientContext(ctx, d.http), code, oauth2.VerifierOption(verifier))
 	var answer *oauth2.RetrieveError
 	switch {
-	case errors.As(err, &answer) && answer.ErrorCode == "invalid_grant":
+	case errors.As(err, &answer) && refusesCode(answer):
 		return "", refused("the provider does not take its code")
 	case err != nil:
 		return "", fmt.Errorf("%w: no token for the code", ErrAway)
@@ -145,6 +146,21 @@ func (d *discovered) redeem(ctx context.Context, code, verifier string) (string,
 		return "", fmt.Errorf("%w: no id token for the code", ErrAway)
 	}
 	return raw, nil
+}
+
+// refusesCode reports whether a provider's answer refuses a code. A provider that does not know our
+// client, or that we ask too often, has not looked at the code. Other answers by which the caller is
+// at fault refuse it, whatever the provider calls it: else somebody who sends bad codes would pass
+// for a provider that is away.
+func refusesCode(answer *oauth2.RetrieveError) bool {
+	status := answer.Response.StatusCode
+	switch {
+	case answer.ErrorCode == "invalid_client" || status == http.StatusTooManyRequests:
+		return false
+	case answer.ErrorCode == "invalid_grant":
+		return true
+	}
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError
 }
 
 // subject is whom an id token names, if it is of the provider, for us, in time and of the sign-in

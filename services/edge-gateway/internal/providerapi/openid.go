@@ -4,19 +4,24 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
 // A browser goes from the start to an OpenID provider, which sends it back to the callback. What
 // ties both together is in a cookie, which the callback alone reads. The callback is a GET of
-// another site's making, so it counts by the state in that cookie and nothing else.
+// another site's making, so it counts by the state in that cookie and nothing else. The prefix of
+// the cookie's name has browsers take it from this host alone, so that no other host of the same
+// domain plants a flow of its own.
 const (
-	flowCookie = "svc_oidc"
-	flowPath   = "/api/v1/user/oidc/"
+	flowCookie = "__Host-svc_oidc"
+	flowPath   = "/" // as the prefix demands
 	// StartSuffix and CallbackSuffix end the paths of the routes of an issuer.
 	StartSuffix    = "/start"
 	CallbackSuffix = "/callback"
@@ -30,7 +35,13 @@ const (
 )
 
 // StartOpenID answers GET /api/v1/user/oidc/{issuer}/start: it sends a browser to an OpenID provider.
+// Only a browser that a user navigates may start: else a page of another site could use up the starts
+// of its visitors' networks, and their flows.
 func (a *API) StartOpenID(ctx context.Context, c Call) (Answer, error) {
+	if !navigatesHere(c.Header) {
+		return Answer{}, fault.New(fault.Denied, apierror.OriginNotAllowed,
+			"A sign-in begins in a browser that goes to this address, not in a page of another site or a script.")
+	}
 	issuer := strings.TrimSuffix(c.Rest, StartSuffix)
 	var resp *billingv1.StartOpenIDResponse
 	err := a.counted(ctx, a.userChallenges, c, func(ctx context.Context) (err error) {
@@ -47,22 +58,22 @@ func (a *API) StartOpenID(ctx context.Context, c Call) (Answer, error) {
 
 // FinishOpenID answers GET /api/v1/user/oidc/{issuer}/callback: it signs in the user whom the provider
 // names, by a cookie as that of signing in, and sends the browser to the site. A user who is seen for
-// the first time counts as a sign-up. What is missing is for the ledger to refuse, which knows first
-// whether there is such an issuer.
+// the first time counts as a sign-up. A missing state, code or cookie is refused by billing-ledger,
+// because an unknown issuer must be reported first.
 func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.LogInOpenIDRequest{Issuer: strings.TrimSuffix(c.Rest, CallbackSuffix), State: c.Query.Get("state"),
 		Code: c.Query.Get("code"), NetworkShown: shownNetwork(c.From), Flow: flowOf(c.Header)}
-	if len(req.GetState()) > maxState || len(req.GetCode()) > maxCode {
+	if len(req.GetState()) > maxState || len(req.GetCode()) > maxCode || !utf8.ValidString(req.GetState()) ||
+		!utf8.ValidString(req.GetCode()) {
 		return Answer{}, fault.New(fault.Invalid, fault.InvalidRequest, notBegunHere)
 	}
 	now := a.peers.Clock.Now()
-	full := a.userSigns.take(c.From, now)
-	req.Open = full == nil
-	var resp *billingv1.LogInOpenIDResponse
-	err := a.counted(ctx, a.logIns, c, func(ctx context.Context) (err error) {
-		resp, err = a.peers.Users.LogInOpenID(ctx, req)
-		return err
-	})
+	var full error
+	if tied(req) {
+		full = a.userSigns.take(c.From, now)
+		req.Open = full == nil
+	}
+	resp, err := a.logInOpenID(ctx, c, req)
 	if req.GetOpen() && !resp.GetOpened() {
 		a.userSigns.giveBack(c.From, now)
 	}
@@ -78,6 +89,40 @@ func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
 	setCookie(out.Header, resp.GetRefreshToken(), resp.GetRefreshExpiresAt().AsTime())
 	setFlow(out.Header, "", time.Time{})
 	return out, nil
+}
+
+// tied reports whether a callback has what ties it to its start.
+func tied(req *billingv1.LogInOpenIDRequest) bool {
+	return len(req.GetFlow()) > 0 && req.GetState() != ""
+}
+
+// logInOpenID asks billing-ledger. A callback that is tied to no start is not counted: it costs
+// nothing, and a page of another site can have its visitors make any number of them. A callback with a
+// code counts although the OpenID provider is away, because the provider may have been asked.
+func (a *API) logInOpenID(
+	ctx context.Context, c Call, req *billingv1.LogInOpenIDRequest,
+) (resp *billingv1.LogInOpenIDResponse, err error) {
+	ask := func(ctx context.Context) (err error) {
+		resp, err = a.peers.Users.LogInOpenID(ctx, req)
+		return err
+	}
+	switch {
+	case !tied(req):
+		err = a.asked(ctx, ask)
+	case req.GetCode() == "":
+		err = a.counted(ctx, a.logIns, c, ask)
+	default:
+		err = a.countedBut(ctx, a.logIns, c, []fault.Kind{fault.Invalid}, ask)
+	}
+	return resp, err
+}
+
+// navigatesHere reports whether a browser goes to an address because its user follows a link of this
+// site or enters the address. An old browser, and a program, say nothing of it.
+func navigatesHere(h http.Header) bool {
+	mode := h.Values("Sec-Fetch-Mode")
+	return !slices.Contains(h.Values("Sec-Fetch-Site"), "cross-site") &&
+		(len(mode) == 0 || slices.Equal(mode, []string{"navigate"}))
 }
 
 // home is the page to which a browser goes that has signed in elsewhere.

@@ -83,11 +83,12 @@ type Config struct {
 	DemandFor, DemandKept time.Duration
 	// Networks is how many networks are counted for each kind of call.
 	Networks int
-	// SignUps bounds the accounts that are opened (of users, of providers, and by users
-	// who become providers, each kind by itself), Keys the keys that users make, LogIns
-	// the passwords and the wallets' signatures by which users sign in, and Challenges the
-	// wallets' challenges, of providers and of users each by themselves, and, by themselves,
-	// the calls that wallets signed. Each bound is that of one network.
+	// SignUps bounds the accounts that are opened, and Keys the keys that users make. LogIns
+	// bounds the attempts to sign in: by password, by a wallet's signature or at an OpenID
+	// provider. Challenges bounds three things, each counted by itself: challenges for
+	// providers' wallets, challenges for users' wallets together with the starts of sign-ins at
+	// OpenID providers, and calls that wallets signed. The accounts of users, of providers, and
+	// of users who become providers are counted apart. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
 	// Refreshes bounds the sessions that are refreshed, Letters the letters that are asked
 	// for. The tokens of letters that are tried have the bound of LogIns.
@@ -132,7 +133,8 @@ type API struct {
 	keys       *quota
 	logIns     *quota
 	challenges *quota
-	// userChallenges are those of wallets whose users sign in or link them.
+	// userChallenges are those of wallets whose users sign in or link them, and the starts of
+	// sign-ins at OpenID providers.
 	userChallenges *quota
 	signatures     *quota
 	refreshes      *quota
