@@ -87,13 +87,15 @@ type Config struct {
 	// for hidden probes are given together within any 24 hours; 0 gives them nothing.
 	VerificationDailyUSD int64 `yaml:"verification_daily_usd" env:"SVC_BILLING_VERIFICATION_DAILY_USD"`
 
-	// WalletChains are the ids, separated by commas, of the chains that a wallet may name when it
-	// signs in. No chain is asked; the first is for wallets that name none.
+	// WalletChains are the ids, separated by commas, of the chains that the text for a wallet may
+	// name. The first is used when the caller names none. The chains themselves are not asked.
 	WalletChains string `yaml:"wallet_chains" env:"SVC_BILLING_WALLET_CHAINS"`
 
-	// OpenID has the OpenID providers at which users may sign in, at most 8, one a line: its name in
-	// our routes, its issuer's address, our client id and client secret there, and the address of
-	// our callback, https://api.example.com/api/v1/user/oidc/NAME/callback.
+	// OpenID has the OpenID providers at which users may sign in: at most 8, one a line. A line has
+	// five fields with spaces between: the provider's name in our routes, the issuer's https
+	// address, our client id there, our client secret there, and the address of our callback. For
+	// example: google https://accounts.google.com ID SECRET
+	// https://api.example.com/api/v1/user/oidc/google/callback
 	OpenID config.Secret `yaml:"openid" env:"SVC_BILLING_OPENID"`
 
 	// Card says how cards are charged.

@@ -25,7 +25,7 @@ func TestWithoutIssuersNobodySignsInAtOne(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatIsAwayKeepsTheServiceFromNothing(t *testing.T) {
+func TestTheServiceStartsWhileAnIssuerIsAway(t *testing.T) {
 	f := start(t, func(c *billingledger.Config) { c.OpenID = config.NewSecret(awayIssuer) })
 	if _, err := f.users.StartOpenID(t.Context(), &billingv1.StartOpenIDRequest{
 		Issuer: "away"}); !fault.Is(err, fault.ServiceUnavailable) {

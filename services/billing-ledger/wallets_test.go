@@ -145,7 +145,7 @@ func TestMalformedIdsOfUsersAndIdentitiesAreRefused(t *testing.T) {
 	}
 }
 
-func TestChainsOfWalletsThatAreNoneAreRefusedAtTheStart(t *testing.T) {
+func TestWalletChainsThatAreNoChainIDsAreRefusedAtStart(t *testing.T) {
 	cfg := billingledger.DefaultConfig()
 	cfg.Pepper[0] = 1
 	if err := cfg.Validate(); err != nil {

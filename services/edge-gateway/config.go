@@ -127,11 +127,12 @@ type Config struct {
 	// X-Forwarded-For is believed; empty for none.
 	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_GATEWAY_TRUSTED_PROXIES"`
 
-	// Origins are the origins of the site's own pages, separated by commas, beside the one
-	// that the API itself has: https://console.example.com. Their pages may refresh sessions
-	// and sign users out by the session's cookie. Wallets sign in for them alone, programs for
-	// the first, because nothing else says which host is the installation's; so name the API's
-	// own origin, too, if its pages have wallets sign. Without any, no wallet signs in.
+	// Origins are the origins of the site's pages, separated by commas, at most 32:
+	// https://console.example.com. Pages of these origins, and of the API's own, may refresh
+	// sessions and sign users out by the session's cookie. A wallet signs in only on pages of
+	// the origins listed here, because the host of a call proves nothing. So list the API's own
+	// origin too if its pages have wallets sign. A caller without an Origin header gets a text
+	// for the first one. Without any origin, no wallet signs in.
 	Origins string `yaml:"origins" env:"SVC_GATEWAY_ORIGINS"`
 
 	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
@@ -228,7 +229,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("TrustedProxies: %w", err))
 	}
 	if len(c.origins()) > maxOrigins {
-		errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS) must be at most %d", maxOrigins))
+		errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS) must have at most %d origins", maxOrigins))
 	}
 	for _, origin := range c.origins() {
 		if u, err := url.Parse(origin); err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host ||

@@ -209,7 +209,7 @@ func (k *Keys) explain(err error, attempted string) error {
 	case errors.Is(err, ErrUnconfirmed):
 		return fault.New(fault.Denied, fault.EmailNotConfirmed,
 			"an account has one key until its user confirms the e-mail address (POST /api/v1/user/me/email asks for the "+
-				"letter) or, without one, has paid")
+				"letter) or, if the user has no e-mail address, until the account has paid")
 	case errors.Is(err, ErrEnded):
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed, "the key is revoked or has expired").On("key_id")
 	case errors.Is(err, ErrOverlap):

@@ -77,6 +77,6 @@ func (h Hash) Matches(password string) (bool, error) { return h.matches(password
 // Fits reports whether a text can be a password.
 func Fits(text string) bool { return fits(text) }
 
-// Wait returns how long there is no room for one more attempt, when the pace is whole
-// again at full.
+// Wait returns how long a caller must wait for room for one more attempt. full is when the
+// pace will be whole again.
 func (p Pace) Wait(full, now time.Time) time.Duration { return p.wait(full, now) }

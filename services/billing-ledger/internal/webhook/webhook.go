@@ -17,7 +17,8 @@
 // has MaxOfAccount, a process has MaxSends, and who was served longest ago is served next.
 // Endpoints whose last try failed have MaxToFailing of the places together, so that receivers
 // that never answer leave room for those that do, however many accounts they are of. Only
-// endpoints that fail for the first time at once may take every place, for SendTimeout.
+// endpoints that begin to fail at the same moment can take every place, and for no longer than
+// SendTimeout.
 //
 // The URL is a stranger's. It must be https with a public host and a port of the web, and
 // package dialguard checks the address when it is dialled: no private, loopback, link-local or

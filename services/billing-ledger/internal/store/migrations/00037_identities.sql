@@ -1,4 +1,4 @@
--- Ways to sign in beside a password: wallets, and later what OpenID providers say of a user.
+-- Ways to sign in beside a password: wallets and OpenID providers.
 
 -- +goose Up
 -- A user who came by an identity has no e-mail and no password.
@@ -21,7 +21,7 @@ CREATE TABLE user_identity (
     CONSTRAINT user_identity_wallet CHECK (issuer <> 'wallet' OR subject ~ '^0x[0-9a-f]{40}$')
 );
 COMMENT ON TABLE user_identity IS
-    'Whom a user is for an issuer. The row of the user is the lock under which they come and go.';
+    'Who users are to issuers. Identities come and go under the lock on the row of their user.';
 CREATE INDEX user_identity_of_user ON user_identity (user_id, created_at);
 CREATE TRIGGER user_identity_bound BEFORE INSERT ON user_identity
     FOR EACH ROW EXECUTE FUNCTION bound_identities();
@@ -47,7 +47,8 @@ CREATE TABLE used_proof (
     CONSTRAINT used_proof_is_short CHECK (expires_at <= used_at + interval '15 minutes')
 );
 COMMENT ON TABLE used_proof IS
-    'Challenges that wallets have signed, until they count no longer. Of others nothing is kept.';
+    'Proofs that were used, of wallets and of sign-ins at OpenID providers, until they count no longer. '
+    'Nothing is kept of a proof before it is used.';
 CREATE INDEX used_proof_of_user ON used_proof (user_id);
 CREATE INDEX used_proof_expires ON used_proof (expires_at);
 CREATE TRIGGER used_proof_bound BEFORE INSERT ON used_proof FOR EACH ROW EXECUTE FUNCTION bound_proofs();
