@@ -1,14 +1,19 @@
 package edgegateway
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/serve"
@@ -17,13 +22,14 @@ import (
 	"svc.internal/services/edge-gateway/internal/operator"
 )
 
-// staff knows one operator's session and notes who signs in.
+// staff knows one operator's session, and that of boss, and notes who signs in.
 type staff struct {
 	billingv1.UnimplementedOperatorServiceServer
 	billingv1.UnimplementedOperatorAdminServiceServer
 	mu    sync.Mutex
 	token string
 	role  string
+	old   bool  // the operator may approve
 	err   error // of everything
 	tries int
 	call  serve.OperatorCall
@@ -37,10 +43,14 @@ func (s *staff) AuthenticateOperator(
 	if s.err != nil {
 		return nil, s.err
 	}
+	if sum := sha256.Sum256([]byte(bossToken)); string(req.GetTokenSha256()) == string(sum[:]) {
+		return &billingv1.AuthenticateOperatorResponse{SessionId: "session-2", MayApprove: true,
+			Operator: &billingv1.Operator{OperatorId: "0190", Name: "boss", Role: string(operator.Admin)}}, nil
+	}
 	if sum := sha256.Sum256([]byte(s.token)); string(req.GetTokenSha256()) != string(sum[:]) {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
 	}
-	return &billingv1.AuthenticateOperatorResponse{SessionId: "session-1",
+	return &billingv1.AuthenticateOperatorResponse{SessionId: "session-1", MayApprove: s.old,
 		Operator: &billingv1.Operator{OperatorId: "0189", Name: "bob", Role: s.role}}, nil
 }
 
@@ -69,6 +79,13 @@ func (s *staff) EndOperatorSession(
 	return &billingv1.EndOperatorSessionResponse{}, nil
 }
 
+// season has the operator be one who may approve.
+func (s *staff) season() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.old = true
+}
+
 func (s *staff) set(token, role string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,10 +99,16 @@ func (s *staff) last() (serve.OperatorCall, int) {
 	return s.call, s.tries
 }
 
-var bobsToken = "ops_" + strings.Repeat("b", 43)
+// The tokens of the sessions of bob, and of boss, who is an admin and is called bossName.
+var (
+	bobsToken = "ops_" + strings.Repeat("b", 43)
+	bossToken = "ops_" + strings.Repeat("a", 43)
+)
+
+const bossName = "boss@0190"
 
 // Each route with a machine of each role, and with a bootstrap token: what the table of roles
-// refuses reaches no service.
+// refuses, or refuses to machines, reaches no service.
 func TestEachRoleReachesItsRoutesAlone(t *testing.T) {
 	roles := []operator.Role{operator.Viewer, operator.Support, operator.Treasurer, operator.Admin, operator.First}
 	token := func(role operator.Role) string { return strings.Repeat(string(role), 8) }
@@ -108,7 +131,7 @@ func TestEachRoleReachesItsRoutesAlone(t *testing.T) {
 			_, known := f.named.since(0)
 			resp := f.ask(o, "Authorization", "Bearer "+token(role))
 			calls, _ := f.named.since(known)
-			if role.May(o.method, o.template) {
+			if (operator.Principal{Role: role}).Check(o.method, o.template) == nil {
 				if read(t, resp); resp.StatusCode == http.StatusForbidden {
 					t.Errorf("%s by %s: got 403, want it served", o, role)
 				}
@@ -121,8 +144,8 @@ func TestEachRoleReachesItsRoutesAlone(t *testing.T) {
 			}
 		}
 	}
-	if refused[operator.Admin] != 0 {
-		t.Errorf("an admin is refused: got %d routes, want none", refused[operator.Admin])
+	if got := refused[operator.Admin]; got != 5 {
+		t.Errorf("an admin's machine is refused: got %d routes, want the 5 that make and change operators", got)
 	}
 	for _, role := range roles[:3] {
 		if refused[role] < 20 {
@@ -180,12 +203,104 @@ func TestASessionOpensItsRoutesUntilItIsOver(t *testing.T) {
 	wantError(t, get(), http.StatusServiceUnavailable, "service_unavailable")
 }
 
-func TestSigningInNeedsNoTokenAndIsBoundForANetwork(t *testing.T) {
-	f := start(t, func(c *Config) { c.WrongTokens = 10 })
+func TestANewOperatorApprovesNoPayout(t *testing.T) {
+	f := start(t)
+	f.staff.set(bobsToken, "treasurer", nil)
+	approve := func() *http.Response {
+		return f.do(http.MethodPost, "/api/v1/admin/payouts/p1/approve", `{"reason":"known"}`, "Authorization",
+			"Bearer "+bobsToken)
+	}
+	_, known := f.named.since(0)
+	e := wantError(t, approve(), http.StatusForbidden, "role_not_allowed")
+	if !strings.Contains(e.Error.Message, "24 hours after your first code") {
+		t.Errorf("the message: got %q, want it to say when", e.Error.Message)
+	}
+	if calls, _ := f.named.since(known); len(calls) != 0 {
+		t.Errorf("got the calls %v, want none", calls)
+	}
+	f.staff.season()
+	read(t, approve())
+	want := []string{"/svc.settlement.v1.PayoutAdminService/ApprovePayout by bob@0189"}
+	if calls, _ := f.named.since(known); !slices.Equal(calls, want) {
+		t.Errorf("a day later: got the calls %v, want %v", calls, want)
+	}
+}
+
+// startSigning starts a gateway that allows 10 guesses in a minute, and whose clock stands still.
+func startSigning(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t, func(c *Config) { c.WrongTokens = 10 })
+	deps := f.svc.deps
+	deps.Clock = clock.NewManual(time.Now())
+	svc, err := New(t.Context(), f.cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.svc = svc
 	f.staff.set(bobsToken, "support", nil)
+	return f.start()
+}
+
+// sign signs bob in, with headers that change or add to those of a program.
+func (f *fleet) sign(password string, headers ...string) *http.Response {
+	f.t.Helper()
+	return f.do(http.MethodPost, "/api/v1/admin/session", `{"name":"bob","password":"`+password+`","code":"123456"}`,
+		headers...)
+}
+
+// A page in an operator's browser can post to the operators' listener from the operator's own
+// network. It must not use up the tries of that network, or of the operator.
+func TestPagesOfOtherSitesKeepNobodyFromSigningIn(t *testing.T) {
+	f := startSigning(t)
+	for range 100 {
+		wantError(t, f.sign("wrong", "Content-Type", "text/plain;charset=UTF-8"), http.StatusBadRequest, "invalid_request")
+		wantError(t, f.sign("wrong"), http.StatusBadRequest, "invalid_request")
+		wantError(t, f.sign("wrong", "Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"),
+			http.StatusForbidden, "origin_not_allowed")
+	}
+	if _, tries := f.staff.last(); tries != 0 {
+		t.Errorf("tries that reached the service: got %d, want 0", tries)
+	}
+	if resp := f.sign("correct", "Content-Type", "application/json"); resp.StatusCode != http.StatusOK {
+		t.Errorf("the operator: got %d %s, want 200", resp.StatusCode, read(t, resp))
+	}
+}
+
+// A network that has to wait has two places. Bodies that do not arrive take none of them.
+func TestASlowBodyHoldsNoPlaceOfItsNetwork(t *testing.T) {
+	f := startSigning(t)
+	for range 12 {
+		read(t, f.sign("wrong", "Content-Type", "application/json"))
+	}
+	for range 4 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.operators, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		// The answer 100 Continue says that the body is being read.
+		if _, err := io.WriteString(conn, "POST /api/v1/admin/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n"+
+			"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+			t.Fatalf("before the body: got %q, want 100 Continue", line)
+		}
+	}
+	if resp := f.sign("correct", "Content-Type", "application/json"); resp.StatusCode != http.StatusOK {
+		t.Errorf("beside slow bodies: got %d %s, want 200", resp.StatusCode, read(t, resp))
+	}
+}
+
+func TestSigningInNeedsNoTokenAndIsBoundedForEachNetwork(t *testing.T) {
+	f := startSigning(t)
 	sign := func(password string) *http.Response {
-		return f.do(http.MethodPost, "/api/v1/admin/session", `{"name":"bob","password":"`+password+`","code":"123456"}`,
-			"X-Svc-Operator", "mallory", "X-Svc-Network", "elsewhere", "Grpc-Metadata-X-Svc-Network", "elsewhere")
+		return f.sign(password, "Content-Type", "application/json", "X-Svc-Operator", "mallory", "X-Svc-Network", "elsewhere",
+			"Grpc-Metadata-X-Svc-Network", "elsewhere")
 	}
 	resp := sign("correct")
 	if body := read(t, resp); !strings.Contains(body, `"token":"`+bobsToken+`"`) {
@@ -205,10 +320,14 @@ func TestSigningInNeedsNoTokenAndIsBoundForANetwork(t *testing.T) {
 		read(t, sign("wrong"))
 	}
 	wantError(t, sign("correct"), http.StatusTooManyRequests, "rate_limit_exceeded")
-	// A minute's guesses, two thirds as many for a network that has to wait, what time gave
-	// back, and the first.
-	if _, tries := f.staff.last(); tries > 24 {
-		t.Errorf("got %d tries of one network, want at most 24", tries)
+	// The first, a minute's guesses, and two thirds as many for a network that has to wait.
+	if _, tries := f.staff.last(); tries != 1+10+6 {
+		t.Errorf("tries of one network at one moment: got %d, want 17", tries)
+	}
+	// The token that was issued first was never shown, and is let in all the same.
+	resp = f.do(http.MethodGet, "/api/v1/admin/providers", "", "Authorization", "Bearer "+bobsToken)
+	if body := read(t, resp); resp.StatusCode == http.StatusTooManyRequests {
+		t.Errorf("with the token: got %d %s, want it let in", resp.StatusCode, body)
 	}
 	if text := f.log.String(); strings.Contains(text, "correct") {
 		t.Errorf("got a password in the log: got %q, want it without", text)

@@ -109,7 +109,8 @@ func (c *canaries) secretsIn(dir string) {
 			c.t.Fatal(err)
 		}
 		switch {
-		case strings.HasPrefix(name, "database-url-"), name == "database-suffix", name == "machine-tokens":
+		case strings.HasPrefix(name, "database-url-"), name == "database-suffix", name == "machine-tokens",
+			name == "bootstrap-tokens":
 			// Addresses, names and digests may be shown; their passwords and tokens are in
 			// files of their own.
 		default:

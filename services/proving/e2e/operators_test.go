@@ -17,6 +17,8 @@ func TestAnOperatorSignsInDoesWhatItsRoleMayAndIsEnded(t *testing.T) {
 	sue := m.NewOperator(t, name, "support")
 	sue.SignInAgain(t)
 	token := sue.SignIn(t)
+	sue.Call(t, http.StatusForbidden, http.MethodPost, "operators", m.Env["SVC_ADMIN_TOKEN"],
+		`{"name":"robot","role":"admin"}`) // a machine invites nobody
 
 	account := trial.Text(t, m.Admin(t, http.MethodPost, routes+"accounts", `{"name":"`+name+`","idempotency_key":"`+
 		name+`"}`), "account", "account_id")
@@ -32,6 +34,6 @@ func TestAnOperatorSignsInDoesWhatItsRoleMayAndIsEnded(t *testing.T) {
 	if !found {
 		t.Errorf("the audit entries of the account: got %v, want one of %s@%s", actions, name, sue.ID)
 	}
-	m.Admin(t, http.MethodPost, routes+"operators/"+sue.ID+"/end", `{}`)
+	m.Staff(t, http.MethodPost, "operators/"+sue.ID+"/end", `{}`)
 	sue.Call(t, http.StatusUnauthorized, http.MethodGet, "accounts/"+account, token, "")
 }

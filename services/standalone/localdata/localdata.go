@@ -88,7 +88,10 @@ func ParsePepper(text string) (apikey.Pepper, error) {
 // AdminToken is a token for operators' calls with the role of an admin, made at first use.
 func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
 
-// machineName is the name of the directory's token.
+// BootstrapToken is a token that makes the first operator, made at first use.
+func (d *Dir) BootstrapToken() (string, error) { return d.secret("bootstrap-token") }
+
+// machineName is the name of the directory's tokens.
 const machineName = "local"
 
 // OwnerPassword is the password of the user who owns the demo's provider, made at first use.
@@ -104,6 +107,17 @@ func (d *Dir) MachineTokens() (string, error) {
 	digest := sha256.Sum256([]byte(token))
 	list := machineName + ":admin:" + hex.EncodeToString(digest[:])
 	return list, d.Write([]byte(list+"\n"), "secrets", "machine-tokens")
+}
+
+// BootstrapTokens is a list of bootstrap tokens with BootstrapToken alone, in the form of the
+// gateway's setting. Its file is written anew each time.
+func (d *Dir) BootstrapTokens() (string, error) {
+	token, err := d.BootstrapToken()
+	if err != nil {
+		return "", err
+	}
+	list := machineName + ":" + token
+	return list, d.Write([]byte(list+"\n"), "secrets", "bootstrap-tokens")
 }
 
 // DatabasePassword is the password of a login in the database, made at first use.

@@ -78,6 +78,26 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 	}
 }
 
+func TestTheBootstrapTokenIsListedAsTheGatewayReadsIt(t *testing.T) {
+	d := openFor(t, t.TempDir())
+	token, err := d.BootstrapToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.BootstrapTokens()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "local:" + token; list != want {
+		t.Errorf("the list: got %q, want the name and the token", list)
+	}
+	if got, err := os.ReadFile(d.Path("secrets", "bootstrap-tokens")); err != nil {
+		t.Errorf("the file: got the error %v, want none", err)
+	} else if string(got) != list+"\n" {
+		t.Error("the file: got another list, want the same")
+	}
+}
+
 func TestAWriteLeavesNothingBehind(t *testing.T) {
 	d := openFor(t, t.TempDir())
 	for _, text := range []string{"one", "two"} {

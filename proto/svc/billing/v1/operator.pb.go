@@ -160,9 +160,11 @@ func (x *AuthenticateOperatorRequest) GetTokenSha256() []byte {
 }
 
 type AuthenticateOperatorResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Operator      *Operator              `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
-	SessionId     string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Operator  *Operator              `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	SessionId string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// True once the operator has been active for 24 hours. Until then it approves no payout.
+	MayApprove    bool `protobuf:"varint,3,opt,name=may_approve,json=mayApprove,proto3" json:"may_approve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +211,13 @@ func (x *AuthenticateOperatorResponse) GetSessionId() string {
 		return x.SessionId
 	}
 	return ""
+}
+
+func (x *AuthenticateOperatorResponse) GetMayApprove() bool {
+	if x != nil {
+		return x.MayApprove
+	}
+	return false
 }
 
 type InviteFirstOperatorRequest struct {
@@ -1243,11 +1252,13 @@ const file_svc_billing_v1_operator_proto_rawDesc = "" +
 	"\flast_seen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\"@\n" +
 	"\x1bAuthenticateOperatorRequest\x12!\n" +
-	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"s\n" +
+	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\x94\x01\n" +
 	"\x1cAuthenticateOperatorResponse\x124\n" +
 	"\boperator\x18\x01 \x01(\v2\x18.svc.billing.v1.OperatorR\boperator\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\"0\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1f\n" +
+	"\vmay_approve\x18\x03 \x01(\bR\n" +
+	"mayApprove\"0\n" +
 	"\x1aInviteFirstOperatorRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\xae\x01\n" +
 	"\x1bInviteFirstOperatorResponse\x124\n" +

@@ -156,10 +156,11 @@ const (
 // OperatorAdminService is for operators. Three of its calls are for people who are not signed in
 // yet: AcceptInvitation, ConfirmOperator and OpenOperatorSession.
 type OperatorAdminServiceClient interface {
-	// InviteFirstOperator invites an admin while there was never an active operator. It takes back
-	// all earlier invitations. Not idempotent: each call makes another invitation. Fails with
-	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (transition_not_allowed) once there was
-	// an operator.
+	// InviteFirstOperator invites an admin while no admin is active. All other operators who are
+	// invited end for good. Not idempotent: each call makes another invitation. Fails with
+	// INVALID_ARGUMENT (invalid_value), ALREADY_EXISTS (already_exists) when the name is that of an
+	// active or ended operator, FAILED_PRECONDITION (transition_not_allowed while an admin is active,
+	// too_many_operators).
 	InviteFirstOperator(ctx context.Context, in *InviteFirstOperatorRequest, opts ...grpc.CallOption) (*InviteFirstOperatorResponse, error)
 	// InviteOperator makes an operator who may accept an invitation. Fails with INVALID_ARGUMENT
 	// (invalid_value), ALREADY_EXISTS (already_exists) when the name was ever given,
@@ -314,10 +315,11 @@ func (c *operatorAdminServiceClient) EndOperator(ctx context.Context, in *EndOpe
 // OperatorAdminService is for operators. Three of its calls are for people who are not signed in
 // yet: AcceptInvitation, ConfirmOperator and OpenOperatorSession.
 type OperatorAdminServiceServer interface {
-	// InviteFirstOperator invites an admin while there was never an active operator. It takes back
-	// all earlier invitations. Not idempotent: each call makes another invitation. Fails with
-	// INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION (transition_not_allowed) once there was
-	// an operator.
+	// InviteFirstOperator invites an admin while no admin is active. All other operators who are
+	// invited end for good. Not idempotent: each call makes another invitation. Fails with
+	// INVALID_ARGUMENT (invalid_value), ALREADY_EXISTS (already_exists) when the name is that of an
+	// active or ended operator, FAILED_PRECONDITION (transition_not_allowed while an admin is active,
+	// too_many_operators).
 	InviteFirstOperator(context.Context, *InviteFirstOperatorRequest) (*InviteFirstOperatorResponse, error)
 	// InviteOperator makes an operator who may accept an invitation. Fails with INVALID_ARGUMENT
 	// (invalid_value), ALREADY_EXISTS (already_exists) when the name was ever given,

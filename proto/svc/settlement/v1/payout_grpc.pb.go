@@ -297,7 +297,8 @@ type PayoutAdminServiceClient interface {
 	// only.
 	ListAllPayouts(ctx context.Context, in *ListAllPayoutsRequest, opts ...grpc.CallOption) (*ListAllPayoutsResponse, error)
 	// ApprovePayout is an operator's consent to a payout that waits for it. Above $10,000 two
-	// different operators who signed in are needed. Idempotent. Fails with NOT_FOUND
+	// different operators who signed in are needed. A gateway refuses an operator who became active
+	// less than 24 hours ago (role_not_allowed). Idempotent. Fails with NOT_FOUND
 	// (payout_not_found), FAILED_PRECONDITION (transition_not_allowed) and INVALID_ARGUMENT
 	// (invalid_value; operator: who approves has no name).
 	ApprovePayout(ctx context.Context, in *ApprovePayoutRequest, opts ...grpc.CallOption) (*ApprovePayoutResponse, error)
@@ -395,7 +396,8 @@ type PayoutAdminServiceServer interface {
 	// only.
 	ListAllPayouts(context.Context, *ListAllPayoutsRequest) (*ListAllPayoutsResponse, error)
 	// ApprovePayout is an operator's consent to a payout that waits for it. Above $10,000 two
-	// different operators who signed in are needed. Idempotent. Fails with NOT_FOUND
+	// different operators who signed in are needed. A gateway refuses an operator who became active
+	// less than 24 hours ago (role_not_allowed). Idempotent. Fails with NOT_FOUND
 	// (payout_not_found), FAILED_PRECONDITION (transition_not_allowed) and INVALID_ARGUMENT
 	// (invalid_value; operator: who approves has no name).
 	ApprovePayout(context.Context, *ApprovePayoutRequest) (*ApprovePayoutResponse, error)

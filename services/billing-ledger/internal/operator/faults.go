@@ -23,9 +23,9 @@ func LastAdmin() error { return notAllowed("the last admin stays active") }
 // HasEnded is the error for a change of an operator who has ended.
 func HasEnded() error { return notAllowed("the operator has ended") }
 
-// NotFirst is the error for a first operator who is not the first.
+// NotFirst is the error for a first operator while an admin is active.
 func NotFirst() error {
-	return notAllowed("there was an operator already; an admin invites further ones")
+	return notAllowed("an admin is active; an admin invites further operators")
 }
 
 func notAllowed(format string, args ...any) error {

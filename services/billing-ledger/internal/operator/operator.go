@@ -12,8 +12,8 @@
 // NetworkPace. A name that nobody has is treated as any other. The secrets of codes are
 // sealed under a key that is derived from the pepper, so the database alone gives no code.
 //
-// A code counts once, an ended operator stays ended, and one admin stays active. The
-// database enforces all three.
+// A code counts once, an ended operator stays ended, one admin stays active, and an operator is
+// active since the moment of its first code. The database enforces all four.
 package operator
 
 import (
@@ -80,7 +80,18 @@ type Operator struct {
 	CreatedAt time.Time
 	// SeenAt is zero for an operator who did not sign in within SessionKept.
 	SeenAt time.Time
+	// ActiveFor is the time since the operator became active, by the store's clock; zero for an
+	// operator who is not active.
+	ActiveFor time.Duration
 }
+
+// ApprovalDelay is how long an operator must have been active before it approves payouts. Whoever
+// invites or resets an operator could accept the invitation in its place. The delay leaves the
+// others time to see that.
+const ApprovalDelay = 24 * time.Hour
+
+// MayApprove reports whether the operator has been active for long enough to approve payouts.
+func (o Operator) MayApprove() bool { return o.ActiveFor >= ApprovalDelay }
 
 // Called is the name of the operator in audit entries.
 func (o Operator) Called() string { return Called(o.Name, o.ID) }

@@ -72,7 +72,7 @@ type Store interface {
 	ByTicket(ctx context.Context, ticket Digest) (Operator, Sealed, error)
 	// Accept uses an invitation: ErrNotFound.
 	Accept(ctx context.Context, a Acceptance) (time.Time, error)
-	// Activate uses a confirmation and the code of a step: ErrNotFound.
+	// Activate uses a confirmation and the code of a step, and notes when: ErrNotFound.
 	Activate(ctx context.Context, id ID, confirmation Digest, step int64) (Operator, error)
 	// ByName finds an active operator with what it signs in with: ErrNotFound.
 	ByName(ctx context.Context, name Name) (Operator, user.Hash, Sealed, error)

@@ -28,7 +28,8 @@ func (s *Operators) AuthenticateOperator(
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.AuthenticateOperatorResponse{Operator: operatorToProto(o), SessionId: session.String()}, nil
+	return &billingv1.AuthenticateOperatorResponse{Operator: operatorToProto(o), SessionId: session.String(),
+		MayApprove: o.MayApprove()}, nil
 }
 
 // OperatorAdmin answers operators about operators, and people who become operators or sign
@@ -38,7 +39,7 @@ type OperatorAdmin struct {
 	Operators *operator.Operators
 }
 
-// InviteFirstOperator invites an admin while there is none.
+// InviteFirstOperator invites an admin while no admin is active.
 func (s *OperatorAdmin) InviteFirstOperator(
 	ctx context.Context, req *billingv1.InviteFirstOperatorRequest,
 ) (*billingv1.InviteFirstOperatorResponse, error) {

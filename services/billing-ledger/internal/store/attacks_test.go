@@ -364,7 +364,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"sandbox_subscription": "SELECT INSERT(id,session_id,period_end,due_at) " +
 			"UPDATE(period_end,ends_at_period_end,declines,ended_at,due_at)",
 		"operator": "SELECT INSERT(id,name,role,ticket_sha256,ticket_at,ticket_until) " +
-			"UPDATE(role,state,ticket_sha256,ticket_at,ticket_until,password_hash,totp_sealed,totp_step)",
+			"UPDATE(role,state,ticket_sha256,ticket_at,ticket_until,password_hash,totp_sealed,totp_step,active_since)",
 		"operator_session":  "DELETE SELECT INSERT(id,operator_id,token_sha256,network,expires_at) UPDATE(used_at,ended_at)",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"kin":      "SELECT",

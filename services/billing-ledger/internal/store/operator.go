@@ -22,13 +22,15 @@ type Operators struct{ *Store }
 
 var _ operator.Store = Operators{}
 
-// The last column is the last use of an operator's sessions.
+// The last two columns are for how long an operator has been active, by this clock, and the last
+// use of its sessions.
 const operatorColumns = `o.id, o.name, o.role, o.state, o.created_at,
+	coalesce(now() - o.active_since, interval '0'),
 	(SELECT max(s.used_at) FROM operator_session s WHERE s.operator_id = o.id)`
 
 func scanOperator(row pgx.Row, more ...any) (o operator.Operator, err error) {
 	var seen *time.Time
-	err = row.Scan(append([]any{&o.ID, &o.Name, &o.Role, &o.State, &o.CreatedAt, &seen}, more...)...)
+	err = row.Scan(append([]any{&o.ID, &o.Name, &o.Role, &o.State, &o.CreatedAt, &o.ActiveFor, &seen}, more...)...)
 	if seen != nil {
 		o.SeenAt = *seen
 	}
@@ -114,7 +116,7 @@ func (s Operators) AddFirst(
 
 // bare takes an operator's secrets away.
 const bare = `ticket_sha256 = NULL, ticket_at = NULL, ticket_until = NULL, password_hash = NULL, totp_sealed = NULL,
-	totp_step = 0`
+	totp_step = 0, active_since = NULL`
 
 // inviteAgain has an operator who is locked begin anew, with the audit entry.
 func inviteAgain(
@@ -122,7 +124,8 @@ func inviteAgain(
 ) (operator.Operator, time.Time, error) {
 	var until time.Time
 	again, err := scanOperator(tx.QueryRow(ctx, `UPDATE operator o SET state = 'invited', password_hash = NULL,
-			totp_sealed = NULL, totp_step = 0, ticket_sha256 = $2, ticket_at = now(), ticket_until = now() + $3::interval
+			totp_sealed = NULL, totp_step = 0, active_since = NULL, ticket_sha256 = $2, ticket_at = now(),
+			ticket_until = now() + $3::interval
 		WHERE o.id = $1 RETURNING `+operatorColumns+`, o.ticket_until`, id, t.Digest[:], t.Life), &until)
 	if pg.IsCheck(err, "operator_keeps_an_admin") {
 		return again, until, operator.LastAdmin()
@@ -164,7 +167,7 @@ func (s Operators) Activate(
 ) (active operator.Operator, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 		active, err = scanOperator(tx.QueryRow(ctx, `UPDATE operator o SET state = 'active', totp_step = $3,
-				ticket_sha256 = NULL, ticket_at = NULL, ticket_until = NULL
+				active_since = now(), ticket_sha256 = NULL, ticket_at = NULL, ticket_until = NULL
 			WHERE o.id = $1 AND o.ticket_sha256 = $2 AND o.ticket_until > now() AND o.password_hash IS NOT NULL
 				AND o.totp_step < $3 RETURNING `+operatorColumns, id, confirmation[:], step))
 		if err != nil {

@@ -5,6 +5,12 @@ import "testing"
 // operatorAttacks are attacks on operators, in the form of attacks. Of them ivy is invited, ada
 // the only admin who is active, and eve has ended.
 const operatorAttacks = `
+operator operator_active_since | ! UPDATE operator SET active_since = NULL WHERE name = 'ada'
+operator operator_active_since_stays | ! UPDATE operator SET active_since = active_since - interval '1 day'
+	WHERE name = 'ada' => may not change any more
+operator operator_active_since_stays | ! UPDATE operator SET state = 'active', password_hash = '$argon2id$v=19$m=1',
+	totp_sealed = sha256('x'), ticket_sha256 = NULL, ticket_at = NULL, ticket_until = NULL,
+	active_since = now() - interval '1 day' WHERE name = 'ivy' => may not change any more
 operator operator_begins_invited | ! INSERT INTO operator (id, name, role, state)
 	VALUES (gen_random_uuid(), 'x', 'admin', 'active') => may not change any more
 operator operator_bound | ! INSERT INTO operator (id, name, role, ticket_sha256, ticket_at, ticket_until)
@@ -57,8 +63,8 @@ func (e *env) besiegeOperators(t *testing.T) {
 	t.Helper()
 	e.exec(t, `INSERT INTO operator (id, name, role, ticket_sha256, ticket_at, ticket_until)
 		VALUES (gen_random_uuid(), 'ivy', 'viewer', sha256('i'), now(), now() + interval '1 hour')`)
-	e.exec(t, `INSERT INTO operator (id, name, role, state, password_hash, totp_sealed, totp_step)
-		VALUES (gen_random_uuid(), 'ada', 'admin', 'active', '$argon2id$v=19$m=1', sha256('t'), 7)`)
+	e.exec(t, `INSERT INTO operator (id, name, role, state, password_hash, totp_sealed, totp_step, active_since)
+		VALUES (gen_random_uuid(), 'ada', 'admin', 'active', '$argon2id$v=19$m=1', sha256('t'), 7, now())`)
 	e.exec(t, `INSERT INTO operator (id, name, role, state) VALUES (gen_random_uuid(), 'eve', 'admin', 'ended')`)
 	e.exec(t, `INSERT INTO operator_session (id, operator_id, token_sha256, network, expires_at)
 		SELECT gen_random_uuid(), id, sha256('o'), sha256('n'), now() + interval '1 hour' FROM operator WHERE name = 'ada'`)

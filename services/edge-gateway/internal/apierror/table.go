@@ -26,7 +26,8 @@ const (
 	IdempotencyKeyMissing fault.Reason = "idempotency_key_missing"
 	// OwnerRequired refuses an act on a provider's money that its owner does not do.
 	OwnerRequired fault.Reason = "owner_required"
-	// RoleNotAllowed refuses an operator's call that the operator's role may not make.
+	// RoleNotAllowed refuses an operator's call that the caller may not make: because of its role,
+	// or because it is a machine or became an operator of late.
 	RoleNotAllowed fault.Reason = "role_not_allowed"
 )
 

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -37,7 +40,7 @@ func (h *Handler) Operators(gate *operator.Gate, hosts operator.Hosts) http.Hand
 func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 	from := h.Addresses.Of(x.request)
 	if operator.Open(x.request.Method, x.request.URL.Path) {
-		return gate.SignIn(from, func() error { return h.asOperator(x, operator.Principal{}) })
+		return h.open(gate, x, from)
 	}
 	who, err := gate.Admit(x.request.Context(), x.request.Header, from)
 	if err != nil {
@@ -47,13 +50,35 @@ func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 		h.Log.ErrorContext(x.request.Context(), "break-glass: a bootstrap token makes an operator's call",
 			"operator", who.Name, "path", x.request.URL.Path[:min(len(x.request.URL.Path), maxLoggedPath)])
 	}
-	return h.asOperator(x, who)
+	if err := h.asOperator(x, &who); err != nil {
+		return err
+	}
+	return h.Market.ServeOperator(x, x.request, who)
 }
 
-// asOperator serves a call. Its calls to services have bounded times, so one write deadline
+// open serves a call by which somebody becomes an operator or signs in. Nothing is counted for a
+// page of another site, and the body is read before the call takes a place of the bound on
+// guesses.
+func (h *Handler) open(gate *operator.Gate, x *exchange, from netip.Addr) error {
+	var nobody operator.Principal
+	if err := h.asOperator(x, &nobody); err != nil {
+		return err
+	}
+	if err := operator.CheckPage(x.request.Header); err != nil {
+		return err
+	}
+	body, err := h.Market.Body(x.request)
+	if err != nil {
+		return err
+	}
+	x.request.Body = io.NopCloser(bytes.NewReader(body))
+	return gate.SignIn(from, func() error { return h.Market.ServeOpen(x, x.request, nobody, gate.Issued) })
+}
+
+// asOperator prepares a call. Its calls to services have bounded times, so one write deadline
 // suffices. The log line of the request names the operator and the path, which holds ids and
 // no secret.
-func (h *Handler) asOperator(x *exchange, who operator.Principal) error {
+func (h *Handler) asOperator(x *exchange, who *operator.Principal) error {
 	who.Network = providerapi.NetworkOf(h.Addresses.Of(x.request))
 	x.facts = append(x.facts, operatorFacts(who.Name, x.request.URL.Path)...)
 	if err := checkForm(x.request.Header); err != nil {
@@ -61,7 +86,7 @@ func (h *Handler) asOperator(x *exchange, who operator.Principal) error {
 	}
 	x.Header().Set("Cache-Control", "no-store")
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
-	return h.Market.ServeOperator(x, x.request, who)
+	return nil
 }
 
 // operatorFacts are the further facts in the log line of an operator's call.

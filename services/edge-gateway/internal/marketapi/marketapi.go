@@ -4,9 +4,10 @@
 //
 // It translates between JSON and gRPC and adds nothing. Fields have their proto names,
 // zero values are written, unknown members are refused, and an error has the same body as
-// everywhere else. Only ServeOperator serves operators' routes. Its caller has found out
-// who the operator is. The operator's role decides whether the route is served (see package
-// operator), and the operator's name goes on to the services, for their audit.
+// everywhere else. Only ServeOperator serves operators' routes, and ServeOpen those of people
+// who have not signed in. Their caller has found out who the operator is. Package operator
+// decides whether the route is served, and the operator's name goes on to the services, for
+// their audit.
 // Only ServeUser serves the routes of users, under /api/v1/user and /api/v1/consumer, for a
 // user whom its caller has found; the user's ids go on. Of the headers only
 // Idempotency-Key is handed on.
@@ -29,6 +30,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
@@ -101,6 +103,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithMiddlewares(probed, permitted),
+		runtime.WithForwardResponseOption(tellIssued),
 	)
 	err := errors.Join(
 		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
@@ -137,10 +140,11 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// The context keys of the operator and of the user.
+// The context keys of the operator, of the user, and of what is told of a token.
 type (
 	operatorKey struct{}
 	userKey     struct{}
+	issuedKey   struct{}
 )
 
 // callerOf returns the metadata that names the operator or the user to the services.
@@ -163,10 +167,27 @@ const adminRoutes = "/api/v1/admin/"
 
 var userRoutes = []string{"/api/v1/user/", "/api/v1/consumer/"}
 
-// ServeOperator answers a route for an operator, or for somebody who is about to sign in. It
-// alone serves operators' routes.
+// ServeOperator answers a route for an operator. It alone, and ServeOpen by it, serves
+// operators' routes.
 func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, who operator.Principal) error {
 	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, who)))
+}
+
+// ServeOpen answers a route by which somebody becomes an operator or signs in. issued is told
+// the token of a session that was opened, before the answer shows it.
+func (a *API) ServeOpen(
+	w http.ResponseWriter, r *http.Request, who operator.Principal, issued func(token string),
+) error {
+	return a.ServeOperator(w, r.WithContext(context.WithValue(r.Context(), issuedKey{}, issued)), who)
+}
+
+// tellIssued tells whoever wants to know of the token of a session that was opened.
+func tellIssued(ctx context.Context, _ http.ResponseWriter, answer proto.Message) error {
+	opened, ok := answer.(*billingv1.OpenOperatorSessionResponse)
+	if issued, wanted := ctx.Value(issuedKey{}).(func(string)); ok && wanted {
+		issued(opened.GetToken())
+	}
+	return nil
 }
 
 // ServeUser answers a route for a user who is signed in. It alone serves users' routes,
@@ -194,14 +215,23 @@ func noRoute() error {
 	return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
 }
 
-// serve answers a route. HEAD is answered as GET, because net/http leaves the body out.
-func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
+// Body reads the whole body of a request.
+func (a *API) Body(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, a.cfg.MaxBody+1))
 	if err != nil {
-		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")
+		return nil, fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")
 	}
 	if int64(len(body)) > a.cfg.MaxBody {
-		return fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", a.cfg.MaxBody)
+		return nil, fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", a.cfg.MaxBody)
+	}
+	return body, nil
+}
+
+// serve answers a route. HEAD is answered as GET, because net/http leaves the body out.
+func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
+	body, err := a.Body(r)
+	if err != nil {
+		return err
 	}
 	if err := readable(r.URL); err != nil {
 		return err
@@ -262,7 +292,7 @@ func permitted(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if who, ok := r.Context().Value(operatorKey{}).(operator.Principal); ok {
 			pattern, _ := runtime.HTTPPattern(r.Context())
-			if err := who.Role.Check(r.Method, pattern.String()); err != nil {
+			if err := who.Check(r.Method, pattern.String()); err != nil {
 				keep(r.Context(), err)
 				return
 			}

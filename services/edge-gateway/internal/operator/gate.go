@@ -32,7 +32,36 @@ type Principal struct {
 	Network string
 	// BreakGlass reports that a bootstrap token is let do everything.
 	BreakGlass bool
+	// MayApprove reports that an operator who signed in has been active for long enough to approve
+	// payouts.
+	MayApprove bool
 }
+
+// Check fails with role_not_allowed unless the caller may call a route of a pattern.
+func (p Principal) Check(method, pattern string) error {
+	if !p.Role.May(method, pattern) {
+		if p.Role == First {
+			return notAllowed("A bootstrap token only makes the first operator. Sign in, or use the token of a machine.")
+		}
+		return notAllowed("Your role may not do this.")
+	}
+	switch act, _ := actOf(method, pattern); {
+	case (act == Staff || act == MakeFirst) && p.machine():
+		return notAllowed("A machine may not do this. Sign in (POST /api/v1/admin/session). While no admin is active, a " +
+			"bootstrap token makes the first operator.")
+	case act == Approve && p.Session != "" && !p.MayApprove:
+		return notAllowed("You may approve payouts from 24 hours after your first code made you active. Until then " +
+			"another operator must.")
+	}
+	return nil
+}
+
+func notAllowed(text string) error {
+	return fault.New(fault.Denied, apierror.RoleNotAllowed, "%s", text)
+}
+
+// machine reports whether the caller has the token of a machine.
+func (p Principal) machine() bool { return p.Session == "" && p.Role != First && !p.BreakGlass }
 
 // maxKnown is how many tokens that were good are remembered.
 const maxKnown = 1024
@@ -119,8 +148,12 @@ func (g *Gate) remember(digest [sha256.Size]byte, err error) {
 }
 
 // SignIn runs fn, which answers a call that shows a secret in its body. Wrong credentials
-// count as a wrong token.
+// count as a wrong token. The body was read before, so that a slow one holds no place.
 func (g *Gate) SignIn(from netip.Addr, fn func() error) error { return g.guarded(from, fn) }
+
+// Issued notes a token that a session was just opened with, so that its first call is not held
+// up either.
+func (g *Gate) Issued(token string) { g.remember(sha256.Sum256([]byte(token)), nil) }
 
 // guarded runs fn unless the network of an address has to wait, and counts what it guesses.
 func (g *Gate) guarded(from netip.Addr, fn func() error) error {
@@ -165,5 +198,6 @@ func (g *Gate) find(ctx context.Context, secret string, digest [sha256.Size]byte
 	o := resp.GetOperator()
 	// A role that this gateway does not know may do nothing.
 	role, _ := ParseRole(o.GetRole())
-	return Principal{Name: o.GetName() + "@" + o.GetOperatorId(), Role: role, Session: resp.GetSessionId()}, nil
+	return Principal{Name: o.GetName() + "@" + o.GetOperatorId(), Role: role, Session: resp.GetSessionId(),
+		MayApprove: resp.GetMayApprove()}, nil
 }

@@ -2,7 +2,9 @@ package operator
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"svc.internal/pkg/fault"
@@ -43,4 +45,20 @@ func (h Hosts) Check(host string) error {
 		return nil
 	}
 	return NotHere()
+}
+
+// CheckPage refuses a call without a token if a page of another site may have made it. Such a
+// page can post text or a form to any address, and wrong passwords would use up the tries of an
+// operator. Before a page posts JSON, its browser asks the address, and this listener never
+// consents. It fails with invalid_request and origin_not_allowed.
+func CheckPage(h http.Header) error {
+	if slices.Contains(h.Values("Sec-Fetch-Site"), "cross-site") {
+		return fault.New(fault.Denied, apierror.OriginNotAllowed, "A page of another site may not do this.").On("Origin")
+	}
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The call needs the header Content-Type: application/json.").On(
+			"Content-Type")
+	}
+	return nil
 }

@@ -1,12 +1,13 @@
 // Package operator decides who may call the operators' routes, and which of them.
 //
-// A caller shows a bearer token. It is that of an operator's session, which billing-ledger
-// knows and is asked for at each call, so an operator who is ended is refused at once; or
-// that of a machine, whose digest stands in the gateway's configuration with a name and a
-// role; or a bootstrap token, which makes the first operator and is good for nothing else,
-// unless break-glass is on. The name of the caller stands in the log line of the call and
-// goes to the services, which keep it in their audit entries: name@id of an operator, the
-// name of a machine, bootstrap.name of a bootstrap token. Only an operator's has an '@'.
+// A caller shows a bearer token of one of three kinds. The token of an operator's session is
+// checked with billing-ledger at each call, so an operator who is ended is refused at once. The
+// token of a machine is known by a digest in the gateway's configuration, with a name and a
+// role. A bootstrap token only makes the first operator, unless break-glass is on.
+//
+// The caller's name stands in the log line of the call, and the services keep the name in their
+// audit entries. It is name@id for an operator, the configured name for a machine, and
+// bootstrap.name for a bootstrap token. Only the name of an operator has an '@'.
 //
 // One table says what each route needs and what each role may do: see roles.go.
 //
@@ -82,8 +83,10 @@ func ParseMachines(text string) (Tokens, error) {
 		switch {
 		case !found:
 			return token{}, "is not name:role:sha256-of-token"
-		case !validName(name) || strings.HasPrefix(name, bootstrapName):
+		case !validName(name):
 			return token{}, badName
+		case strings.HasPrefix(name, bootstrapName):
+			return token{}, "(" + name + ") has a name that begins with bootstrap., which is for bootstrap tokens"
 		}
 		out := token{name: name}
 		var known bool

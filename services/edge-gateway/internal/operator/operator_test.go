@@ -40,6 +40,7 @@ type sessions struct {
 	billingv1.OperatorServiceClient
 	token string
 	role  string
+	old   bool // the operator may approve
 	err   error
 	asked int
 }
@@ -54,7 +55,7 @@ func (s *sessions) AuthenticateOperator(
 	if sum := sha256.Sum256([]byte(s.token)); string(req.GetTokenSha256()) != string(sum[:]) {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
 	}
-	return &billingv1.AuthenticateOperatorResponse{SessionId: "s1",
+	return &billingv1.AuthenticateOperatorResponse{SessionId: "s1", MayApprove: s.old,
 		Operator: &billingv1.Operator{OperatorId: "o1", Name: "alice", Role: s.role}}, nil
 }
 
@@ -96,7 +97,8 @@ func TestEveryFaultOfTheMachinesIsReportedAtOnce(t *testing.T) {
 	_, err := ParseMachines(strings.Join([]string{"a:admin:" + digest(first), "b:admin", "c@ops:admin:" + digest(second),
 		"bootstrap.d:admin:" + digest(second), "e:first:" + digest(second), "f:admin:" + digest(second)[:62],
 		"g:viewer:" + digest(first), "h:admin:" + strings.Repeat("x", 64)}, "\n"))
-	for _, want := range []string{"entry 2 is not name:role:sha256", "entry 3 has a name", "entry 4 has a name",
+	for _, want := range []string{"entry 2 is not name:role:sha256", "entry 3 has a name that is not 1 to 48",
+		"entry 4 (bootstrap.d) has a name that begins with bootstrap., which is for bootstrap tokens",
 		"entry 5 (e) has a role", "entry 6 (f) has a digest", "entry 7 (g) has the token of a", "entry 8 (h) has a digest"} {
 		if got := fmt.Sprint(err); !strings.Contains(got, want) {
 			t.Errorf("got %q, want it to say %q", got, want)
@@ -138,16 +140,16 @@ func TestABootstrapTokenDoesEverythingUnderBreakGlassAlone(t *testing.T) {
 	}
 }
 
-func TestAnOperatorIsAskedForAtEachCallAndAnUnknownRoleMayNothing(t *testing.T) {
+func TestASessionIsCheckedAtEachCallAndAnUnknownRoleMayDoNothing(t *testing.T) {
 	s := &sessions{token: sessionPrefix + strings.Repeat("s", 43), role: "treasurer"}
 	gate := gateOf(t, "", "", func(c *Config) { c.Sessions = s })
 	for n, role := range []Role{Treasurer, Admin, "emperor"} {
-		s.role = string(role)
+		s.role, s.old = string(role), n > 0
 		got, err := gate.Admit(t.Context(), bearer(s.token), here)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (Principal{Name: "alice@o1", Role: role, Session: "s1"}); got != want {
+		if want := (Principal{Name: "alice@o1", Role: role, Session: "s1", MayApprove: n > 0}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if got, want := got.Role.May(http.MethodGet, "/api/v1/admin/accounts"), role != "emperor"; got != want {
@@ -249,6 +251,59 @@ func TestAGuesserShutsOutNobodyOfItsNetworkWhoIsIn(t *testing.T) {
 	}
 	if err := admit(s.token); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("over, and shown again: got %v, want %s", err, fault.RateLimitExceeded)
+	}
+}
+
+// The first call with a new token is let in, although a guesser of the same network makes others
+// wait.
+func TestATokenThatWasJustIssuedIsNotHeldUp(t *testing.T) {
+	at := &stopped{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &sessions{token: sessionPrefix + strings.Repeat("s", 43), role: "viewer"}
+	gate := gateOf(t, "", "", func(c *Config) { c.Clock, c.Rate, c.Sessions = at, 10, s })
+	for range 1000 {
+		_, _ = gate.Admit(t.Context(), bearer(second), here)
+	}
+	if _, err := gate.Admit(t.Context(), bearer(s.token), here); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("a token of which nothing is known: got %v, want %s", err, fault.RateLimitExceeded)
+	}
+	gate.Issued(s.token)
+	if _, err := gate.Admit(t.Context(), bearer(s.token), here); err != nil {
+		t.Errorf("a token that was just issued: got %v, want no error", err)
+	}
+}
+
+func TestAPageOfAnotherSiteSignsNobodyIn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind, site string
+		want       fault.Reason // empty for none
+	}{
+		"a program":                 {"application/json", "", ""},
+		"a page of this site":       {"Application/JSON; charset=utf-8", "same-origin", ""},
+		"a typed address":           {"application/json", "none", ""},
+		"a page of another site":    {"application/json", "cross-site", apierror.OriginNotAllowed},
+		"a text of another site":    {"text/plain;charset=UTF-8", "cross-site", apierror.OriginNotAllowed},
+		"a text":                    {"text/plain;charset=UTF-8", "", fault.InvalidRequest},
+		"a form":                    {"application/x-www-form-urlencoded", "", fault.InvalidRequest},
+		"a text that hides as JSON": {"text/plain; application/json", "", fault.InvalidRequest},
+		"nothing":                   {"", "", fault.InvalidRequest},
+	} {
+		h := http.Header{}
+		if tc.kind != "" {
+			h.Set("Content-Type", tc.kind)
+		}
+		if tc.site != "" {
+			h.Set("Sec-Fetch-Site", tc.site)
+		}
+		err := CheckPage(h)
+		if tc.want == "" {
+			if err != nil {
+				t.Errorf("%s: got %v, want no error", name, err)
+			}
+			continue
+		}
+		if !fault.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
+		}
 	}
 }
 

@@ -4,10 +4,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-
-	"svc.internal/pkg/fault"
-
-	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
 // Role says what a caller may do.
@@ -41,10 +37,13 @@ const (
 	Refund Act = "refund"
 	// Pay is for what providers get and stake, for deposits, and for terms.
 	Pay Act = "pay"
+	// Approve is consent to a payout. A person who became an operator of late may not give it.
+	Approve Act = "approve"
 	// Run is everything else: providers, models, verification, chains, accounts and keys that
 	// are made.
 	Run Act = "run"
-	// Staff is for operators themselves.
+	// Staff is for operators themselves. Only a person does it, or a bootstrap token under
+	// break-glass: a machine that may invite could make the two persons that a large payout needs.
 	Staff Act = "staff"
 )
 
@@ -52,8 +51,8 @@ const (
 var may = map[Role][]Act{
 	Viewer:    {SignOut, Read},
 	Support:   {SignOut, Read, Care, Refund},
-	Treasurer: {SignOut, Read, Refund, Pay},
-	Admin:     {SignOut, Read, Care, Refund, Pay, Run, Staff, MakeFirst},
+	Treasurer: {SignOut, Read, Refund, Pay, Approve},
+	Admin:     {SignOut, Read, Care, Refund, Pay, Approve, Run, Staff, MakeFirst},
 	First:     {MakeFirst},
 }
 
@@ -100,7 +99,7 @@ var needs = map[string]Act{
 	"GET /api/v1/admin/earnings/blocks":                        Read,
 	"POST /api/v1/admin/earnings/blocks/{provider_id}/lift":    Pay,
 	"GET /api/v1/admin/payouts":                                Read,
-	"POST /api/v1/admin/payouts/{payout_id}/approve":           Pay,
+	"POST /api/v1/admin/payouts/{payout_id}/approve":           Approve,
 	"POST /api/v1/admin/payouts/{payout_id}/cancel":            Pay,
 	"POST /api/v1/admin/payouts/{payout_id}/cancel-on-chain":   Pay,
 	"GET /api/v1/admin/penalties":                              Read,
@@ -157,22 +156,20 @@ var variable = regexp.MustCompile(`\{(\w+)=[^}]*\}`)
 // Open reports whether a route needs no token.
 func Open(method, path string) bool { return needs[method+" "+path] == SignIn }
 
-// May reports whether a role may call a route of a pattern, in which a variable stands as
-// {name} or {name=…}.
-func (r Role) May(method, pattern string) bool {
-	act, ok := needs[method+" "+variable.ReplaceAllString(pattern, "{$1}")]
-	return ok && (act == SignIn || slices.Contains(may[r], act))
-}
-
-// Check fails with role_not_allowed unless the role may call a route.
-func (r Role) Check(method, pattern string) error {
+// actOf returns the act of a route of a pattern, in which a variable stands as {name} or
+// {name=…}. HEAD needs what GET needs.
+func actOf(method, pattern string) (act Act, ok bool) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if !r.May(method, pattern) {
-		return fault.New(fault.Denied, apierror.RoleNotAllowed, "Your role may not do this.")
-	}
-	return nil
+	act, ok = needs[method+" "+variable.ReplaceAllString(pattern, "{$1}")]
+	return act, ok
+}
+
+// May reports whether a role may call a route of a pattern.
+func (r Role) May(method, pattern string) bool {
+	act, ok := actOf(method, pattern)
+	return ok && (act == SignIn || slices.Contains(may[r], act))
 }
 
 // ParseRole reads a role that an operator or a machine may have.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -82,16 +83,68 @@ func TestEachRoleMayWhatWasAgreed(t *testing.T) {
 	}
 }
 
-func TestReadingIsWhatGetsDo(t *testing.T) {
+func TestEveryGetNeedsReadAndNothingElseDoes(t *testing.T) {
 	for r, act := range needs {
 		if reads := strings.HasPrefix(r, http.MethodGet+" "); reads != (act == Read) {
 			t.Errorf("%s needs %q: got a GET %v, want reading and GET together", r, act, reads)
 		}
 	}
-	if err := Viewer.Check(http.MethodHead, "/api/v1/admin/accounts"); err != nil {
+	viewer := Principal{Role: Viewer}
+	if err := viewer.Check(http.MethodHead, "/api/v1/admin/accounts"); err != nil {
 		t.Errorf("HEAD of what a viewer reads: got %v, want no error", err)
 	}
-	if err := Viewer.Check(http.MethodPost, "/api/v1/admin/accounts"); !fault.Is(err, apierror.RoleNotAllowed) {
+	if err := viewer.Check(http.MethodPost, "/api/v1/admin/accounts"); !fault.Is(err, apierror.RoleNotAllowed) {
 		t.Errorf("got %v, want %s", err, apierror.RoleNotAllowed)
+	}
+}
+
+// Above a bound a payout needs two persons. A machine must not be able to make them, and whoever
+// invites somebody must not be able to act in that person's place at once.
+func TestOnlyPersonsMakeOperatorsAndNewOnesApproveNothing(t *testing.T) {
+	const approve = "POST /api/v1/admin/payouts/{payout_id}/approve"
+	var staff []string
+	for r, act := range needs {
+		if act == Staff {
+			staff = append(staff, r)
+		}
+	}
+	if len(staff) != 4 {
+		t.Errorf("routes of operators: got %q, want 4", staff)
+	}
+	for name, tc := range map[string]struct {
+		who     Principal
+		routes  []string
+		refused string // the words of the refusal; empty for none
+	}{
+		"an admin's machine": {Principal{Role: Admin}, slices.Concat(staff, []string{"POST /api/v1/admin/operators/first"}),
+			"A machine may not do this. Sign in"},
+		"an admin":          {Principal{Role: Admin, Session: "s1"}, staff, ""},
+		"break-glass":       {Principal{Role: Admin, BreakGlass: true}, slices.Concat(staff, []string{approve}), ""},
+		"a bootstrap token": {Principal{Role: First}, []string{"POST /api/v1/admin/operators/first"}, ""},
+		"a bootstrap token that invites": {Principal{Role: First}, slices.Concat(staff, []string{approve}),
+			"A bootstrap token only makes the first operator."},
+		"a new treasurer":       {Principal{Role: Treasurer, Session: "s1"}, []string{approve}, "24 hours after"},
+		"a new admin":           {Principal{Role: Admin, Session: "s1"}, []string{approve}, "24 hours after"},
+		"a treasurer":           {Principal{Role: Treasurer, Session: "s1", MayApprove: true}, []string{approve}, ""},
+		"a treasurer's machine": {Principal{Role: Treasurer}, []string{approve}, ""},
+		"support of old": {Principal{Role: Support, Session: "s1", MayApprove: true}, []string{approve},
+			"Your role may not"},
+	} {
+		for _, r := range tc.routes {
+			method, pattern, _ := strings.Cut(r, " ")
+			err := tc.who.Check(method, pattern)
+			if tc.refused == "" {
+				if err != nil {
+					t.Errorf("%s, %s: got %v, want no error", name, r, err)
+				}
+				continue
+			}
+			if !fault.Is(err, apierror.RoleNotAllowed) {
+				t.Errorf("%s, %s: got %v, want %s", name, r, err, apierror.RoleNotAllowed)
+			}
+			if got := fmt.Sprint(err); !strings.Contains(got, tc.refused) {
+				t.Errorf("%s, %s: got %q, want it to say %q", name, r, got, tc.refused)
+			}
+		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"math/big"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"svc.internal/services/proving/internal/trial"
 )
@@ -47,8 +49,9 @@ func (o *owner) payable(t *testing.T) {
 	o.login(t)
 }
 
-// approved has a payout wait until an operator who signed in approves it. The operator's role must be for money.
-func (c *town) approved(t *testing.T, id string) {
+// approved has a payout wait until treasurer approves it, who has been an operator for a day. The role of an operator
+// who approves must be for money, and an operator who is new approves nothing.
+func (c *town) approved(t *testing.T, id string, carer, treasurer *trial.Operator) {
 	t.Helper()
 	path := "payouts/" + id + "/approve"
 	const body = `{"reason":"known"}`
@@ -56,8 +59,12 @@ func (c *town) approved(t *testing.T, id string) {
 		list, _ := c.Admin(t, http.MethodGet, "/api/v1/admin/payouts", "")["list"].([]any)
 		return slices.ContainsFunc(list, func(one any) bool { return trial.At(one, "waiting") == "approval" })
 	})
-	carer, treasurer := c.NewOperator(t, "ann", "support"), c.NewOperator(t, "tom", "treasurer")
 	carer.Call(t, http.StatusForbidden, http.MethodPost, path, carer.SignIn(t), body)
+	late := c.NewOperator(t, "lea", "treasurer")
+	refused := late.Call(t, http.StatusForbidden, http.MethodPost, path, late.SignIn(t), body)
+	if got := trial.Text(t, refused, "error", "message"); !strings.Contains(got, "24 hours") {
+		t.Errorf("a new operator: got %q, want when it may approve", got)
+	}
 	treasurer.Call(t, http.StatusOK, http.MethodPost, path, treasurer.SignIn(t), body)
 	var actor string
 	if err := c.db.QueryRow(t.Context(), `SELECT actor FROM settlement.payout_approval WHERE payout_id = $1`, id).Scan(
@@ -72,14 +79,17 @@ func (c *town) approved(t *testing.T, id string) {
 func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	c := newTown(t, "SVC_SETTLEMENT_PAYOUTS_ALONE_USD=12")
+	carer, treasurer := c.NewOperator(t, "ann", "support"), c.NewOperator(t, "tom", "treasurer")
 	o := c.newOwner(t, "bob", 0xb1)
 	o.serveWithCollateral(t, 8453)
 	o.earn(t, 60)
 	c.nextDay(t)
 	o.payable(t)
+	c.pass(t, 24*time.Hour) // from now on ann and tom may approve
+	o.login(t)
 	before := c.dollars(t, 8453, o.wallet)
 	id := o.ask(t, "12.50", "first")
-	c.approved(t, id)
+	c.approved(t, id, carer, treasurer)
 	paid := o.confirmed(t, id)
 	if got, want := new(big.Int).Sub(c.dollars(t, 8453, o.wallet), before), big.NewInt(11_500_000); got.Cmp(want) != 0 {
 		t.Errorf("dollars that arrived: got %s, want %s", got, want)

@@ -115,6 +115,9 @@ func (f *Fleet) NATSURL() string { return "tls://" + f.layout.grpc(instance(NATS
 // AdminToken is the token for admin calls.
 func (f *Fleet) AdminToken() (string, error) { return f.dir.AdminToken() }
 
+// BootstrapToken is the token that makes the first operator.
+func (f *Fleet) BootstrapToken() (string, error) { return f.dir.BootstrapToken() }
+
 // Path joins elements to the fleet's folder.
 func (f *Fleet) Path(elements ...string) string { return f.dir.Path(elements...) }
 

@@ -82,6 +82,9 @@ func (f *Fleet) prepareIn() error {
 	if _, err := f.dir.MachineTokens(); err != nil {
 		return err
 	}
+	if _, err := f.dir.BootstrapTokens(); err != nil {
+		return err
+	}
 	for _, folder := range []string{"log", "config", "nats", "journal"} {
 		if err := os.MkdirAll(f.dir.Path(folder), 0o700); err != nil {
 			return fmt.Errorf("make the fleet's folder: %w", err)

@@ -121,7 +121,7 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 	case Gateway:
 		s["gateway"] = settings{
 			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name),
-			"machine_tokens": f.secret("machine-tokens"),
+			"machine_tokens": f.secret("machine-tokens"), "admin_tokens": f.secret("bootstrap-tokens"),
 		}
 	case Hub:
 		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {

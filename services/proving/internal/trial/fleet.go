@@ -95,11 +95,15 @@ func ofFleet(ctx context.Context, f *fleet.Fleet, demo bool) (*Market, error) {
 	if err != nil {
 		return nil, err
 	}
+	bootstrap, err := f.BootstrapToken()
+	if err != nil {
+		return nil, err
+	}
 	m := &Market{fleet: f, bases: f.Gateways(), admins: f.Operators(), sockets: f.Hubs(), Env: map[string]string{
 		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0],
 		"SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
 		"SVC_METRICS_URL": f.AdminURL(f.Replicas(fleet.Gateway)[0]) + "/metrics",
-	}}
+	}, staff: &staff{bootstrap: bootstrap}}
 	m.stop = sync.OnceValue(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
 		defer cancel()

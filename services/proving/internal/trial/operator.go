@@ -14,68 +14,113 @@ import (
 // operatorRoutes is where the routes of operators begin.
 const operatorRoutes = "/api/v1/admin/"
 
-// Operator is a person who runs the marketplace and can sign in.
-type Operator struct {
-	ID, Name         string
-	market           *Market
-	password, secret string
-	// used is the moment of the code that was used last; a code is good once.
-	used time.Time
+// Staff makes a call about operators as an admin who signed in, and decodes the answer. The test
+// is skipped where no bootstrap token of the market is known.
+func (m *Market) Staff(t testing.TB, method, path, body string) map[string]any {
+	t.Helper()
+	s := m.staff
+	if s == nil {
+		t.Skip("no bootstrap token of this marketplace is known")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admin == nil {
+		s.admin = m.accept(t, m.operatorsCall(t, http.StatusOK, http.MethodPost, "operators/first", s.bootstrap,
+			`{"name":"first.admin"}`))
+	}
+	call := func() (int, []byte) {
+		status, _, answer := CallAt(t, m.AdminURL(), method, operatorRoutes+path, s.token, body)
+		return status, answer
+	}
+	status, answer := call()
+	if status == http.StatusUnauthorized { // there is no session yet, or it is over
+		s.token = s.admin.SignIn(t)
+		status, answer = call()
+	}
+	if status != http.StatusOK {
+		t.Fatalf("%s %s: got %d %s, want 200", method, path, status, answer)
+	}
+	return Decode(t, answer)
 }
 
-// NewOperator invites an operator, who accepts and shows a first code.
+// NewOperator has an admin invite an operator, who accepts and shows a first code.
 func (m *Market) NewOperator(t testing.TB, name, role string) *Operator {
 	t.Helper()
-	invited := m.Admin(t, http.MethodPost, operatorRoutes+"operators", fmt.Sprintf(`{"name":%q,"role":%q}`, name, role))
-	o := &Operator{ID: Text(t, invited, "operator", "operator_id"), Name: name, market: m,
-		password: "correct horse battery", used: time.Now()}
+	return m.accept(t, m.Staff(t, http.MethodPost, "operators", fmt.Sprintf(`{"name":%q,"role":%q}`, name, role)))
+}
+
+// accept has somebody who was invited become an operator.
+func (m *Market) accept(t testing.TB, invited map[string]any) *Operator {
+	t.Helper()
+	o := &Operator{ID: Text(t, invited, "operator", "operator_id"), Name: Text(t, invited, "operator", "name"), market: m,
+		password: "correct horse battery"}
 	accepted := o.Call(t, http.StatusOK, http.MethodPost, "operators/accept", "",
 		fmt.Sprintf(`{"invitation":%q,"password":%q}`, Text(t, invited, "invitation"), o.password))
 	o.secret = Text(t, accepted, "totp_secret")
 	o.Call(t, http.StatusOK, http.MethodPost, "operators/confirm", "", fmt.Sprintf(`{"confirmation":%q,"code":%q}`,
-		Text(t, accepted, "confirmation"), codeOf(t, o.secret, o.used)))
+		Text(t, accepted, "confirmation"), o.nextCode(t)))
 	return o
 }
 
-// SignIn signs the operator in, once, with the code of the next half minute, because the
-// present code was used. It returns the token of the session.
+// Codes are of steps of 30 seconds, and are good from one step before theirs on.
+const (
+	codePeriod = 30
+	codeSkew   = 1
+)
+
+func step() int64 { return time.Now().Unix() / codePeriod }
+
+// nextCode returns the present code or, if that was used, the one after it, once it is good.
+func (o *Operator) nextCode(t testing.TB) string {
+	t.Helper()
+	o.used = max(step(), o.used+1)
+	Until(t, "the next code is good", func() bool { return o.used <= step()+codeSkew })
+	return codeOf(t, o.secret, o.used)
+}
+
+// SignIn signs the operator in and returns the token of the session.
 func (o *Operator) SignIn(t testing.TB) (token string) {
 	t.Helper()
-	o.used = o.used.Add(30 * time.Second)
-	return Text(t, o.show(t, http.StatusOK), "token")
+	return Text(t, o.show(t, http.StatusOK, o.nextCode(t)), "token")
 }
 
 // SignInAgain shows the code that was used last, which is refused.
 func (o *Operator) SignInAgain(t testing.TB) {
 	t.Helper()
-	o.show(t, http.StatusUnauthorized)
+	o.show(t, http.StatusUnauthorized, codeOf(t, o.secret, o.used))
 }
 
-func (o *Operator) show(t testing.TB, want int) map[string]any {
+func (o *Operator) show(t testing.TB, want int, code string) map[string]any {
 	t.Helper()
 	return o.Call(t, want, http.MethodPost, "session", "", fmt.Sprintf(`{"name":%q,"password":%q,"code":%q}`, o.Name,
-		o.password, codeOf(t, o.secret, o.used)))
+		o.password, code))
 }
 
 // Call makes an operator's call with a token, and decodes the answer, which has a status.
 func (o *Operator) Call(t testing.TB, want int, method, path, token, body string) map[string]any {
 	t.Helper()
-	status, _, answer := CallAt(t, o.market.AdminURL(), method, operatorRoutes+path, token, body)
+	return o.market.operatorsCall(t, want, method, path, token, body)
+}
+
+func (m *Market) operatorsCall(t testing.TB, want int, method, path, token, body string) map[string]any {
+	t.Helper()
+	status, _, answer := CallAt(t, m.AdminURL(), method, operatorRoutes+path, token, body, "Content-Type",
+		"application/json")
 	if status != want {
 		t.Fatalf("%s %s: got %d %s, want %d", method, path, status, answer, want)
 	}
 	return Decode(t, answer)
 }
 
-// codeOf is the code of a secret in base32, as an authenticator makes it.
-func codeOf(t testing.TB, secret string, at time.Time) string {
+// codeOf is the code of a step of a secret in base32, as an authenticator makes it.
+func codeOf(t testing.TB, secret string, step int64) string {
 	t.Helper()
 	raw, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mac := hmac.New(sha1.New, raw)
-	_ = binary.Write(mac, binary.BigEndian, uint64(at.Unix()/30))
+	_ = binary.Write(mac, binary.BigEndian, uint64(step))
 	sum := mac.Sum(nil)
 	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[sum[19]&15:])&0x7fffffff%1_000_000)
 }

@@ -59,6 +59,9 @@ var migrated = pgtest.Template{Prepare: func(ctx context.Context, url string) (e
 	return logins.Migrate(ctx, databases)
 }}
 
+// bootstrapToken makes the first operator of a marketplace that StartIn started.
+const bootstrapToken = "a-bootstrap-token-of-the-tests-alone"
+
 // StartIn is Start on a data directory and, unless environ says otherwise, the
 // private PostgreSQL in it.
 func StartIn(t testing.TB, dir string, environ ...string) *Market {
@@ -69,10 +72,11 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 		"SVC_VERIFIER_DEVELOPMENT=true", "SVC_VERIFIER_PROBES=false", "SVC_VERIFIER_BENCHMARKS_WAIVED=true",
 		// An Ollama that happens to run here must not answer a test.
 		"OLLAMA_HOST=127.0.0.1:1",
+		"SVC_ADMIN_TOKENS=trial:" + bootstrapToken,
 	}, environ...))
 	run.waitReady(t)
 	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out,
-		log: run.log}
+		log: run.log, staff: &staff{bootstrap: bootstrapToken}}
 }
 
 // StartPart runs a subset of the services in this process, without waiting for it, until

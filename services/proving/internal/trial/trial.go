@@ -19,6 +19,7 @@ package trial
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,11 +44,31 @@ type Market struct {
 	wait   func() error
 	output *Output
 	log    *Output
+	staff  *staff // nil where no bootstrap token is known
 
 	// A fleet has several gateways and hubs, which take turns.
 	fleet                  *fleet.Fleet
 	bases, admins, sockets []string
 	turn                   atomic.Uint32
+}
+
+// staff is the admin of a market who invites operators, because no machine may. The admin is made
+// by the market's bootstrap token when somebody asks for an operator.
+type staff struct {
+	bootstrap string
+
+	mu    sync.Mutex
+	admin *Operator
+	token string // of the admin's session
+}
+
+// Operator is a person who runs the marketplace and can sign in.
+type Operator struct {
+	ID, Name         string
+	market           *Market
+	password, secret string
+	// used is the step of the code that was used last; a code is good once.
+	used int64
 }
 
 // Attach is a market that somebody else runs, known by the variables that
@@ -60,7 +81,7 @@ func (m *Market) Base() string { return m.next(m.bases, "SVC_BASE_URL") }
 
 // Through is the same market through one of its gateways.
 func (m *Market) Through(base string) *Market {
-	through := &Market{Env: m.Env, fleet: m.fleet, bases: []string{base}, sockets: m.sockets}
+	through := &Market{Env: m.Env, fleet: m.fleet, bases: []string{base}, sockets: m.sockets, staff: m.staff}
 	if i := slices.Index(m.bases, base); i >= 0 && len(m.admins) == len(m.bases) {
 		through.admins = m.admins[i : i+1]
 	}

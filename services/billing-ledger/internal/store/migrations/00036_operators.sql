@@ -17,7 +17,10 @@ CREATE TABLE operator (
     totp_sealed   bytea CHECK (octet_length(totp_sealed) BETWEEN 29 AND 128),
     -- The step of the last code that was used. A code counts once.
     totp_step     bigint NOT NULL DEFAULT 0 CHECK (totp_step >= 0),
+    -- When its first code made the operator active. For a day from then on it approves no payout.
+    active_since  timestamptz,
     created_at    timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT operator_active_since CHECK ((state = 'active') = (active_since IS NOT NULL)),
     CONSTRAINT operator_ticket CHECK ((state = 'invited') = (ticket_sha256 IS NOT NULL)
         AND (ticket_sha256 IS NULL) = (ticket_until IS NULL) AND (ticket_sha256 IS NULL) = (ticket_at IS NULL)),
     CONSTRAINT operator_ticket_is_short CHECK (ticket_until > ticket_at AND ticket_until <= ticket_at + interval '24 hours'),
@@ -36,6 +39,10 @@ CREATE TRIGGER operator_code_counts_once BEFORE UPDATE ON operator FOR EACH ROW
     WHEN (NEW.totp_sealed = OLD.totp_sealed AND NEW.totp_step < OLD.totp_step
         OR OLD.state = 'invited' AND NEW.state = 'active'
             AND (OLD.totp_sealed IS NULL OR NEW.totp_sealed <> OLD.totp_sealed OR NEW.totp_step <= OLD.totp_step))
+    EXECUTE FUNCTION refuse_change();
+-- Nothing makes a new operator an old one.
+CREATE TRIGGER operator_active_since_stays BEFORE UPDATE ON operator FOR EACH ROW
+    WHEN (NEW.active_since <> CASE OLD.state WHEN 'active' THEN OLD.active_since ELSE now() END)
     EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER operator_keeps_an_admin BEFORE UPDATE ON operator FOR EACH ROW
     WHEN (OLD.role = 'admin' AND OLD.state = 'active' AND (NEW.role <> 'admin' OR NEW.state <> 'active'))
@@ -65,7 +72,8 @@ CREATE TRIGGER operator_session_ends_once BEFORE UPDATE ON operator_session
     FOR EACH ROW WHEN (OLD.ended_at IS NOT NULL OR NEW.used_at < OLD.used_at) EXECUTE FUNCTION refuse_change();
 
 GRANT SELECT, INSERT (id, name, role, ticket_sha256, ticket_at, ticket_until),
-    UPDATE (role, state, ticket_sha256, ticket_at, ticket_until, password_hash, totp_sealed, totp_step) ON operator
+    UPDATE (role, state, ticket_sha256, ticket_at, ticket_until, password_hash, totp_sealed, totp_step,
+        active_since) ON operator
     TO svc_billing;
 GRANT SELECT, DELETE, INSERT (id, operator_id, token_sha256, network, expires_at), UPDATE (used_at, ended_at)
     ON operator_session TO svc_billing;
