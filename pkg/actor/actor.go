@@ -33,8 +33,8 @@ func OfOperator(ctx context.Context) string {
 	return Operator
 }
 
-// IsPerson reports whether an actor is an operator who signed in, whose name is name@id. A
-// program with a token of the gateway's settings has no '@' in its name.
+// IsPerson reports whether an actor is an operator who signed in. Only such an operator's
+// name, name@id, has an '@'.
 func IsPerson(of string) bool {
 	return strings.HasPrefix(of, Operator+":") && strings.Contains(of, "@")
 }

@@ -42,9 +42,9 @@ type Config struct {
 	// OperatorHosts are the host names, separated by commas, that the operators' listener
 	// answers to beside localhost and IP addresses.
 	OperatorHosts string `yaml:"operator_hosts" env:"SVC_OPERATOR_HOSTS"`
-	// AdminTokens are bootstrap tokens, as name:token separated by commas or lines. One makes
-	// the first operator while there is none, and is good for nothing else. A token has 32
-	// bytes or more; two tokens of one name are a rotation.
+	// AdminTokens are bootstrap tokens, as name:token separated by commas or lines. A bootstrap
+	// token makes the first operator while no admin is active, and does nothing else unless
+	// Bootstrap is set. A token has 32 to 256 bytes. Two tokens of one name are a rotation.
 	AdminTokens config.Secret `yaml:"admin_tokens" env:"SVC_ADMIN_TOKENS"`
 	// Bootstrap lets bootstrap tokens make every operator's call, for when no operator can sign
 	// in. Every such call is logged as an error.

@@ -148,7 +148,8 @@ func (o *Operators) Accept(ctx context.Context, invitation, password, network st
 }
 
 // Confirm activates an operator by its first code. It fails with invalid_credentials.
-// Whoever has the confirmation was shown the secret, so wrong codes are not counted.
+// Whoever has the confirmation was shown the secret, so this service counts no wrong codes. The
+// gateway counts them for the caller's network.
 func (o *Operators) Confirm(ctx context.Context, confirmation, code string) (active Operator, err error) {
 	ticket := digestOf(confirmation)
 	err = o.Lookups.Do(ctx, func() error {

@@ -24,15 +24,14 @@ const (
 	MaxSessions = 32
 )
 
-// The paces of attempts to sign in under one name that fail or are under way. They hold over
-// all replicas. One network has NetworkPace. The networks that the operator has not signed in
-// from within SessionKept have StrangersPace together besides, so strangers who guess without
-// a pause take all that strangers have, but nothing of a network that the operator is known
-// from.
+// Attempts to sign in under one name that fail or are under way are counted over all replicas.
+// Each network has NetworkPace. All networks from which the operator has not signed in within
+// SessionKept also share StrangersPace. So guesses from strange networks use up only what those
+// networks share, and never slow a known network.
 //
-// Three of 10^6 codes are good at a time. So somebody who knows the password finds a code with
-// 740 tries a day from anywhere at 0.2% a day, and somebody behind the operator's own network
-// with 1,445 tries at 0.4%.
+// Three of 10^6 codes are good at any moment. Somebody who knows the password has 740 tries a
+// day from strange networks, which find a code with a probability of 0.2% a day. Behind the
+// operator's own network there are 1,445 tries, and 0.4%.
 var (
 	NetworkPace   = user.Pace{AtOnce: 5, Interval: time.Minute}
 	StrangersPace = user.Pace{AtOnce: 20, Interval: 2 * time.Minute}

@@ -166,8 +166,8 @@ func (k *Keeper) CancelOnChain(ctx context.Context, id ID, reason string) (Payou
 	return k.deps.Store.Get(ctx, id)
 }
 
-// Approve is an operator's consent. Above One two different operators who signed in are needed; a program's token is no
-// person. It fails with invalid_value and transition_not_allowed.
+// Approve is an operator's consent. A payout above One needs two different operators who signed in; a machine does not
+// count. It fails with invalid_value and transition_not_allowed.
 func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, error) {
 	if err := checkReason(reason); err != nil {
 		return Payout{}, err
@@ -184,7 +184,7 @@ func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, err
 			return Step{}, notAllowed("the books have not set the money aside yet")
 		}
 		if p.Gross > One && !actor.IsPerson(by) {
-			return Step{}, notAllowed("above $%s two operators who signed in approve, and no program does", One)
+			return Step{}, notAllowed("a payout above $%s needs two operators who signed in; a machine cannot approve it", One)
 		}
 		for _, name := range p.Consents {
 			if name == by {
