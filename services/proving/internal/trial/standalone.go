@@ -59,24 +59,22 @@ var migrated = pgtest.Template{Prepare: func(ctx context.Context, url string) (e
 	return logins.Migrate(ctx, databases)
 }}
 
-// bootstrapToken makes the first operator of a marketplace that StartIn started.
-const bootstrapToken = "a-bootstrap-token-of-the-tests-alone"
-
 // StartIn is Start on a data directory and, unless environ says otherwise, the
 // private PostgreSQL in it.
 func StartIn(t testing.TB, dir string, environ ...string) *Market {
 	t.Helper()
+	bootstrap := strings.Repeat("bootstrap", 4) // of the length that a token needs
 	run := runStandalone(t, "", append([]string{
 		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_OPERATOR_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
 		// Nobody is verified but where a test asks for it.
 		"SVC_VERIFIER_DEVELOPMENT=true", "SVC_VERIFIER_PROBES=false", "SVC_VERIFIER_BENCHMARKS_WAIVED=true",
 		// An Ollama that happens to run here must not answer a test.
 		"OLLAMA_HOST=127.0.0.1:1",
-		"SVC_ADMIN_TOKENS=trial:" + bootstrapToken,
+		"SVC_ADMIN_TOKENS=trial:" + bootstrap,
 	}, environ...))
 	run.waitReady(t)
 	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out,
-		log: run.log, staff: &staff{bootstrap: bootstrapToken}}
+		log: run.log, staff: &staff{bootstrap: bootstrap}}
 }
 
 // StartPart runs a subset of the services in this process, without waiting for it, until
