@@ -186,7 +186,7 @@ func (f *fleet) ask(o operation, headers ...string) *http.Response {
 func (f *fleet) credential(o operation) []string {
 	switch {
 	case o.operators && (operator.Principal{Role: operator.Admin}).Check(o.method, o.template) != nil:
-		return []string{"Authorization", "Bearer " + bossToken} // it is nothing for a machine
+		return []string{"Authorization", "Bearer " + bossToken} // this act is refused to a machine
 	case o.operators:
 		return []string{"Authorization", "Bearer " + adminToken}
 	case strings.HasPrefix(o.path, "/v1/playground/"):
