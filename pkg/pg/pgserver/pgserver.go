@@ -41,6 +41,10 @@ type Config struct {
 	// mode 0600. Otherwise the server is for tests: the password is in memory alone,
 	// fsync is off, and the folder is deleted on Stop and when our process dies.
 	Durable bool
+	// FsyncOff leaves the flushing of a durable server's files to the kernel. What is
+	// committed outlives the end of our process and of the server, but not a loss of
+	// power. A start after a crash is faster, because it flushes no files either.
+	FsyncOff bool
 	// Port on 127.0.0.1; 0 means a free one. A durable server keeps its port at the next
 	// start if that is still free.
 	Port int

@@ -152,6 +152,34 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
+func TestADurableServerWithoutFsyncKeepsOverAKillWhatWasCommitted(t *testing.T) {
+	cfg := pgserver.Config{Dir: reachableDir(t), Durable: true, FsyncOff: true}
+	c, err := pgserver.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, c.URL(), "CREATE TABLE kept (n text)")
+	run(t, c.URL(), "INSERT INTO kept VALUES ('killed')")
+	if err := syscall.Kill(postmaster(t, cfg.Dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, c)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = pgserver.Start(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := run(t, c.URL(), "SELECT n || current_setting('fsync') FROM kept"); got != "killedoff" {
+		t.Errorf(`what was kept, and fsync: got %q, want "killedoff"`, got)
+	}
+}
+
 func TestServerOfADeadParentIsStoppedFirst(t *testing.T) {
 	dir := reachableDir(t)
 	c := startDurable(t, dir)

@@ -322,9 +322,12 @@ func (c *Server) settings() ([]string, error) {
 		return nil, err
 	}
 	set = append(set, "unix_socket_directories="+sock)
-	if c.cfg.Durable {
+	switch {
+	case c.cfg.Durable && c.cfg.FsyncOff:
+		set = append(set, "fsync=off")
+	case c.cfg.Durable:
 		set = append(set, "fsync=on")
-	} else {
+	default:
 		set = append(set, "fsync=off", "synchronous_commit=off", "full_page_writes=off",
 			"shared_buffers=32MB", "max_wal_size=256MB", "autovacuum_naptime=1h")
 	}

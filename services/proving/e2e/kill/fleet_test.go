@@ -28,12 +28,15 @@ var programs = map[victim]string{
 	nats: fleet.NATS, natsWiped: fleet.NATS, postgres: fleet.Postgres,
 }
 
+// lease is how long a gateway may hold a request's money without a renewal.
+const lease = 6 * time.Second
+
 // settings shorten to seconds what takes minutes in production: leases, reviews, and the
 // pauses between retries. A lease is longer than a killed billing-ledger needs to come
 // back on a busy machine, because the gateway ends an answer whose lease is over.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
-		"hold_lease": "6s", "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
+		"hold_lease": lease.String(), "orphan_after": "5s", "expire_interval": "500ms", "expire_grace": "1s",
 	}},
 	fleet.Hub: {"hub": map[string]any{"resettle_after": "600ms"}},
 	// What a settlement had when it died comes again only after half a minute, so its
@@ -181,7 +184,9 @@ func startFleet(t *testing.T) *matrix {
 		}
 	})
 	f, err := fleet.Start(t.Context(), fleet.Config{
-		Dir: t.TempDir(), BinDir: bin,
+		// A kill loses nothing that the kernel has, and a start that flushed every file would
+		// outlast a lease on a busy disk.
+		Dir: t.TempDir(), BinDir: bin, FsyncOff: true,
 		Replicas: map[string]int{fleet.Agent: 0, fleet.Engine: 0, fleet.Verifier: 1, fleet.Signer: 1},
 		LogLevel: "warn", Settings: settings, Environ: []string{crash.EnvSocket + "=" + points.Socket()},
 	})

@@ -20,6 +20,9 @@ type Config struct {
 	// DatabaseURL is a PostgreSQL server to use, under a login that may create logins.
 	// Empty starts a durable one in Dir.
 	DatabaseURL string
+	// FsyncOff leaves the flushing of the fleet's own database to the kernel: what is
+	// committed outlives every process, but not a loss of power.
+	FsyncOff bool
 	// Clock makes the time of the fleet's own database one that package devclock can move.
 	Clock bool
 	// Replicas is how many processes of a program run, by its name. Missing programs have

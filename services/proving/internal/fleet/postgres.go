@@ -101,7 +101,7 @@ func (f *Fleet) launchPostgres(ctx context.Context) (*life, error) {
 		return nil, err
 	}
 	cluster, err := pgserver.Start(ctx, pgserver.Config{
-		Dir: home, Durable: true, Port: f.layout.port(instance(Postgres, 1)), Log: f.cfg.Log,
+		Dir: home, Durable: true, FsyncOff: f.cfg.FsyncOff, Port: f.layout.port(instance(Postgres, 1)), Log: f.cfg.Log,
 	})
 	if err != nil {
 		return nil, err
