@@ -56,7 +56,9 @@ func classOf(isKnown bool) class {
 // Within a class the first call of each network comes before the second of any network,
 // and of equal calls the newest comes first. In a flood the caller that has waited
 // longest is the likeliest to have given up, and a queue in order of arrival would serve
-// everybody too late. When too many wait, the last by that order is refused.
+// everybody too late. When too many wait, the last by that order is refused. No call is
+// refused while it waits to count its attempt, so every second turn to count belongs to the
+// call that has waited longest. Otherwise a flood without end would pass it by for ever.
 //
 // After 300 calls at once the next one is served within half a second (two cores with
 // other work). Of a flood of 1,000 calls a second some 80 are hashed, so a stranger finds
@@ -78,6 +80,10 @@ type queue struct {
 	limit   [classes]int // that wait
 	atWork  [classes]int
 	waiting [classes][]*waiter
+	// byTurns gives every second place to the call that has waited longest. turns counts the
+	// places that were given.
+	byTurns bool
+	turns   uint64
 }
 
 // waiter is a call that waits for a place.
@@ -91,7 +97,7 @@ type waiter struct {
 func NewPasswords() *Passwords {
 	return &Passwords{
 		networks: map[Digest]int{},
-		count:    queue{places: counting, limit: [classes]int{strangers: inside}},
+		count:    queue{places: counting, limit: [classes]int{strangers: inside}, byTurns: true},
 		hashes:   queue{places: hashing, limit: [classes]int{strangers: strangersWaiting, known: knownWaiting}},
 	}
 }
@@ -224,15 +230,25 @@ func (l *queue) assign() {
 		if len(l.waiting[of]) == 0 {
 			return
 		}
-		first := 0
-		for i, one := range l.waiting[of] {
-			if one.before(l.waiting[of][first].priority) {
-				first = i
-			}
-		}
+		l.turns++
 		l.atWork[of]++
-		l.call(of, first, true)
+		l.call(of, l.first(of), true)
 	}
+}
+
+// first is the place in the queue of the call whose turn it is. A queue is in the order in
+// which its calls joined it.
+func (l *queue) first(of class) int {
+	first := 0
+	if l.byTurns && l.turns%2 == 0 {
+		return first
+	}
+	for i, one := range l.waiting[of] {
+		if one.before(l.waiting[of][first].priority) {
+			first = i
+		}
+	}
+	return first
 }
 
 // call ends the wait of one call.

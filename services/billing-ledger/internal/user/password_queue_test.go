@@ -178,6 +178,42 @@ func TestAFloodWithoutEndLeavesAPlaceToKnownNetworks(t *testing.T) {
 	})
 }
 
+// Strangers come without end as fast as attempts are counted, and some wait already. Somebody signs in
+// from a known network, and two strangers come after each call that has waited.
+func TestAFloodThatCountsPassesNobodyByForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const waiting = 100
+		h := newHall(t)
+		h.counts = aCount
+		ctx, cancel := context.WithCancel(t.Context())
+		for n := range waiting {
+			go h.call(ctx, n, strangers)
+		}
+		go func() {
+			pass(aCount / 2)
+			for n := waiting; ctx.Err() == nil; n += 2 {
+				go h.call(ctx, n%60_000, strangers)
+				go h.call(ctx, (n+1)%60_000, strangers)
+				pass(aCount)
+			}
+		}()
+		pass(100*aCount + aCount/4)
+		began := time.Now()
+		if h.call(t.Context(), 61_000, known) {
+			t.Error("got refused, want served")
+		}
+		if took, most := time.Since(began), waiting*aCount+2*aHash; took > most {
+			t.Errorf("got served after %v, want %v at most", took, most)
+		}
+		cancel()
+		synctest.Wait()
+		pass(time.Hour)
+		if !h.empty() {
+			t.Error("something is kept of calls that have ended")
+		}
+	})
+}
+
 // Known networks come without end; strangers keep one of the two places.
 func TestAFloodOfKnownNetworksLeavesAPlaceToStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
