@@ -311,7 +311,7 @@ func (c Config) auth() auth.Config {
 	return auth.Config{
 		Known: c.KnownKeys, KnownFor: c.KnownKeyTTL, Refused: c.RefusedKeys, RefusedFor: c.RefusedKeyTTL,
 		Timeout: c.AdmitTimeout, WrongKeys: c.WrongKeys, WrongKeyNetworks: c.WrongKeyNetworks,
-		MaxOptionalLookups: ratesUnderWay, OptionalLookupPause: rateFailedFor,
+		Tokens: keptSessions, MaxOptionalLookups: ratesUnderWay, OptionalLookupPause: rateFailedFor,
 	}
 }
 

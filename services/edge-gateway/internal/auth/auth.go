@@ -21,7 +21,6 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
@@ -60,6 +59,8 @@ type Config struct {
 	// WrongKeys is how many wrong keys one network may have looked up in a minute, and
 	// WrongKeyNetworks how many networks are remembered.
 	WrongKeys, WrongKeyNetworks int
+	// Tokens is how many tokens of sessions are remembered as good.
+	Tokens int
 	// MaxOptionalLookups is how many keys are looked up at a time for OptionalPrincipal.
 	// OptionalLookupPause is how long none is looked up after billing-ledger did not
 	// answer.
@@ -82,13 +83,18 @@ type Authenticator struct {
 func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authenticator {
 	return &Authenticator{
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
-		guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+		guesses: NewGuesses(cfg.guesses(c, fault.InvalidAPIKey, fault.InvalidSession)),
 		optional: optionalLookups{
-			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause, guesses: NewGuesses(cfg.WrongKeys,
-				cfg.WrongKeyNetworks),
-			under: map[apikey.Digest]*optionalLookup{},
+			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause,
+			guesses: NewGuesses(cfg.guesses(c, fault.InvalidAPIKey)), under: map[apikey.Digest]*optionalLookup{},
 		},
 	}
+}
+
+// guesses bounds wrong credentials.
+func (c Config) guesses(k clock.Clock, wrong ...fault.Reason) GuessConfig {
+	return GuessConfig{Rate: c.WrongKeys, Networks: c.WrongKeyNetworks, Tokens: c.Tokens, Wrong: wrong, Clock: k,
+		Refusal: "Too many wrong API keys came from your address."}
 }
 
 // maxKeyBytes is far above the length of any key; a longer text is not parsed.
@@ -187,29 +193,14 @@ func consumerKey(h http.Header) (apikey.Digest, error) {
 	return apikey.Sum(key), nil
 }
 
-func tooManyWrong(wait time.Duration) error {
-	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(
-		wait)
+// LookUp is Guesses.LookUp. Credentials of all kinds are counted together.
+func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) error {
+	return a.guesses.LookUp(from, known, ask)
 }
 
-// LookUp has ask look up a credential that came from an address, unless too many
-// credentials from there were wrong: then LookUp fails with rate_limit_exceeded.
-// Credentials of all kinds are counted together. A credential that was good when it was
-// last looked up is known: it is never held up and is no guess.
-func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) error {
-	network, now := address.Network(from), a.clock.Now()
-	if !known {
-		leave, wait := a.guesses.Enter(network, now)
-		if wait > 0 {
-			return tooManyWrong(wait)
-		}
-		defer leave()
-	}
-	err := ask()
-	if !known && (fault.Is(err, fault.InvalidAPIKey) || fault.Is(err, fault.InvalidSession)) {
-		a.guesses.Wrong(network, now) // what was revoked or has expired was somebody's, and guessed by nobody
-	}
-	return err
+// LookUpToken is Guesses.LookUpToken for the token of a session.
+func (a *Authenticator) LookUpToken(from netip.Addr, token apikey.Digest, ask func() error) error {
+	return a.guesses.LookUpToken(from, token, ask)
 }
 
 // lookUp asks billing-ledger and remembers the answer, unless a change of the key was

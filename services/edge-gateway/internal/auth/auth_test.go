@@ -57,7 +57,7 @@ func setup(t *testing.T) bundle {
 	}}
 	c := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second,
-		WrongKeys: 1000, WrongKeyNetworks: 8, MaxOptionalLookups: 4, OptionalLookupPause: time.Second}
+		WrongKeys: 1000, WrongKeyNetworks: 8, Tokens: 4, MaxOptionalLookups: 4, OptionalLookupPause: time.Second}
 	return bundle{New(l, c, cfg), l, c, header(t)}
 }
 

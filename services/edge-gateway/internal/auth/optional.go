@@ -9,8 +9,6 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
-
-	"svc.internal/pkg/address"
 )
 
 // OptionalPrincipal returns the owner of the key that the headers carry, for additions to
@@ -36,7 +34,7 @@ func (a *Authenticator) OptionalPrincipal(ctx context.Context, h http.Header, fr
 	case one == nil:
 		return nil
 	case mine:
-		who, err := a.lookUpOptional(ctx, digest, address.Network(from), now)
+		who, err := a.lookUpOptional(ctx, digest, from)
 		failed := err != nil && !refused(err)
 		a.optional.end(digest, one, good(current(who, err, now)), failed, a.clock.Now())
 	}
@@ -64,19 +62,12 @@ func refused(err error) bool {
 }
 
 func (a *Authenticator) lookUpOptional(
-	ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time,
-) (*Principal, error) {
-	if !a.cache.knew(digest) {
-		leave, wait := a.optional.guesses.Enter(network, now)
-		if wait > 0 {
-			return nil, tooManyWrong(wait)
-		}
-		defer leave()
-	}
-	who, err := a.lookUp(ctx, digest)
-	if fault.Is(err, fault.InvalidAPIKey) {
-		a.optional.guesses.Wrong(network, now)
-	}
+	ctx context.Context, digest apikey.Digest, from netip.Addr,
+) (who *Principal, err error) {
+	err = a.optional.guesses.LookUp(from, a.cache.knew(digest), func() (err error) {
+		who, err = a.lookUp(ctx, digest)
+		return err
+	})
 	return who, err
 }
 

@@ -18,7 +18,6 @@ import (
 	"net/url"
 	"time"
 
-	"svc.internal/pkg/address"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -63,30 +62,25 @@ type API struct {
 
 // New makes the API.
 func New(peers Peers, cfg Config) *API {
-	return &API{peers: peers, cfg: cfg, guesses: auth.NewGuesses(cfg.Guesses, cfg.Networks)}
+	return &API{peers: peers, cfg: cfg, guesses: auth.NewGuesses(auth.GuessConfig{
+		Rate: cfg.Guesses, Networks: cfg.Networks, Clock: peers.Clock,
+		Wrong:   []fault.Reason{fault.InvalidSignature, fault.SessionNotFound},
+		Refusal: "Too many wrong calls came from your address.",
+	})}
 }
 
-// guess does something that a caller may be guessing at: an answer for one of the reasons
-// counts as a wrong guess.
-func (a *API) guess(ctx context.Context, from netip.Addr, wrong fault.Reason, do func(context.Context) error) error {
-	network := address.Network(from)
-	leave, wait := a.guesses.Enter(network, a.peers.Clock.Now())
-	if wait > 0 {
-		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong calls came from your address.").After(wait)
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
-	defer cancel()
-	err := do(ctx)
-	if fault.Is(err, wrong) {
-		a.guesses.Wrong(network, a.peers.Clock.Now())
-	}
-	return err
+// guess does something that a caller may be guessing at.
+func (a *API) guess(ctx context.Context, from netip.Addr, do func(context.Context) error) error {
+	return a.guesses.LookUp(from, false, func() error {
+		ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+		defer cancel()
+		return do(ctx)
+	})
 }
 
 // Receive hands an event over, and returns once billing-ledger has stored it.
 func (a *API) Receive(ctx context.Context, from netip.Addr, header http.Header, body []byte) error {
-	return a.guess(ctx, from, fault.InvalidSignature, func(ctx context.Context) error {
+	return a.guess(ctx, from, func(ctx context.Context) error {
 		ours, stripes := header.Values(SignatureHeader), header.Values(StripeHeader)
 		if len(ours)+len(stripes) != 1 {
 			return fault.New(fault.Invalid, fault.InvalidSignature, "%s must stand once.", SignatureHeader).On(SignatureHeader)
@@ -107,7 +101,7 @@ func (a *API) Page(ctx context.Context, from netip.Addr, escaped string) ([]byte
 		return nil, err
 	}
 	var found *billingv1.SandboxSession
-	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
+	err = a.guess(ctx, from, func(ctx context.Context) error {
 		resp, err := a.peers.Sandbox.GetSandboxSession(ctx, &billingv1.GetSandboxSessionRequest{SessionId: id})
 		found = resp.GetSession()
 		return err
@@ -145,7 +139,7 @@ func (a *API) Press(ctx context.Context, from netip.Addr, escaped string, form [
 		return fault.New(fault.Invalid, fault.InvalidValue,
 			"action must be pay, decline, chargeback, win, lose, failrefund, month, declines, accepts or quit.").On("action")
 	}
-	err = a.guess(ctx, from, fault.SessionNotFound, func(ctx context.Context) error {
+	err = a.guess(ctx, from, func(ctx context.Context) error {
 		_, err := a.peers.Sandbox.ActOnSandboxSession(ctx,
 			&billingv1.ActOnSandboxSessionRequest{SessionId: id, Action: action})
 		return err

@@ -5,15 +5,11 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"svc.internal/pkg/address"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/lru"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -68,14 +64,11 @@ const maxKnown = 1024
 
 // Gate lets operators in.
 type Gate struct {
-	cfg     Config
+	cfg Config
+	// guesses remembers the tokens that were good when they were last shown. Operators often
+	// share one address, such as that of a tunnel, so a guesser there must not shut out
+	// whoever is in already.
 	guesses *auth.Guesses
-
-	mu sync.Mutex
-	// known has the digests of tokens that were good when they were last shown. Operators
-	// often share one address, such as that of a tunnel, so a guesser there must not shut
-	// out whoever is in already.
-	known *lru.Map[[sha256.Size]byte, struct{}]
 }
 
 // Config is what a gate works with.
@@ -95,8 +88,9 @@ type Config struct {
 
 // NewGate makes a gate.
 func NewGate(cfg Config) *Gate {
-	return &Gate{cfg: cfg, guesses: auth.NewGuesses(cfg.Rate, cfg.Networks),
-		known: lru.New[[sha256.Size]byte, struct{}](maxKnown, nil)}
+	return &Gate{cfg, auth.NewGuesses(auth.GuessConfig{Rate: cfg.Rate, Networks: cfg.Networks, Tokens: maxKnown,
+		Wrong: []fault.Reason{fault.InvalidAPIKey, fault.InvalidSession, fault.InvalidCredentials}, Clock: cfg.Clock,
+		Refusal: "Too many wrong operator tokens or passwords came from your address."})}
 }
 
 // What the token of a session looks like. Nobody is asked for any other.
@@ -116,63 +110,22 @@ func (g *Gate) Admit(ctx context.Context, h http.Header, from netip.Addr) (Princ
 	}
 	digest := sha256.Sum256([]byte(secret))
 	var who Principal
-	find := func() error {
+	err = g.guesses.LookUpToken(from, digest, func() (err error) {
 		who, err = g.find(ctx, secret, digest)
 		return err
-	}
-	if g.knows(digest) {
-		err = find()
-	} else {
-		err = g.guarded(from, find)
-	}
-	g.remember(digest, err)
+	})
 	return who, err
-}
-
-// knows reports whether the token of a digest was good when it was last shown.
-func (g *Gate) knows(digest [sha256.Size]byte) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.known.Contains(digest)
-}
-
-// remember notes what became of a token. One that could not be looked up stays as it was.
-func (g *Gate) remember(digest [sha256.Size]byte, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err == nil {
-		g.known.Add(digest, struct{}{})
-	} else if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
-		g.known.Remove(digest)
-	}
 }
 
 // SignIn runs fn, which answers a call that shows a secret in its body. Wrong credentials
 // count as a wrong token. The body was read before, so that a slow one holds no place.
-func (g *Gate) SignIn(from netip.Addr, fn func() error) error { return g.guarded(from, fn) }
+func (g *Gate) SignIn(from netip.Addr, fn func() error) error {
+	return g.guesses.LookUp(from, false, fn)
+}
 
 // Issued notes a token that a session was just opened with, so that its first call is not held
 // up either.
-func (g *Gate) Issued(token string) { g.remember(sha256.Sum256([]byte(token)), nil) }
-
-// guarded runs fn unless the network of an address has to wait, and counts what it guesses.
-func (g *Gate) guarded(from netip.Addr, fn func() error) error {
-	network, now := address.Network(from), g.cfg.Clock.Now()
-	leave, wait := g.guesses.Enter(network, now)
-	if wait > 0 {
-		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"Too many wrong operator tokens or passwords came from your address.").After(wait)
-	}
-	defer leave()
-	err := fn()
-	if f, ok := fault.As(err); ok && slices.Contains(guessed, f.Reason) {
-		g.guesses.Wrong(network, now)
-	}
-	return err
-}
-
-// guessed are the refusals of what may have been a guess.
-var guessed = []fault.Reason{fault.InvalidAPIKey, fault.InvalidSession, fault.InvalidCredentials}
+func (g *Gate) Issued(token string) { g.guesses.Know(sha256.Sum256([]byte(token))) }
 
 func (g *Gate) find(ctx context.Context, secret string, digest [sha256.Size]byte) (Principal, error) {
 	if t, ok := g.cfg.Machines.find(digest); ok {

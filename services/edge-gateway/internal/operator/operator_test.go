@@ -308,16 +308,29 @@ func TestAPageOfAnotherSiteSignsNobodyIn(t *testing.T) {
 }
 
 func TestTheTokensThatAreRememberedAreBounded(t *testing.T) {
+	at := &stopped{time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s := &sessions{role: "viewer"}
-	gate := gateOf(t, "", "", func(c *Config) { c.Sessions = s })
-	for n := range 2 * maxKnown {
+	gate := gateOf(t, "", "", func(c *Config) { c.Clock, c.Rate, c.Sessions = at, 10, s })
+	admit := func(n int) error {
 		s.token = fmt.Sprintf("%s%043d", sessionPrefix, n)
-		if _, err := gate.Admit(t.Context(), bearer(s.token), here); err != nil {
+		_, err := gate.Admit(t.Context(), bearer(s.token), here)
+		return err
+	}
+	for n := range maxKnown + 1 {
+		if err := admit(n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := gate.known.Len(); got != maxKnown {
-		t.Errorf("got %d remembered, want %d", got, maxKnown)
+	for range 1000 {
+		_, _ = gate.Admit(t.Context(), bearer(second), here)
+	}
+	if err := admit(0); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("one token more than are remembered: got %v for the first, want %s", err, fault.RateLimitExceeded)
+	}
+	for _, n := range []int{1, maxKnown} {
+		if err := admit(n); err != nil {
+			t.Errorf("token %d: got %v, want no error", n, err)
+		}
 	}
 }
 

@@ -354,9 +354,6 @@ func TestAGoodSessionIsNotHeldUpByItsNeighbours(t *testing.T) {
 			t.Fatalf("its neighbour: got the error %v, want the reason %v", err, fault.ProviderNotFound)
 		}
 	}
-	if got, most := b.sessions.known.Len(), testConfig.Kept; got > most {
-		t.Errorf("got %d sessions, want at most %d", got, most)
-	}
 }
 
 func TestKeysAreNoSessions(t *testing.T) {

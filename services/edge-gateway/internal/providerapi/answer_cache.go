@@ -9,17 +9,17 @@ import (
 	"svc.internal/pkg/lru"
 )
 
-// answerCache remembers the credentials that were good when they were last looked up, up
-// to a bound; the least recently used goes first. For provider keys it keeps the last
-// answers to their status calls, up to a bound of their bytes together and of their age;
-// the oldest goes first. It holds digests and answers, and no credential.
+// answerCache remembers the provider keys that were good when they were last looked up, up
+// to a bound; the least recently used goes first. It keeps the last answers to their status
+// calls, up to a bound of their bytes together and of their age; the oldest goes first. It
+// holds digests and answers, and no key.
 type answerCache struct {
 	maxBytes int
 	keptFor  time.Duration
 
 	mu    sync.Mutex
 	known *lru.Map[apikey.Digest, struct{}]
-	// answers are the answers of known credentials. Each is marked as used when it is
+	// answers are the answers of known keys. Each is marked as used when it is
 	// kept, and only then.
 	answers *lru.Map[apikey.Digest, keptAnswer]
 	bytes   int // of the answers
@@ -30,22 +30,22 @@ type keptAnswer struct {
 	at   time.Time
 }
 
-func newAnswerCache(credentials, maxBytes int, keptFor time.Duration) *answerCache {
+func newAnswerCache(keys, maxBytes int, keptFor time.Duration) *answerCache {
 	k := &answerCache{maxBytes: maxBytes, keptFor: keptFor}
-	k.known = lru.New(credentials, func(d apikey.Digest, _ struct{}) { k.answers.Remove(d) })
-	// There are no more answers than known credentials.
+	k.known = lru.New(keys, func(d apikey.Digest, _ struct{}) { k.answers.Remove(d) })
+	// There are no more answers than known keys.
 	k.answers = lru.New(math.MaxInt, func(_ apikey.Digest, a keptAnswer) { k.bytes -= len(a.body) })
 	return k
 }
 
-// knows reports whether a credential was good when it was last looked up.
+// knows reports whether a key was good when it was last looked up.
 func (k *answerCache) knows(d apikey.Digest) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known.Contains(d)
 }
 
-// know remembers a good credential.
+// know remembers a good key.
 func (k *answerCache) know(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,7 +94,7 @@ func (k *answerCache) expireLocked(now time.Time) {
 	}
 }
 
-// forget drops a credential that is no longer good.
+// forget drops a key that is no longer good.
 func (k *answerCache) forget(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -112,21 +112,18 @@ func (a *API) SignedIn(ctx context.Context, header http.Header, from netip.Addr)
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	var resp *billingv1.GetUserResponse
-	err = a.peers.Auth.LookUp(from, a.sessions.knows(digest), func() (err error) {
+	err = a.peers.Auth.LookUpToken(from, digest, func() (err error) {
 		resp, err = a.peers.Users.GetUser(called, &billingv1.GetUserRequest{TokenDigest: digest[:]})
 		return err
 	})
 	switch {
 	case fault.Is(err, fault.SessionExpired):
-		a.sessions.forget(digest)
 		return nil, fault.New(fault.Unauthenticated, fault.SessionExpired, "The session is over. Sign in again.")
 	case fault.Is(err, fault.InvalidSession):
-		a.sessions.forget(digest)
 		return nil, noSession()
 	case err != nil:
 		return nil, ofPeer(ctx, err)
 	}
-	a.sessions.know(digest)
 	return resp, nil
 }
 

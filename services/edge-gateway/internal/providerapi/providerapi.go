@@ -19,7 +19,7 @@
 // consumer keys (package auth). Calls that anyone may make are counted for each network
 // here, by each gateway for itself.
 //
-// Limits: MaxBody bytes of a body, 32 members in it; Config.Kept keys and sessions
+// Limits: MaxBody bytes of a body, 32 members in it; Config.Kept keys
 // remembered, with answers of Config.KeptBytes; Config.Networks networks counted for each
 // kind of call; 1,000 models of the demand, at most Config.DemandKept old.
 package providerapi
@@ -73,9 +73,8 @@ type Config struct {
 	// CallTimeout bounds one call to a peer. ExplainTimeout bounds the call to a router,
 	// without which a status is given too.
 	CallTimeout, ExplainTimeout time.Duration
-	// Kept is how many provider keys, and as many sessions, are remembered as good. The
-	// last answers to the keys' status calls are kept for KeptFor, in at most KeptBytes
-	// together.
+	// Kept is how many provider keys are remembered as good. The last answers to their status
+	// calls are kept for KeptFor, in at most KeptBytes together.
 	Kept, KeptBytes int
 	KeptFor         time.Duration
 	// DemandFor is how long the demand counts as fresh. DemandKept is how long it is
@@ -126,7 +125,6 @@ type API struct {
 	cfg   Config
 
 	kept       *answerCache // provider keys
-	sessions   *answerCache // without answers
 	signUps    *quota       // of providers
 	userSigns  *quota
 	upgrades   *quota
@@ -151,7 +149,6 @@ func New(peers Peers, cfg Config) (*API, error) {
 		peers: peers, cfg: cfg,
 		contracts:      &contracts{client: peers.Collateral, clock: peers.Clock, timeout: cfg.CallTimeout},
 		kept:           newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
-		sessions:       newAnswerCache(cfg.Kept, 0, 0),
 		signUps:        newQuota("accounts opened", cfg.SignUps, cfg.Networks),
 		userSigns:      newQuota("accounts opened", cfg.SignUps, cfg.Networks),
 		upgrades:       newQuota("accounts opened", cfg.SignUps, cfg.Networks),

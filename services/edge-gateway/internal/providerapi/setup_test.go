@@ -51,7 +51,7 @@ func setup(t testing.TB) *bundle {
 			Provider: &hubv1.Provider{ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING},
 		}, nil
 	}
-	guard := auth.New(nil, b.clock, auth.Config{Known: 1, Refused: 1, WrongKeys: 3, WrongKeyNetworks: 3})
+	guard := auth.New(nil, b.clock, auth.Config{Known: 1, Refused: 1, WrongKeys: 3, WrongKeyNetworks: 3, Tokens: 3})
 	api, err := New(Peers{
 		Self: b.hub, Users: b.ledger, Demand: b.ledger, Models: b.models, Router: b.router, Auth: guard, Clock: b.clock,
 	}, testConfig)

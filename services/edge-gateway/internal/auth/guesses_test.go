@@ -1,12 +1,15 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
@@ -114,16 +117,16 @@ func TestOnlyWrongKeysAreCounted(t *testing.T) {
 
 func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	g := NewGuesses(3, 10)
+	g := NewGuesses(GuessConfig{Rate: 3, Networks: 10})
 	for n := range 1000 {
-		g.Wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
+		g.wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
 	}
 	if got, want := g.guessers.Len(), 10; got != want {
 		t.Errorf("got %d networks, want %d", got, want)
 	}
 	one := netip.MustParsePrefix("192.0.2.1/32")
 	for range 10_000 {
-		g.Wrong(one, now)
+		g.wrong(one, now)
 	}
 	debt := func(now time.Time) time.Duration {
 		guesser, _ := g.guessers.Peek(one)
@@ -156,24 +159,24 @@ func TestAGoodKeyIsFoundBehindAnAddressInDebt(t *testing.T) {
 
 func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	g := NewGuesses(30, 10)
+	g := NewGuesses(GuessConfig{Rate: 30, Networks: 10})
 	from := netip.MustParsePrefix("192.0.2.1/32")
 	for range 1000 {
-		g.Wrong(from, now)
+		g.wrong(from, now)
 	}
-	first, wait := g.Enter(from, now)
-	second, waitToo := g.Enter(from, now)
+	first, wait := g.enter(from, now)
+	second, waitToo := g.enter(from, now)
 	if wait+waitToo != 0 {
 		t.Fatalf("the first two have to wait %v and %v: wait+waitToo: got %v, want 0", wait, waitToo, wait+waitToo)
 	}
-	if _, wait := g.Enter(from, now); wait != busyWait {
+	if _, wait := g.enter(from, now); wait != busyWait {
 		t.Errorf("a third at a time has to wait: got %v, want %v", wait, busyWait)
 	}
 	first()
 	second()
 	spared := 2
 	for range 100 {
-		if leave, wait := g.Enter(from, now); wait == 0 {
+		if leave, wait := g.enter(from, now); wait == 0 {
 			leave()
 			spared++
 		}
@@ -181,10 +184,10 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	if spared != 20 {
 		t.Errorf("look-ups within a minute: got %d, want 20", spared)
 	}
-	if _, wait := g.Enter(from, now); wait != 3*time.Second {
+	if _, wait := g.enter(from, now); wait != 3*time.Second {
 		t.Errorf("one more has to wait: got %v, want %v", wait, 3*time.Second)
 	}
-	if leave, wait := g.Enter(from, now.Add(3*time.Second)); wait != 0 {
+	if leave, wait := g.enter(from, now.Add(3*time.Second)); wait != 0 {
 		t.Errorf("three seconds later it has to wait: got %v, want 0", wait)
 	} else {
 		leave()
@@ -229,5 +232,73 @@ func TestAChangedKeyIsStillKnown(t *testing.T) {
 	if _, err := b.Authenticate(t.Context(), b.key, from); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("a key that was looked up wrong is still known: got the error %v, want the reason %v", err,
 			fault.RateLimitExceeded)
+	}
+}
+
+// tokens is a bound on the tokens of one network, which lets it guess three times a minute and
+// remembers two good tokens.
+type tokens struct {
+	*Guesses
+	from netip.Addr
+}
+
+func newTokens() tokens {
+	g := NewGuesses(GuessConfig{Rate: 3, Networks: 4, Tokens: 2, Refusal: "wait", Clock: clock.NewManual(time.Date(2026, 1,
+		1, 0, 0, 0, 0, time.UTC)), Wrong: []fault.Reason{fault.InvalidSession}})
+	return tokens{g, netip.MustParseAddr("203.0.113.9")}
+}
+
+// shown has a token looked up that the look-up finds to be so.
+func (g tokens) shown(token string, finds error) error {
+	return g.LookUpToken(g.from, apikey.Sum(token), func() error { return finds })
+}
+
+// owes has the network guess until it has to wait.
+func (g tokens) owes() {
+	for range 100 {
+		_ = g.shown("wrong", fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session"))
+	}
+}
+
+func TestAGoodTokenIsHeldUpByNoGuesserAndAnEndedOneIs(t *testing.T) {
+	g := newTokens()
+	if err := g.shown("ada", nil); err != nil {
+		t.Fatal(err)
+	}
+	g.owes()
+	if err := g.shown("bob", nil); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("a token of which nothing is known: got %v, want %s", err, fault.RateLimitExceeded)
+	}
+	away := errors.New("the ledger is away")
+	for what, finds := range map[string]error{"good": nil, "not looked up": away} {
+		if err := g.shown("ada", finds); !errors.Is(err, finds) {
+			t.Errorf("a known token that is %s: got %v, want %v", what, err, finds)
+		}
+	}
+	ended := fault.New(fault.Unauthenticated, fault.SessionExpired, "over")
+	if err := g.shown("ada", ended); !fault.Is(err, fault.SessionExpired) {
+		t.Errorf("a known token that ended: got %v, want %s", err, fault.SessionExpired)
+	}
+	if err := g.shown("ada", nil); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("a token that ended, again: got %v, want %s", err, fault.RateLimitExceeded)
+	}
+}
+
+func TestGoodTokensThatAreRememberedAreBounded(t *testing.T) {
+	g := newTokens()
+	for n := range 10 {
+		if err := g.shown(fmt.Sprint(n), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := g.good.Len(); got != 2 {
+		t.Errorf("tokens remembered: got %d, want 2", got)
+	}
+	g.owes()
+	if err := g.shown("9", nil); err != nil {
+		t.Errorf("the last of them: got %v, want no error", err)
+	}
+	if err := g.shown("0", nil); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("the first of them: got %v, want %s", err, fault.RateLimitExceeded)
 	}
 }
