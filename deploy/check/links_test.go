@@ -43,6 +43,7 @@ var bans = []struct {
 	{path: "svc.internal/pkg/pgtest"},
 	{path: "svc.internal/pkg/fakeagent"},
 	{path: "svc.internal/pkg/fakeengine"},
+	{path: "svc.internal/pkg/oidctest"},
 	{path: "svc.internal/pkg/crash/crashtest", may: []string{"chaos"}},
 }
 

@@ -2,6 +2,8 @@ package dialguard
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,6 +25,8 @@ type Dialer struct {
 	Allow func(netip.Addr) bool
 	// Resolver resolves names; nil means the system's.
 	Resolver *net.Resolver
+	// Authorities sign the certificates of servers; nil means the system's.
+	Authorities *x509.CertPool
 }
 
 // DialContext connects, or fails with ErrPrivate.
@@ -49,7 +53,8 @@ func (d *Dialer) Client() *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
+			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.Authorities},
+			TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
 			MaxResponseHeaderBytes: maxHeaderBytes, DisableKeepAlives: true, DisableCompression: true,
 		},
 	}

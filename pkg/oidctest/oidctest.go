@@ -1,4 +1,5 @@
-// Package oidctest has an OpenID provider for tests: discovery, keys, and codes with PKCE.
+// Package oidctest has an OpenID provider for tests: discovery, keys, a page on which its user
+// agrees, and codes with PKCE.
 package oidctest
 
 import (
@@ -8,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -20,9 +22,10 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Discovery and Tokens are the paths of pages of a provider.
+// Discovery, Consent and Tokens are the paths of pages of a provider.
 const (
 	Discovery = "/.well-known/openid-configuration"
+	Consent   = "/auth"
 	Tokens    = "/token"
 )
 
@@ -62,10 +65,13 @@ func New(t testing.TB) *Provider {
 		p.Answer(w, map[string]any{"keys": []any{map[string]any{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1",
 			"n": b64(key.N.Bytes()), "e": b64(big.NewInt(int64(key.E)).Bytes())}}})
 	})
+	mux.HandleFunc("GET "+Consent, func(w http.ResponseWriter, r *http.Request) {
+		p.SendBack(w, r, r.URL.Query().Get("state"))
+	})
 	mux.HandleFunc("POST "+Tokens, p.redeem)
 	p.Server = httptest.NewTLSServer(p.counted(mux))
 	p.says = map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL + Tokens,
+		"issuer": p.URL, "authorization_endpoint": p.URL + Consent, "token_endpoint": p.URL + Tokens,
 		"jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
 	}
 	t.Cleanup(p.Close)
@@ -100,14 +106,31 @@ func (p *Provider) Agrees(t testing.TB, address string) (state, code string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := p.URL + "/auth"; !strings.HasPrefix(address, want+"?") {
+	if want := p.URL + Consent; !strings.HasPrefix(address, want+"?") {
 		t.Fatalf("the browser goes to %q, want %q", address, want)
 	}
+	return u.Query().Get("state"), p.agreed(u.Query())
+}
+
+// agreed returns the code of a sign-in that its user agreed to.
+func (p *Provider) agreed(asked url.Values) (code string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	code = rand.Text()
-	p.asked[code] = u.Query()
-	return u.Query().Get("state"), code
+	p.asked[code] = asked
+	return code
+}
+
+// SendBack answers a browser whose user agrees: it goes back with a code and that state.
+func (p *Provider) SendBack(w http.ResponseWriter, r *http.Request, state string) {
+	asked := r.URL.Query()
+	back := url.Values{"state": {state}, "code": {p.agreed(asked)}}
+	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+}
+
+// Authority is the certificate by which its own is verified, as PEM.
+func (p *Provider) Authority() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 }
 
 // redeem is the token endpoint. It takes a code once, of our client alone, and with its verifier.

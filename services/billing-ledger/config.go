@@ -3,6 +3,8 @@ package billingledger
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +99,10 @@ type Config struct {
 	// example: google https://accounts.google.com ID SECRET
 	// https://api.example.com/api/v1/user/oidc/google/callback
 	OpenID config.Secret `yaml:"openid" env:"SVC_BILLING_OPENID"`
+	// OpenIDDevelopmentCA is a file of PEM certificates, and empty in production. With it OpenID
+	// providers on loopback are called too, and the certificates of providers are those that the
+	// authorities of the file have signed. It is for a machine of one's own.
+	OpenIDDevelopmentCA string `yaml:"openid_development_ca" env:"SVC_BILLING_OPENID_DEVELOPMENT_CA"`
 
 	// Card says how cards are charged.
 	Card CardConfig `yaml:"card"`
@@ -182,7 +188,8 @@ func (c Config) Validate() error {
 		"SealInterval and ReconcileInterval must be above zero, SealAfter not below")
 	_, errChains := c.walletChains()
 	_, errIssuers := c.issuers()
-	return errors.Join(append(faults, errChains, errIssuers, c.Card.Validate(), c.Mail.Validate(),
+	_, errCA := c.openIDTransport()
+	return errors.Join(append(faults, errChains, errIssuers, errCA, c.Card.Validate(), c.Mail.Validate(),
 		c.Passbook.Validate())...)
 }
 
@@ -193,6 +200,22 @@ func (c Config) issuers() ([]oidc.Issuer, error) {
 		return nil, fmt.Errorf("billing-ledger: OpenID: %w", err)
 	}
 	return all, nil
+}
+
+// openIDTransport calls OpenID providers; nil for the usual one.
+func (c Config) openIDTransport() (http.RoundTripper, error) {
+	if c.OpenIDDevelopmentCA == "" {
+		return nil, nil
+	}
+	authorities, err := os.ReadFile(c.OpenIDDevelopmentCA)
+	if err != nil {
+		return nil, fmt.Errorf("billing-ledger: OpenIDDevelopmentCA: %w", err)
+	}
+	transport, err := oidc.Development(authorities)
+	if err != nil {
+		return nil, fmt.Errorf("billing-ledger: OpenIDDevelopmentCA: %w", err)
+	}
+	return transport, nil
 }
 
 // maxWalletChains bounds the chains that wallets may name.

@@ -1,6 +1,8 @@
 package billingledger_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,5 +50,30 @@ func TestSettingsWithABadIssuerAreRefusedWithoutItsSecret(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hush") {
 		t.Errorf("got the error %v, want it without the secret", err)
+	}
+}
+
+func TestOpenIDProvidersOnLoopbackAreForAProcessOnLoopbackAlone(t *testing.T) {
+	t.Parallel()
+	for address, ok := range map[string]bool{"127.0.0.1:1": true, "": true, "10.0.0.1:1": false, ":1": false} {
+		cfg := billingledger.DefaultConfig()
+		cfg.OpenIDDevelopmentCA = "ca.pem"
+		if err := cfg.CheckListeners(address); (err == nil) != ok {
+			t.Errorf("%q: got %v, want it taken %t", address, err, ok)
+		}
+	}
+}
+
+func TestAServiceWithoutTheAuthoritiesOfItsProvidersDoesNotStart(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, file := range map[string]string{"no file": empty + "x", "no certificate": empty} {
+		cfg := billingledger.DefaultConfig()
+		cfg.OpenIDDevelopmentCA = file
+		if err := cfg.Validate(); err == nil {
+			t.Errorf("%s: got no error, want one", what)
+		}
 	}
 }

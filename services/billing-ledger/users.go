@@ -69,9 +69,13 @@ func newOpenID(cfg Config, deps Deps) (*oidc.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	transport, err := cfg.openIDTransport()
+	if err != nil {
+		return nil, err
+	}
 	mac := hmac.New(sha256.New, cfg.Pepper[:])
 	mac.Write([]byte("svc.internal/services/billing-ledger: secret of OpenID flows"))
-	return oidc.New(issuers, mac.Sum(nil), deps.Clock, nil)
+	return oidc.New(issuers, mac.Sum(nil), deps.Clock, transport)
 }
 
 func (w *userWork) register(r grpc.ServiceRegistrar) {

@@ -3,7 +3,6 @@ package billingledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 
@@ -13,8 +12,6 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/node"
-	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/rpc"
@@ -27,30 +24,6 @@ type WebhookConfig struct {
 	// Development lets endpoints be http on loopback. It is for a machine of one's own: with it
 	// every account may have this machine call any of its own ports.
 	Development bool `yaml:"development" env:"SVC_BILLING_WEBHOOK_DEVELOPMENT"`
-}
-
-// CheckListeners returns a fault for each address that is not on loopback and each setting of
-// development: strangers must not have this machine call its own ports.
-func (c Config) CheckListeners(addresses ...string) error {
-	var faults []error
-	for _, address := range addresses {
-		if !c.Webhooks.Development || address == "" {
-			continue
-		}
-		if err := serve.Loopback(address); err != nil {
-			faults = append(faults, fmt.Errorf("billing-ledger: webhooks.development (SVC_BILLING_WEBHOOK_DEVELOPMENT) is for "+
-				"a process that listens on loopback alone, because accounts may name loopback with it: %w", err))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// listeners are the addresses on which the process listens.
-func listeners(n *node.Node) []string {
-	if own := n.DispatchAddress(); own != node.InProcess {
-		return []string{n.AdminAddress(), own}
-	}
-	return []string{n.AdminAddress()}
 }
 
 // webhookMetrics count what was sent.

@@ -148,6 +148,9 @@ func (c *Config) Validate() error {
 	if !c.Hub.Pepper.IsZero() && !c.Billing.Pepper.IsZero() && c.Hub.Pepper != c.Billing.Pepper {
 		faults = append(faults, errors.New("hub.pepper and billing.pepper differ: it is one secret"))
 	}
+	if c.runs(node.BillingLedger) {
+		faults = append(faults, c.Billing.CheckListeners(c.listeners()...))
+	}
 	if c.runs(node.Settlement) {
 		faults = append(faults, c.Settlement.CheckListeners(c.listeners()...))
 	}

@@ -44,7 +44,7 @@ type Client struct {
 }
 
 // New makes a client. The secret serves nothing else. The transport is nil, for one that connects to
-// public addresses alone, except in tests.
+// public addresses alone, except in tests and for Development.
 func New(issuers []Issuer, secret []byte, c clock.Clock, transport http.RoundTripper) (*Client, error) {
 	flows, err := newSealer(secret)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/dialguard"
-	"svc.internal/services/billing-ledger/internal/oidc/oidctest"
+	"svc.internal/pkg/oidctest"
 )
 
 // clientOf is a client of the provider under two names.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/services/billing-ledger/internal/oidc/oidctest"
+	"svc.internal/pkg/oidctest"
 	"svc.internal/services/billing-ledger/internal/user"
 )
 

@@ -6,9 +6,9 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/oidctest"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/oidc"
-	"svc.internal/services/billing-ledger/internal/oidc/oidctest"
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
