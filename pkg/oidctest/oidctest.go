@@ -125,7 +125,7 @@ func (p *Provider) agreed(asked url.Values) (code string) {
 func (p *Provider) SendBack(w http.ResponseWriter, r *http.Request, state string) {
 	asked := r.URL.Query()
 	back := url.Values{"state": {state}, "code": {p.agreed(asked)}}
-	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound) //nolint:gosec // of a test
 }
 
 // Authority is the certificate by which its own is verified, as PEM.

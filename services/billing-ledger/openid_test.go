@@ -77,3 +77,24 @@ func TestAServiceWithoutTheAuthoritiesOfItsProvidersDoesNotStart(t *testing.T) {
 		}
 	}
 }
+
+func TestALinkIsBegunForAUserAndItsSession(t *testing.T) {
+	f := start(t)
+	in, _ := f.comesIn(t, newPurse(9))
+	id, session := in.GetUser().GetUserId(), f.sessionOf(t, in.GetToken())
+	for what, c := range map[string]struct {
+		issuer, user, session string
+		want                  fault.Reason
+	}{
+		"no user":          {"local", "", session, fault.UserNotFound},
+		"a broken user":    {"local", "x", session, fault.UserNotFound},
+		"a broken session": {"local", id, "x", fault.InvalidValue},
+		"another issuer":   {"local", id, session, fault.IssuerNotFound},
+	} {
+		_, err := f.users.StartOpenIDLink(t.Context(), &billingv1.StartOpenIDLinkRequest{Issuer: c.issuer, UserId: c.user,
+			SessionId: c.session})
+		if !fault.Is(err, c.want) {
+			t.Errorf("%s: got the error %v, want %s", what, err, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package edgegateway
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,12 +31,28 @@ func (p *people) StartOpenID(
 		EndsAt: timestamppb.New(time.Now().Add(time.Minute))}, nil
 }
 
+// StartOpenIDLink has a link of ann in its session.
+func (p *people) StartOpenIDLink(
+	_ context.Context, req *billingv1.StartOpenIDLinkRequest,
+) (*billingv1.StartOpenIDLinkResponse, error) {
+	if req.GetIssuer() != "local" {
+		return nil, fault.New(fault.NotFound, fault.IssuerNotFound, "there is no such issuer")
+	}
+	return &billingv1.StartOpenIDLinkResponse{Url: "https://id.example.com/auth?state=l",
+		Flow: []byte(req.GetUserId() + " in " + req.GetSessionId()), EndsAt: timestamppb.New(time.Now().Add(time.Minute)),
+	}, nil
+}
+
 func (p *people) LogInOpenID(
 	_ context.Context, req *billingv1.LogInOpenIDRequest,
 ) (*billingv1.LogInOpenIDResponse, error) {
 	switch {
 	case req.GetIssuer() != "local":
 		return nil, fault.New(fault.NotFound, fault.IssuerNotFound, "there is no such issuer")
+	case string(req.GetFlow()) == linkFlow && req.GetCode() == "taken":
+		return nil, fault.New(fault.Conflict, fault.AlreadyExists, "user-2 has it")
+	case string(req.GetFlow()) == linkFlow && req.GetState() == "l":
+		return &billingv1.LogInOpenIDResponse{Linked: &billingv1.UserIdentity{IdentityId: "identity-1"}}, nil
 	case string(req.GetFlow()) != "a flow" || req.GetState() != "s" || req.GetCode() == "":
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "a secret reason")
 	case req.GetCode() == "away":
@@ -235,5 +252,97 @@ func TestSignUpsAtOpenIDProvidersAreCountedAndSignInsAreNot(t *testing.T) {
 	}
 	if got := call("known"); got != http.StatusSeeOther {
 		t.Errorf("a sign-in after that: got %d, want 303", got)
+	}
+}
+
+const (
+	linkOpenIDPath = "/api/v1/user/me/identities/oidc/local"
+	// linkFlow is the flow of a link that ann has begun in its session.
+	linkFlow = userID + " in " + sessionID
+)
+
+// annsPage are headers of a page of ours in which ann is signed in.
+var annsPage = append([]string{"Authorization", "Bearer " + sessionToken}, fromPage...)
+
+func TestAPageBeginsALinkThatTheCallbackOfItsBrowserEnds(t *testing.T) {
+	f := start(t, withOrigins)
+	f.unfollowed()
+	resp := f.do(http.MethodPost, linkOpenIDPath, "", annsPage...)
+	cookies := resp.Cookies()
+	var begun struct{ URL string }
+	wantJSON(t, resp, http.StatusOK, &begun)
+	if begun.URL != "https://id.example.com/auth?state=l" {
+		t.Errorf("the browser goes to: got %q, want the provider", begun.URL)
+	}
+	if len(cookies) != 1 {
+		t.Fatalf("cookies: got %d, want 1", len(cookies))
+	}
+	flow := cookies[0]
+	if flow.Name != "__Host-svc_oidc" {
+		t.Errorf("the cookie: got the name %q, want __Host-svc_oidc", flow.Name)
+	}
+	if got, want := flow.Value, base64.RawURLEncoding.EncodeToString([]byte(linkFlow)); got != want {
+		t.Errorf("the cookie: got %q, want %q", got, want)
+	}
+	resp = f.do(http.MethodGet, callbackPath+"?state=l&code=known", "", "Cookie", flow.Name+"="+flow.Value)
+	read(t, resp)
+	if resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("the callback: got %d, want 303", resp.StatusCode)
+	}
+	kept := []string{}
+	for _, c := range resp.Cookies() {
+		kept = append(kept, c.Name+"="+c.Value)
+	}
+	if got, want := strings.Join(kept, " "), flow.Name+"="; got != want {
+		t.Errorf("cookies of the callback: got %q, want that of the flow deleted, and no other", got)
+	}
+	wantError(t, f.do(http.MethodGet, callbackPath+"?state=l&code=known", ""), http.StatusUnauthorized,
+		"invalid_credentials")
+}
+
+// A page of another site would have the identities of its visitors linked to a user of its own.
+func TestALinkIsBegunByAPageOfOursWithATokenAlone(t *testing.T) {
+	f := start(t, withOrigins)
+	token := annsPage[:2]
+	for what, c := range map[string]struct {
+		header []string
+		status int
+		code   string
+	}{
+		"no token": {fromPage, http.StatusUnauthorized, "missing_api_key"},
+		"the cookie of renewal": {append([]string{"Cookie", "svc_refresh=" + refreshToken}, fromPage...),
+			http.StatusUnauthorized, "missing_api_key"},
+		"a program": {token, http.StatusForbidden, "origin_not_allowed"},
+		"a page of another site": {append([]string{"Sec-Fetch-Site", "cross-site"}, token...), http.StatusForbidden,
+			"origin_not_allowed"},
+		"a page of the same domain": {append([]string{"Sec-Fetch-Site", "same-site", "Origin",
+			"https://blog.example.com"}, token...), http.StatusForbidden, "origin_not_allowed"},
+	} {
+		t.Log(what)
+		resp := f.do(http.MethodPost, linkOpenIDPath, "", c.header...)
+		if n := len(resp.Cookies()); n != 0 {
+			t.Errorf("%s: cookies: got %d, want 0", what, n)
+		}
+		wantError(t, resp, c.status, c.code)
+	}
+	wantError(t, f.do(http.MethodPost, "/api/v1/user/me/identities/oidc/other", "", annsPage...), http.StatusNotFound,
+		"issuer_not_found")
+	wantError(t, f.do(http.MethodGet, linkOpenIDPath, "", annsPage...), http.StatusMethodNotAllowed, "method_not_allowed")
+}
+
+func TestALinkOfATakenIdentityDoesNotSayWhoHasIt(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	cookie := "__Host-svc_oidc=" + base64.RawURLEncoding.EncodeToString([]byte(linkFlow))
+	resp := f.do(http.MethodGet, callbackPath+"?state=l&code=taken", "", "Cookie", cookie)
+	text := read(t, resp)
+	if resp.StatusCode != http.StatusConflict {
+		t.Errorf("got %d, want 409", resp.StatusCode)
+	}
+	if !strings.Contains(text, "already_exists") {
+		t.Errorf("got %s, want it to say already_exists", text)
+	}
+	if strings.Contains(text, "user-2") {
+		t.Errorf("got %s, want it without the user", text)
 	}
 }

@@ -252,3 +252,104 @@ func TestAnEmailThatAnOpenIDProviderNamesOpensNoAccountOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// The routes of the ways in which a user signs in.
+const (
+	identities = "/api/v1/user/me/identities"
+	linkOpenID = identities + "/oidc/local"
+)
+
+// walletUser signs in the user of a wallet, and returns the user's token and id.
+func (m openIDMarket) walletUser(t *testing.T, p purse, want int) (token, user string) {
+	t.Helper()
+	in := wantStatus(t, m.Market, want, http.MethodPost, "/api/v1/user/wallet/login", "",
+		p.proof(t, p.asked(t, m.Market, "/api/v1/user/wallet/challenge", "")))
+	return trial.Text(t, in, "token"), trial.Text(t, in, "user", "id")
+}
+
+// beginsLink is a page in which a user is signed in. It returns where the browser goes.
+func (b browser) beginsLink(t *testing.T, token string) string {
+	t.Helper()
+	status, answer := b.posts(t, linkOpenID, token, "")
+	if status != http.StatusOK {
+		t.Fatalf("to begin a link: got %d %s, want 200", status, answer)
+	}
+	return trial.Text(t, trial.Decode(t, answer), "url")
+}
+
+// identitiesOf lists the ids of a user's identities by their issuers.
+func (m openIDMarket) identitiesOf(t *testing.T, token string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	all, _ := wantStatus(t, m.Market, http.StatusOK, http.MethodGet, identities, token, "")["identities"].([]any)
+	for _, one := range all {
+		found[trial.Text(t, one, "issuer")] = trial.Text(t, one, "identity_id")
+	}
+	return found
+}
+
+func TestAUserLinksAnOpenIDIdentityAndUnlinksIt(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
+	m := startOpenID(t)
+	b, wallet := m.browser(t), newPurse(31)
+	token, user := m.walletUser(t, wallet, http.StatusCreated)
+	back := m.heldBack(t, b, b.beginsLink(t, token))
+	m.browser(t).isRefused(t, "the callback of a link in another browser", back)
+	if end, status, page := b.goes(t, back); end.Path != "/" {
+		t.Fatalf("the link: ended at %s with %d %s, want it at the site", end, status, page)
+	}
+	b.hasNoSession(t, "a link")
+	b.isRefused(t, "a link that is done", back)
+
+	other := m.browser(t)
+	other.signsIn(t)
+	token, again := other.session(t)
+	if again != user {
+		t.Errorf("a sign-in by the linked identity: got the user %s, want %s", again, user)
+	}
+	all := m.identitiesOf(t, token)
+	wantStatus(t, m.Market, http.StatusOK, http.MethodDelete, identities+"/"+all["wallet"], token, "")
+	wantStatus(t, m.Market, http.StatusConflict, http.MethodDelete, identities+"/"+all[m.provider.URL], token, "")
+	m.links(t, wallet, token)
+	wantStatus(t, m.Market, http.StatusOK, http.MethodDelete, identities+"/"+all[m.provider.URL], token, "")
+	stranger := m.browser(t)
+	stranger.signsIn(t)
+	if _, opened := stranger.session(t); opened == user {
+		t.Error("a sign-in by the unlinked identity: got its former user, want another")
+	}
+}
+
+// links links a wallet to the user of a token.
+func (m openIDMarket) links(t *testing.T, p purse, token string) {
+	t.Helper()
+	const link = identities + "/wallet"
+	wantStatus(t, m.Market, http.StatusOK, http.MethodPost, link, token,
+		p.proof(t, p.asked(t, m.Market, link+"/challenge", token)))
+}
+
+func TestAnOpenIDIdentityOfAnotherUserIsLinkedToNobody(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
+	m := startOpenID(t)
+	owner := m.browser(t)
+	owner.signsIn(t)
+	_, user := owner.session(t)
+	b := m.browser(t)
+	token, _ := m.walletUser(t, newPurse(32), http.StatusCreated)
+	_, status, page := b.goes(t, b.beginsLink(t, token))
+	if status != http.StatusConflict {
+		t.Errorf("to link it: got %d, want 409", status)
+	}
+	if got := trial.ErrorCode(page); got != "already_exists" {
+		t.Errorf("to link it: got the error %q, want already_exists", got)
+	}
+	if strings.Contains(string(page), user) {
+		t.Errorf("to link it: got %s, want it without the user", page)
+	}
+	if n := len(m.identitiesOf(t, token)); n != 1 {
+		t.Errorf("identities: got %d, want the wallet alone", n)
+	}
+	owner.signsIn(t)
+	if _, again := owner.session(t); again != user {
+		t.Errorf("its owner: got the user %s, want %s", again, user)
+	}
+}

@@ -28,7 +28,7 @@ const (
 type User struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Empty for a user who came by a wallet.
+	// Empty for a user who came by an identity.
 	Email       string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Of the consumer account.
@@ -301,7 +301,7 @@ type LogInUserRequest struct {
 	Email    string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
 	Password string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
 	// A digest of the network that the call comes from, at most 64 characters.
-	// Failures are counted apart for each network, and more leniently for one that
+	// Failures are counted apart for each network, and more leniently for a network that
 	// the user has signed in from before.
 	Network string `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
 	// The network, rounded, as the user is shown it; at most 64 characters.
@@ -859,6 +859,129 @@ func (x *StartOpenIDResponse) GetEndsAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type StartOpenIDLinkRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in StartOpenIDRequest.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Of the user session that asks.
+	SessionId     string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOpenIDLinkRequest) Reset() {
+	*x = StartOpenIDLinkRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOpenIDLinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOpenIDLinkRequest) ProtoMessage() {}
+
+func (x *StartOpenIDLinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOpenIDLinkRequest.ProtoReflect.Descriptor instead.
+func (*StartOpenIDLinkRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *StartOpenIDLinkRequest) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *StartOpenIDLinkRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *StartOpenIDLinkRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+type StartOpenIDLinkResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in StartOpenIDResponse.
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Flow          []byte                 `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
+	EndsAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOpenIDLinkResponse) Reset() {
+	*x = StartOpenIDLinkResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOpenIDLinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOpenIDLinkResponse) ProtoMessage() {}
+
+func (x *StartOpenIDLinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOpenIDLinkResponse.ProtoReflect.Descriptor instead.
+func (*StartOpenIDLinkResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StartOpenIDLinkResponse) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *StartOpenIDLinkResponse) GetFlow() []byte {
+	if x != nil {
+		return x.Flow
+	}
+	return nil
+}
+
+func (x *StartOpenIDLinkResponse) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
 type LogInOpenIDRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Issuer string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
@@ -876,7 +999,7 @@ type LogInOpenIDRequest struct {
 
 func (x *LogInOpenIDRequest) Reset() {
 	*x = LogInOpenIDRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1011,7 @@ func (x *LogInOpenIDRequest) String() string {
 func (*LogInOpenIDRequest) ProtoMessage() {}
 
 func (x *LogInOpenIDRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1024,7 @@ func (x *LogInOpenIDRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInOpenIDRequest.ProtoReflect.Descriptor instead.
 func (*LogInOpenIDRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LogInOpenIDRequest) GetIssuer() string {
@@ -952,14 +1075,16 @@ type LogInOpenIDResponse struct {
 	RefreshToken     string                 `protobuf:"bytes,2,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
 	RefreshExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=refresh_expires_at,json=refreshExpiresAt,proto3" json:"refresh_expires_at,omitempty"`
 	// Whether the user was opened.
-	Opened        bool `protobuf:"varint,4,opt,name=opened,proto3" json:"opened,omitempty"`
+	Opened bool `protobuf:"varint,4,opt,name=opened,proto3" json:"opened,omitempty"`
+	// The identity that was linked; then nobody was signed in, and all other fields are empty.
+	Linked        *UserIdentity `protobuf:"bytes,5,opt,name=linked,proto3" json:"linked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogInOpenIDResponse) Reset() {
 	*x = LogInOpenIDResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1096,7 @@ func (x *LogInOpenIDResponse) String() string {
 func (*LogInOpenIDResponse) ProtoMessage() {}
 
 func (x *LogInOpenIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1109,7 @@ func (x *LogInOpenIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInOpenIDResponse.ProtoReflect.Descriptor instead.
 func (*LogInOpenIDResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LogInOpenIDResponse) GetUser() *User {
@@ -1015,6 +1140,13 @@ func (x *LogInOpenIDResponse) GetOpened() bool {
 	return false
 }
 
+func (x *LogInOpenIDResponse) GetLinked() *UserIdentity {
+	if x != nil {
+		return x.Linked
+	}
+	return nil
+}
+
 type LinkWalletRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -1030,7 +1162,7 @@ type LinkWalletRequest struct {
 
 func (x *LinkWalletRequest) Reset() {
 	*x = LinkWalletRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1174,7 @@ func (x *LinkWalletRequest) String() string {
 func (*LinkWalletRequest) ProtoMessage() {}
 
 func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1187,7 @@ func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletRequest.ProtoReflect.Descriptor instead.
 func (*LinkWalletRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LinkWalletRequest) GetUserId() string {
@@ -1102,7 +1234,7 @@ type LinkWalletResponse struct {
 
 func (x *LinkWalletResponse) Reset() {
 	*x = LinkWalletResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1246,7 @@ func (x *LinkWalletResponse) String() string {
 func (*LinkWalletResponse) ProtoMessage() {}
 
 func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1259,7 @@ func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletResponse.ProtoReflect.Descriptor instead.
 func (*LinkWalletResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LinkWalletResponse) GetIdentity() *UserIdentity {
@@ -1148,7 +1280,7 @@ type RefreshSessionRequest struct {
 
 func (x *RefreshSessionRequest) Reset() {
 	*x = RefreshSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1292,7 @@ func (x *RefreshSessionRequest) String() string {
 func (*RefreshSessionRequest) ProtoMessage() {}
 
 func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1305,7 @@ func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionRequest.ProtoReflect.Descriptor instead.
 func (*RefreshSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RefreshSessionRequest) GetRefreshToken() string {
@@ -1203,7 +1335,7 @@ type RefreshSessionResponse struct {
 
 func (x *RefreshSessionResponse) Reset() {
 	*x = RefreshSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1347,7 @@ func (x *RefreshSessionResponse) String() string {
 func (*RefreshSessionResponse) ProtoMessage() {}
 
 func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1360,7 @@ func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionResponse.ProtoReflect.Descriptor instead.
 func (*RefreshSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RefreshSessionResponse) GetUser() *User {
@@ -1279,7 +1411,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1423,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1436,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndSessionRequest) GetTokenDigest() []byte {
@@ -1336,7 +1468,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1480,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1493,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
 }
 
 type AskPasswordResetRequest struct {
@@ -1373,7 +1505,7 @@ type AskPasswordResetRequest struct {
 
 func (x *AskPasswordResetRequest) Reset() {
 	*x = AskPasswordResetRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1517,7 @@ func (x *AskPasswordResetRequest) String() string {
 func (*AskPasswordResetRequest) ProtoMessage() {}
 
 func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1530,7 @@ func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetRequest.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AskPasswordResetRequest) GetEmail() string {
@@ -1416,7 +1548,7 @@ type AskPasswordResetResponse struct {
 
 func (x *AskPasswordResetResponse) Reset() {
 	*x = AskPasswordResetResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1560,7 @@ func (x *AskPasswordResetResponse) String() string {
 func (*AskPasswordResetResponse) ProtoMessage() {}
 
 func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1573,7 @@ func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetResponse.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
 }
 
 type ResetPasswordRequest struct {
@@ -1457,7 +1589,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1601,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1614,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResetPasswordRequest) GetToken() string {
@@ -1514,7 +1646,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1658,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1671,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
 }
 
 type ConfirmEmailRequest struct {
@@ -1551,7 +1683,7 @@ type ConfirmEmailRequest struct {
 
 func (x *ConfirmEmailRequest) Reset() {
 	*x = ConfirmEmailRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1695,7 @@ func (x *ConfirmEmailRequest) String() string {
 func (*ConfirmEmailRequest) ProtoMessage() {}
 
 func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1708,7 @@ func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConfirmEmailRequest) GetToken() string {
@@ -1594,7 +1726,7 @@ type ConfirmEmailResponse struct {
 
 func (x *ConfirmEmailResponse) Reset() {
 	*x = ConfirmEmailResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1738,7 @@ func (x *ConfirmEmailResponse) String() string {
 func (*ConfirmEmailResponse) ProtoMessage() {}
 
 func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1751,7 @@ func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
 }
 
 type GetUserRequest struct {
@@ -1632,7 +1764,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1776,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1789,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetUserRequest) GetTokenDigest() []byte {
@@ -1678,7 +1810,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1822,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1835,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1730,7 +1862,7 @@ type LinkProviderRequest struct {
 
 func (x *LinkProviderRequest) Reset() {
 	*x = LinkProviderRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1874,7 @@ func (x *LinkProviderRequest) String() string {
 func (*LinkProviderRequest) ProtoMessage() {}
 
 func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1887,7 @@ func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderRequest.ProtoReflect.Descriptor instead.
 func (*LinkProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LinkProviderRequest) GetUserId() string {
@@ -1781,7 +1913,7 @@ type LinkProviderResponse struct {
 
 func (x *LinkProviderResponse) Reset() {
 	*x = LinkProviderResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1925,7 @@ func (x *LinkProviderResponse) String() string {
 func (*LinkProviderResponse) ProtoMessage() {}
 
 func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1938,7 @@ func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderResponse.ProtoReflect.Descriptor instead.
 func (*LinkProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LinkProviderResponse) GetUser() *User {
@@ -1824,7 +1956,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1968,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1981,7 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
 }
 
 type GetMeResponse struct {
@@ -1861,7 +1993,7 @@ type GetMeResponse struct {
 
 func (x *GetMeResponse) Reset() {
 	*x = GetMeResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2005,7 @@ func (x *GetMeResponse) String() string {
 func (*GetMeResponse) ProtoMessage() {}
 
 func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2018,7 @@ func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
 func (*GetMeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetMeResponse) GetUser() *User {
@@ -1904,7 +2036,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2048,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2061,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
 }
 
 type ListSessionsResponse struct {
@@ -1941,7 +2073,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2085,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2098,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*UserSession {
@@ -1995,7 +2127,7 @@ type UserSession struct {
 
 func (x *UserSession) Reset() {
 	*x = UserSession{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2139,7 @@ func (x *UserSession) String() string {
 func (*UserSession) ProtoMessage() {}
 
 func (x *UserSession) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2152,7 @@ func (x *UserSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserSession.ProtoReflect.Descriptor instead.
 func (*UserSession) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UserSession) GetSessionId() string {
@@ -2081,7 +2213,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2225,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2238,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeleteSessionRequest) GetSessionId() string {
@@ -2124,7 +2256,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2268,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2281,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
 }
 
 type ListIdentitiesRequest struct {
@@ -2160,7 +2292,7 @@ type ListIdentitiesRequest struct {
 
 func (x *ListIdentitiesRequest) Reset() {
 	*x = ListIdentitiesRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2304,7 @@ func (x *ListIdentitiesRequest) String() string {
 func (*ListIdentitiesRequest) ProtoMessage() {}
 
 func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2317,7 @@ func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesRequest.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
 }
 
 type ListIdentitiesResponse struct {
@@ -2197,7 +2329,7 @@ type ListIdentitiesResponse struct {
 
 func (x *ListIdentitiesResponse) Reset() {
 	*x = ListIdentitiesResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2341,7 @@ func (x *ListIdentitiesResponse) String() string {
 func (*ListIdentitiesResponse) ProtoMessage() {}
 
 func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2354,7 @@ func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesResponse.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListIdentitiesResponse) GetIdentities() []*UserIdentity {
@@ -2248,7 +2380,7 @@ type UserIdentity struct {
 
 func (x *UserIdentity) Reset() {
 	*x = UserIdentity{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2392,7 @@ func (x *UserIdentity) String() string {
 func (*UserIdentity) ProtoMessage() {}
 
 func (x *UserIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2405,7 @@ func (x *UserIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserIdentity.ProtoReflect.Descriptor instead.
 func (*UserIdentity) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UserIdentity) GetIdentityId() string {
@@ -2320,7 +2452,7 @@ type DeleteIdentityRequest struct {
 
 func (x *DeleteIdentityRequest) Reset() {
 	*x = DeleteIdentityRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2464,7 @@ func (x *DeleteIdentityRequest) String() string {
 func (*DeleteIdentityRequest) ProtoMessage() {}
 
 func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2477,7 @@ func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityRequest.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteIdentityRequest) GetIdentityId() string {
@@ -2363,7 +2495,7 @@ type DeleteIdentityResponse struct {
 
 func (x *DeleteIdentityResponse) Reset() {
 	*x = DeleteIdentityResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2507,7 @@ func (x *DeleteIdentityResponse) String() string {
 func (*DeleteIdentityResponse) ProtoMessage() {}
 
 func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2520,7 @@ func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityResponse.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
 }
 
 type ChangePasswordRequest struct {
@@ -2402,7 +2534,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2546,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2559,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ChangePasswordRequest) GetCurrentPassword() string {
@@ -2452,7 +2584,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2596,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2609,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{44}
 }
 
 type AskEmailConfirmationRequest struct {
@@ -2488,7 +2620,7 @@ type AskEmailConfirmationRequest struct {
 
 func (x *AskEmailConfirmationRequest) Reset() {
 	*x = AskEmailConfirmationRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2632,7 @@ func (x *AskEmailConfirmationRequest) String() string {
 func (*AskEmailConfirmationRequest) ProtoMessage() {}
 
 func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2645,7 @@ func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationRequest.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{45}
 }
 
 type AskEmailConfirmationResponse struct {
@@ -2524,7 +2656,7 @@ type AskEmailConfirmationResponse struct {
 
 func (x *AskEmailConfirmationResponse) Reset() {
 	*x = AskEmailConfirmationResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +2668,7 @@ func (x *AskEmailConfirmationResponse) String() string {
 func (*AskEmailConfirmationResponse) ProtoMessage() {}
 
 func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +2681,7 @@ func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationResponse.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{44}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{46}
 }
 
 type ListModelDemandRequest struct {
@@ -2560,7 +2692,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2704,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2717,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{45}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{47}
 }
 
 type ListModelDemandResponse struct {
@@ -2597,7 +2729,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2741,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2754,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{46}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -2651,7 +2783,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2795,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2808,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{47}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -2801,6 +2933,15 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x13StartOpenIDResponse\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x12\n" +
 	"\x04flow\x18\x02 \x01(\fR\x04flow\x123\n" +
+	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\"h\n" +
+	"\x16StartOpenIDLinkRequest\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x03 \x01(\tR\tsessionId\"t\n" +
+	"\x17StartOpenIDLinkResponse\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x12\n" +
+	"\x04flow\x18\x02 \x01(\fR\x04flow\x123\n" +
 	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\"\xa3\x01\n" +
 	"\x12LogInOpenIDRequest\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x14\n" +
@@ -2808,12 +2949,13 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x04code\x18\x03 \x01(\tR\x04code\x12\x12\n" +
 	"\x04flow\x18\x04 \x01(\fR\x04flow\x12\x12\n" +
 	"\x04open\x18\x05 \x01(\bR\x04open\x12#\n" +
-	"\rnetwork_shown\x18\x06 \x01(\tR\fnetworkShown\"\xc6\x01\n" +
+	"\rnetwork_shown\x18\x06 \x01(\tR\fnetworkShown\"\xfc\x01\n" +
 	"\x13LogInOpenIDResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12H\n" +
 	"\x12refresh_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x16\n" +
-	"\x06opened\x18\x04 \x01(\bR\x06opened\"\x9d\x01\n" +
+	"\x06opened\x18\x04 \x01(\bR\x06opened\x124\n" +
+	"\x06linked\x18\x05 \x01(\v2\x1c.svc.billing.v1.UserIdentityR\x06linked\"\x9d\x01\n" +
 	"\x11LinkWalletRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
@@ -2920,7 +3062,7 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"tokens_24h\x18\x04 \x01(\x03R\ttokens24h\x12/\n" +
 	"\x14revenue_24h_nano_usd\x18\x05 \x01(\x03R\x11revenue24hNanoUsd\x12-\n" +
 	"\x13payout_24h_nano_usd\x18\x06 \x01(\x03R\x10payout24hNanoUsd\x12$\n" +
-	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\x8e\n" +
+	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xf2\n" +
 	"\n" +
 	"\vUserService\x12S\n" +
 	"\n" +
@@ -2931,7 +3073,8 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\vLogInWallet\x12\".svc.billing.v1.LogInWalletRequest\x1a#.svc.billing.v1.LogInWalletResponse\x12S\n" +
 	"\n" +
 	"LinkWallet\x12!.svc.billing.v1.LinkWalletRequest\x1a\".svc.billing.v1.LinkWalletResponse\x12V\n" +
-	"\vStartOpenID\x12\".svc.billing.v1.StartOpenIDRequest\x1a#.svc.billing.v1.StartOpenIDResponse\x12V\n" +
+	"\vStartOpenID\x12\".svc.billing.v1.StartOpenIDRequest\x1a#.svc.billing.v1.StartOpenIDResponse\x12b\n" +
+	"\x0fStartOpenIDLink\x12&.svc.billing.v1.StartOpenIDLinkRequest\x1a'.svc.billing.v1.StartOpenIDLinkResponse\x12V\n" +
 	"\vLogInOpenID\x12\".svc.billing.v1.LogInOpenIDRequest\x1a#.svc.billing.v1.LogInOpenIDResponse\x12_\n" +
 	"\x0eRefreshSession\x12%.svc.billing.v1.RefreshSessionRequest\x1a&.svc.billing.v1.RefreshSessionResponse\x12S\n" +
 	"\n" +
@@ -2963,7 +3106,7 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*User)(nil),                          // 0: svc.billing.v1.User
 	(*SignUpUserRequest)(nil),             // 1: svc.billing.v1.SignUpUserRequest
@@ -2976,124 +3119,130 @@ var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*LogInWalletResponse)(nil),           // 8: svc.billing.v1.LogInWalletResponse
 	(*StartOpenIDRequest)(nil),            // 9: svc.billing.v1.StartOpenIDRequest
 	(*StartOpenIDResponse)(nil),           // 10: svc.billing.v1.StartOpenIDResponse
-	(*LogInOpenIDRequest)(nil),            // 11: svc.billing.v1.LogInOpenIDRequest
-	(*LogInOpenIDResponse)(nil),           // 12: svc.billing.v1.LogInOpenIDResponse
-	(*LinkWalletRequest)(nil),             // 13: svc.billing.v1.LinkWalletRequest
-	(*LinkWalletResponse)(nil),            // 14: svc.billing.v1.LinkWalletResponse
-	(*RefreshSessionRequest)(nil),         // 15: svc.billing.v1.RefreshSessionRequest
-	(*RefreshSessionResponse)(nil),        // 16: svc.billing.v1.RefreshSessionResponse
-	(*EndSessionRequest)(nil),             // 17: svc.billing.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),            // 18: svc.billing.v1.EndSessionResponse
-	(*AskPasswordResetRequest)(nil),       // 19: svc.billing.v1.AskPasswordResetRequest
-	(*AskPasswordResetResponse)(nil),      // 20: svc.billing.v1.AskPasswordResetResponse
-	(*ResetPasswordRequest)(nil),          // 21: svc.billing.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),         // 22: svc.billing.v1.ResetPasswordResponse
-	(*ConfirmEmailRequest)(nil),           // 23: svc.billing.v1.ConfirmEmailRequest
-	(*ConfirmEmailResponse)(nil),          // 24: svc.billing.v1.ConfirmEmailResponse
-	(*GetUserRequest)(nil),                // 25: svc.billing.v1.GetUserRequest
-	(*GetUserResponse)(nil),               // 26: svc.billing.v1.GetUserResponse
-	(*LinkProviderRequest)(nil),           // 27: svc.billing.v1.LinkProviderRequest
-	(*LinkProviderResponse)(nil),          // 28: svc.billing.v1.LinkProviderResponse
-	(*GetMeRequest)(nil),                  // 29: svc.billing.v1.GetMeRequest
-	(*GetMeResponse)(nil),                 // 30: svc.billing.v1.GetMeResponse
-	(*ListSessionsRequest)(nil),           // 31: svc.billing.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),          // 32: svc.billing.v1.ListSessionsResponse
-	(*UserSession)(nil),                   // 33: svc.billing.v1.UserSession
-	(*DeleteSessionRequest)(nil),          // 34: svc.billing.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil),         // 35: svc.billing.v1.DeleteSessionResponse
-	(*ListIdentitiesRequest)(nil),         // 36: svc.billing.v1.ListIdentitiesRequest
-	(*ListIdentitiesResponse)(nil),        // 37: svc.billing.v1.ListIdentitiesResponse
-	(*UserIdentity)(nil),                  // 38: svc.billing.v1.UserIdentity
-	(*DeleteIdentityRequest)(nil),         // 39: svc.billing.v1.DeleteIdentityRequest
-	(*DeleteIdentityResponse)(nil),        // 40: svc.billing.v1.DeleteIdentityResponse
-	(*ChangePasswordRequest)(nil),         // 41: svc.billing.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),        // 42: svc.billing.v1.ChangePasswordResponse
-	(*AskEmailConfirmationRequest)(nil),   // 43: svc.billing.v1.AskEmailConfirmationRequest
-	(*AskEmailConfirmationResponse)(nil),  // 44: svc.billing.v1.AskEmailConfirmationResponse
-	(*ListModelDemandRequest)(nil),        // 45: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil),       // 46: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),                   // 47: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),         // 48: google.protobuf.Timestamp
+	(*StartOpenIDLinkRequest)(nil),        // 11: svc.billing.v1.StartOpenIDLinkRequest
+	(*StartOpenIDLinkResponse)(nil),       // 12: svc.billing.v1.StartOpenIDLinkResponse
+	(*LogInOpenIDRequest)(nil),            // 13: svc.billing.v1.LogInOpenIDRequest
+	(*LogInOpenIDResponse)(nil),           // 14: svc.billing.v1.LogInOpenIDResponse
+	(*LinkWalletRequest)(nil),             // 15: svc.billing.v1.LinkWalletRequest
+	(*LinkWalletResponse)(nil),            // 16: svc.billing.v1.LinkWalletResponse
+	(*RefreshSessionRequest)(nil),         // 17: svc.billing.v1.RefreshSessionRequest
+	(*RefreshSessionResponse)(nil),        // 18: svc.billing.v1.RefreshSessionResponse
+	(*EndSessionRequest)(nil),             // 19: svc.billing.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),            // 20: svc.billing.v1.EndSessionResponse
+	(*AskPasswordResetRequest)(nil),       // 21: svc.billing.v1.AskPasswordResetRequest
+	(*AskPasswordResetResponse)(nil),      // 22: svc.billing.v1.AskPasswordResetResponse
+	(*ResetPasswordRequest)(nil),          // 23: svc.billing.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),         // 24: svc.billing.v1.ResetPasswordResponse
+	(*ConfirmEmailRequest)(nil),           // 25: svc.billing.v1.ConfirmEmailRequest
+	(*ConfirmEmailResponse)(nil),          // 26: svc.billing.v1.ConfirmEmailResponse
+	(*GetUserRequest)(nil),                // 27: svc.billing.v1.GetUserRequest
+	(*GetUserResponse)(nil),               // 28: svc.billing.v1.GetUserResponse
+	(*LinkProviderRequest)(nil),           // 29: svc.billing.v1.LinkProviderRequest
+	(*LinkProviderResponse)(nil),          // 30: svc.billing.v1.LinkProviderResponse
+	(*GetMeRequest)(nil),                  // 31: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),                 // 32: svc.billing.v1.GetMeResponse
+	(*ListSessionsRequest)(nil),           // 33: svc.billing.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),          // 34: svc.billing.v1.ListSessionsResponse
+	(*UserSession)(nil),                   // 35: svc.billing.v1.UserSession
+	(*DeleteSessionRequest)(nil),          // 36: svc.billing.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),         // 37: svc.billing.v1.DeleteSessionResponse
+	(*ListIdentitiesRequest)(nil),         // 38: svc.billing.v1.ListIdentitiesRequest
+	(*ListIdentitiesResponse)(nil),        // 39: svc.billing.v1.ListIdentitiesResponse
+	(*UserIdentity)(nil),                  // 40: svc.billing.v1.UserIdentity
+	(*DeleteIdentityRequest)(nil),         // 41: svc.billing.v1.DeleteIdentityRequest
+	(*DeleteIdentityResponse)(nil),        // 42: svc.billing.v1.DeleteIdentityResponse
+	(*ChangePasswordRequest)(nil),         // 43: svc.billing.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),        // 44: svc.billing.v1.ChangePasswordResponse
+	(*AskEmailConfirmationRequest)(nil),   // 45: svc.billing.v1.AskEmailConfirmationRequest
+	(*AskEmailConfirmationResponse)(nil),  // 46: svc.billing.v1.AskEmailConfirmationResponse
+	(*ListModelDemandRequest)(nil),        // 47: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil),       // 48: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),                   // 49: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),         // 50: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	48, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	50, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	48, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	50, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	48, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	48, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	50, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 8: svc.billing.v1.LogInWalletResponse.user:type_name -> svc.billing.v1.User
-	48, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	48, // 11: svc.billing.v1.StartOpenIDResponse.ends_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: svc.billing.v1.LogInOpenIDResponse.user:type_name -> svc.billing.v1.User
-	48, // 13: svc.billing.v1.LogInOpenIDResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	38, // 14: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
-	0,  // 15: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
-	48, // 16: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 17: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 18: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 19: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 20: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	33, // 21: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
-	48, // 22: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
-	48, // 23: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
-	48, // 24: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
-	38, // 25: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
-	48, // 26: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
-	48, // 27: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
-	47, // 28: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 29: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 30: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	25, // 31: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	5,  // 32: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
-	7,  // 33: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
-	13, // 34: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
-	9,  // 35: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
-	11, // 36: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
-	15, // 37: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
-	17, // 38: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
-	19, // 39: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
-	21, // 40: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
-	23, // 41: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
-	27, // 42: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	29, // 43: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	31, // 44: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
-	34, // 45: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
-	41, // 46: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
-	36, // 47: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
-	39, // 48: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
-	43, // 49: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
-	45, // 50: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 51: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 52: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	26, // 53: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	6,  // 54: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
-	8,  // 55: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
-	14, // 56: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
-	10, // 57: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
-	12, // 58: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
-	16, // 59: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
-	18, // 60: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
-	20, // 61: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
-	22, // 62: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
-	24, // 63: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
-	28, // 64: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	30, // 65: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	32, // 66: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
-	35, // 67: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
-	42, // 68: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
-	37, // 69: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
-	40, // 70: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
-	44, // 71: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
-	46, // 72: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	51, // [51:73] is the sub-list for method output_type
-	29, // [29:51] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	50, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	50, // 11: svc.billing.v1.StartOpenIDResponse.ends_at:type_name -> google.protobuf.Timestamp
+	50, // 12: svc.billing.v1.StartOpenIDLinkResponse.ends_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: svc.billing.v1.LogInOpenIDResponse.user:type_name -> svc.billing.v1.User
+	50, // 14: svc.billing.v1.LogInOpenIDResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	40, // 15: svc.billing.v1.LogInOpenIDResponse.linked:type_name -> svc.billing.v1.UserIdentity
+	40, // 16: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
+	0,  // 17: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
+	50, // 18: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 19: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 20: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
+	0,  // 21: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 22: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	35, // 23: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	50, // 24: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	50, // 25: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	50, // 26: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 27: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
+	50, // 28: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
+	50, // 29: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
+	49, // 30: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 31: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 32: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	27, // 33: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 34: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
+	7,  // 35: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
+	15, // 36: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
+	9,  // 37: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
+	11, // 38: svc.billing.v1.UserService.StartOpenIDLink:input_type -> svc.billing.v1.StartOpenIDLinkRequest
+	13, // 39: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
+	17, // 40: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	19, // 41: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	21, // 42: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	23, // 43: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	25, // 44: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	29, // 45: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	31, // 46: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	33, // 47: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	36, // 48: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	43, // 49: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	38, // 50: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
+	41, // 51: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
+	45, // 52: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	47, // 53: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 54: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 55: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	28, // 56: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 57: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
+	8,  // 58: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
+	16, // 59: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
+	10, // 60: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
+	12, // 61: svc.billing.v1.UserService.StartOpenIDLink:output_type -> svc.billing.v1.StartOpenIDLinkResponse
+	14, // 62: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
+	18, // 63: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	20, // 64: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	22, // 65: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	24, // 66: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	26, // 67: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	30, // 68: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	32, // 69: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	34, // 70: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	37, // 71: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	44, // 72: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	39, // 73: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
+	42, // 74: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
+	46, // 75: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	48, // 76: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	54, // [54:77] is the sub-list for method output_type
+	31, // [31:54] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -3107,7 +3256,7 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

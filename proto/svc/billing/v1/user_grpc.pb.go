@@ -28,6 +28,7 @@ const (
 	UserService_LogInWallet_FullMethodName           = "/svc.billing.v1.UserService/LogInWallet"
 	UserService_LinkWallet_FullMethodName            = "/svc.billing.v1.UserService/LinkWallet"
 	UserService_StartOpenID_FullMethodName           = "/svc.billing.v1.UserService/StartOpenID"
+	UserService_StartOpenIDLink_FullMethodName       = "/svc.billing.v1.UserService/StartOpenIDLink"
 	UserService_LogInOpenID_FullMethodName           = "/svc.billing.v1.UserService/LogInOpenID"
 	UserService_RefreshSession_FullMethodName        = "/svc.billing.v1.UserService/RefreshSession"
 	UserService_EndSession_FullMethodName            = "/svc.billing.v1.UserService/EndSession"
@@ -60,9 +61,9 @@ type UserServiceClient interface {
 	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
 	// with INVALID_ARGUMENT (invalid_value).
 	CreateWalletChallenge(ctx context.Context, in *CreateWalletChallengeRequest, opts ...grpc.CallOption) (*CreateWalletChallengeResponse, error)
-	// LogInWallet signs in the user of a wallet that has signed such a text. Of a wallet without a
-	// user it opens one, with a consumer account and its first key, shown this once, if the caller
-	// says so. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// LogInWallet signs in the user of a wallet that has signed such a text. If the request has open
+	// set, a wallet without a user opens one, with a consumer account and its first key, shown this
+	// once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(ctx context.Context, in *LogInWalletRequest, opts ...grpc.CallOption) (*LogInWalletResponse, error)
@@ -79,10 +80,17 @@ type UserServiceClient interface {
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
 	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
 	StartOpenID(ctx context.Context, in *StartOpenIDRequest, opts ...grpc.CallOption) (*StartOpenIDResponse, error)
-	// LogInOpenID signs in the user whom an OpenID provider names for a code, which counts once. It
-	// opens a user with a consumer account if there is none, and the caller says so. Fails with
-	// NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials),
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and UNAVAILABLE (service_unavailable).
+	// StartOpenIDLink makes an address and a flow, as StartOpenID does, by which a user who is signed
+	// in links an identity of an OpenID provider. The flow names the user and the session, and signs
+	// nobody in. Fails as StartOpenID does, and with NOT_FOUND (user_not_found).
+	StartOpenIDLink(ctx context.Context, in *StartOpenIDLinkRequest, opts ...grpc.CallOption) (*StartOpenIDLinkResponse, error)
+	// LogInOpenID ends what StartOpenID or StartOpenIDLink has begun, by a code, which counts once. After
+	// StartOpenID it signs in the user whom the OpenID provider names. If there is none and the
+	// request has open set, it opens a user with a consumer account. Fails with NOT_FOUND
+	// (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials), RESOURCE_EXHAUSTED
+	// (rate_limit_exceeded), and UNAVAILABLE (service_unavailable). After StartOpenIDLink it links
+	// whom the provider names to the user of the flow, under the rules of LinkWallet, and fails with
+	// the reasons of LinkWallet, too.
 	LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
@@ -187,6 +195,16 @@ func (c *userServiceClient) StartOpenID(ctx context.Context, in *StartOpenIDRequ
 	return out, nil
 }
 
+func (c *userServiceClient) StartOpenIDLink(ctx context.Context, in *StartOpenIDLinkRequest, opts ...grpc.CallOption) (*StartOpenIDLinkResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOpenIDLinkResponse)
+	err := c.cc.Invoke(ctx, UserService_StartOpenIDLink_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *userServiceClient) LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LogInOpenIDResponse)
@@ -280,9 +298,9 @@ type UserServiceServer interface {
 	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
 	// with INVALID_ARGUMENT (invalid_value).
 	CreateWalletChallenge(context.Context, *CreateWalletChallengeRequest) (*CreateWalletChallengeResponse, error)
-	// LogInWallet signs in the user of a wallet that has signed such a text. Of a wallet without a
-	// user it opens one, with a consumer account and its first key, shown this once, if the caller
-	// says so. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// LogInWallet signs in the user of a wallet that has signed such a text. If the request has open
+	// set, a wallet without a user opens one, with a consumer account and its first key, shown this
+	// once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(context.Context, *LogInWalletRequest) (*LogInWalletResponse, error)
@@ -299,10 +317,17 @@ type UserServiceServer interface {
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
 	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
 	StartOpenID(context.Context, *StartOpenIDRequest) (*StartOpenIDResponse, error)
-	// LogInOpenID signs in the user whom an OpenID provider names for a code, which counts once. It
-	// opens a user with a consumer account if there is none, and the caller says so. Fails with
-	// NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials),
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and UNAVAILABLE (service_unavailable).
+	// StartOpenIDLink makes an address and a flow, as StartOpenID does, by which a user who is signed
+	// in links an identity of an OpenID provider. The flow names the user and the session, and signs
+	// nobody in. Fails as StartOpenID does, and with NOT_FOUND (user_not_found).
+	StartOpenIDLink(context.Context, *StartOpenIDLinkRequest) (*StartOpenIDLinkResponse, error)
+	// LogInOpenID ends what StartOpenID or StartOpenIDLink has begun, by a code, which counts once. After
+	// StartOpenID it signs in the user whom the OpenID provider names. If there is none and the
+	// request has open set, it opens a user with a consumer account. Fails with NOT_FOUND
+	// (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials), RESOURCE_EXHAUSTED
+	// (rate_limit_exceeded), and UNAVAILABLE (service_unavailable). After StartOpenIDLink it links
+	// whom the provider names to the user of the flow, under the rules of LinkWallet, and fails with
+	// the reasons of LinkWallet, too.
 	LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
@@ -357,6 +382,9 @@ func (UnimplementedUserServiceServer) LinkWallet(context.Context, *LinkWalletReq
 }
 func (UnimplementedUserServiceServer) StartOpenID(context.Context, *StartOpenIDRequest) (*StartOpenIDResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartOpenID not implemented")
+}
+func (UnimplementedUserServiceServer) StartOpenIDLink(context.Context, *StartOpenIDLinkRequest) (*StartOpenIDLinkResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartOpenIDLink not implemented")
 }
 func (UnimplementedUserServiceServer) LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LogInOpenID not implemented")
@@ -526,6 +554,24 @@ func _UserService_StartOpenID_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserService_StartOpenIDLink_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartOpenIDLinkRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).StartOpenIDLink(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_StartOpenIDLink_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).StartOpenIDLink(ctx, req.(*StartOpenIDLinkRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UserService_LogInOpenID_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LogInOpenIDRequest)
 	if err := dec(in); err != nil {
@@ -686,6 +732,10 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StartOpenID",
 			Handler:    _UserService_StartOpenID_Handler,
+		},
+		{
+			MethodName: "StartOpenIDLink",
+			Handler:    _UserService_StartOpenIDLink_Handler,
 		},
 		{
 			MethodName: "LogInOpenID",

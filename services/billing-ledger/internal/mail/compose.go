@@ -33,7 +33,7 @@ To set one, open this page within 30 minutes:
 Programs post the token to /api/v1/user/password/reset:
 %s
 
-A new password ends all sessions and unlinks all wallets.
+A new password ends all sessions and unlinks all wallets and accounts at OpenID providers.
 
 If it was not you, do nothing. Your password stays as it is.
 `, site, token, token)
@@ -52,23 +52,26 @@ If it was not you, ask for a letter that sets a new password, at once.
 	case user.ResetDoneLetter:
 		m.Subject = "Your password was set"
 		m.Text = `A new password was set for your account by a letter to this address. All sessions have
-ended. All wallets were unlinked, and none signs in to the account any more: link yours again.
+ended. All wallets and accounts at OpenID providers were unlinked, and none of them signs in to
+the account any more: link yours again.
 API keys go on: if you did not make all of them yourself, end those that are not yours.
 `
 	case user.LinkedLetter:
-		m.Subject = "A wallet was linked to your account"
-		m.Text = `A wallet was linked to your account. Whoever holds it can sign in to the account.
+		m.Subject = "A way to sign in was added to your account"
+		m.Text = `A wallet, or an account at an OpenID provider, was linked to your account. Whoever holds it
+can sign in to the account. Your account's page lists all of them.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
-sessions and unlinks all wallets. API keys go on: end those that are not yours.
+sessions and unlinks all wallets and accounts at OpenID providers. API keys go on: end those
+that are not yours.
 `
 	case user.EndedLetter:
-		m.Subject = "A wallet was unlinked from your account"
-		m.Text = `A wallet was unlinked from your account and signs in to it no longer. All other sessions
-have ended.
+		m.Subject = "A way to sign in was taken from your account"
+		m.Text = `A wallet, or an account at an OpenID provider, was unlinked from your account and signs in to
+it no longer. All other sessions have ended.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
-sessions and unlinks all wallets.
+sessions and unlinks all wallets and accounts at OpenID providers.
 `
 	default:
 		return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)

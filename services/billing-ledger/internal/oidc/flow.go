@@ -19,10 +19,24 @@ type flow struct {
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"`
 	EndsAt   int64  `json:"e"` // Unix seconds
+	Link
 }
 
-// flowLabel keeps flows apart from all else that is sealed.
-var flowLabel = []byte("svc OpenID flow v1")
+// Link says for which user, and in which session of that user, an identity shall be linked. The zero
+// link is for a sign-in.
+type Link struct {
+	User    string `json:"u,omitempty"`
+	Session string `json:"l,omitempty"`
+}
+
+// label keeps flows apart from all else that is sealed, and flows of links from flows of sign-ins: an
+// earlier release opens no flow of a link, and so signs nobody in by it.
+func (l Link) label() []byte {
+	if l == (Link{}) {
+		return []byte("svc OpenID flow v1")
+	}
+	return []byte("svc OpenID link v1")
+}
 
 // sealer seals flows, so that a browser can keep them and neither read nor change them.
 type sealer struct{ aead cipher.AEAD }
@@ -47,18 +61,24 @@ func (s sealer) seal(f flow) ([]byte, error) {
 	}
 	nonce := make([]byte, s.aead.NonceSize())
 	_, _ = rand.Read(nonce) // never fails
-	return s.aead.Seal(nonce, nonce, text, flowLabel), nil
+	return s.aead.Seal(nonce, nonce, text, f.label()), nil
 }
 
-// open reads a flow. It reports whether this installation sealed it.
+// open reads a flow, of a sign-in or of a link. It reports whether this installation sealed it.
 func (s sealer) open(sealed []byte) (f flow, ok bool) {
 	size := s.aead.NonceSize()
 	if len(sealed) < size || len(sealed) > maxFlow {
 		return flow{}, false
 	}
-	text, err := s.aead.Open(nil, sealed[:size], sealed[size:], flowLabel)
-	if err != nil || json.Unmarshal(text, &f) != nil {
-		return flow{}, false
+	for _, l := range []Link{{}, {User: "somebody"}} {
+		text, err := s.aead.Open(nil, sealed[:size], sealed[size:], l.label())
+		if err != nil {
+			continue
+		}
+		if json.Unmarshal(text, &f) != nil {
+			break
+		}
+		return f, true
 	}
-	return f, true
+	return flow{}, false
 }

@@ -8,6 +8,9 @@
 // times and nonce are right. So a code that somebody else asked for, or that was taken from another
 // browser, signs nobody in. That a sign-in counts once is for the store to see, by its nonce.
 //
+// A user who is signed in links an identity in the same way. The flow then names the user and the
+// session in which the link was asked for, so it is the browser of that session that ends the link.
+//
 // A provider is asked by https alone, and never at a private address, whatever its discovery says.
 // Its redirects are not followed. Discovery is read when it is first needed and then kept, so a
 // provider that is away keeps nobody else from signing in.
@@ -58,7 +61,7 @@ func New(issuers []Issuer, secret []byte, c clock.Clock, transport http.RoundTri
 	return out, nil
 }
 
-// Started is a sign-in that has begun.
+// Started is a sign-in or a link that has begun.
 type Started struct {
 	// URL is where the browser goes, and Flow what it keeps meanwhile.
 	URL  string
@@ -67,8 +70,8 @@ type Started struct {
 	EndsAt time.Time
 }
 
-// Start begins a sign-in. It fails with ErrUnknown and ErrAway.
-func (c *Client) Start(ctx context.Context, name string) (Started, error) {
+// Start begins a sign-in or a link. It fails with ErrUnknown and ErrAway.
+func (c *Client) Start(ctx context.Context, name string, link Link) (Started, error) {
 	p, ok := c.issuers[name]
 	if !ok {
 		return Started{}, ErrUnknown
@@ -83,7 +86,7 @@ func (c *Client) Start(ctx context.Context, name string) (Started, error) {
 		return Started{}, err
 	}
 	ends := c.clock.Now().Add(Life)
-	f := flow{name, fresh(), fresh(), fresh(), ends.Unix()}
+	f := flow{name, fresh(), fresh(), fresh(), ends.Unix(), link}
 	sealed, err := c.flows.seal(f)
 	if err != nil {
 		return Started{}, err
@@ -108,9 +111,11 @@ type Proven struct {
 	// Nonce is good for one sign-in, which must be before EndsAt.
 	Nonce  [sha256.Size]byte
 	EndsAt time.Time
+	// Link is as it was at the start.
+	Link Link
 }
 
-// Finish ends a sign-in. It fails with ErrUnknown, ErrRefused and ErrAway.
+// Finish ends what Start has begun. It fails with ErrUnknown, ErrRefused and ErrAway.
 func (c *Client) Finish(ctx context.Context, r Returned) (Proven, error) {
 	p, ok := c.issuers[r.Name]
 	if !ok {
@@ -143,5 +148,5 @@ func (c *Client) Finish(ctx context.Context, r Returned) (Proven, error) {
 		return Proven{}, err
 	}
 	return Proven{Issuer: p.URL, Subject: subject, Nonce: sha256.Sum256([]byte(f.Nonce)),
-		EndsAt: time.Unix(f.EndsAt, 0)}, nil
+		EndsAt: time.Unix(f.EndsAt, 0), Link: f.Link}, nil
 }

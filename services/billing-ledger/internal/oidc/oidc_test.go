@@ -35,7 +35,7 @@ func clientOf(t *testing.T, p *oidctest.Provider, c clock.Clock) *Client {
 // returned is what a browser brings back whose user has agreed.
 func returned(t *testing.T, p *oidctest.Provider, c *Client) Returned {
 	t.Helper()
-	started, err := c.Start(t.Context(), "local")
+	started, err := c.Start(t.Context(), "local", Link{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestASignInThatDidNotBeginInThisBrowserDoesNotCount(t *testing.T) {
 	if _, err := c.Finish(t.Context(), r); !errors.Is(err, ErrUnknown) {
 		t.Errorf("an unknown issuer: got the error %v, want %v", err, ErrUnknown)
 	}
-	if _, err := c.Start(t.Context(), "nobody"); !errors.Is(err, ErrUnknown) {
+	if _, err := c.Start(t.Context(), "nobody", Link{}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("to start at an unknown issuer: got the error %v, want %v", err, ErrUnknown)
 	}
 }
@@ -215,7 +215,7 @@ func TestAnAnswerIsReadUpToItsBound(t *testing.T) {
 				`/token","jwks_uri":"` + p.URL + `/keys"`
 			_, _ = w.Write([]byte(text + strings.Repeat(" ", size-len(text)-1) + "}"))
 		})
-		_, err := clientOf(t, p, clock.System).Start(t.Context(), "local")
+		_, err := clientOf(t, p, clock.System).Start(t.Context(), "local", Link{})
 		if got, want := err == nil, size == maxAnswer; got != want {
 			t.Errorf("%s: got the error %v, want an answer: %t", what, err, want)
 		}
@@ -231,7 +231,7 @@ func TestADiscoveryThatFailedIsReadAgainAfterAPause(t *testing.T) {
 		_, _ = w.Write([]byte(strings.Repeat("x", 10*maxReason)))
 	})
 	for range 3 {
-		_, err := c.Start(t.Context(), "local")
+		_, err := c.Start(t.Context(), "local", Link{})
 		if !errors.Is(err, ErrAway) {
 			t.Fatalf("got the error %v, want %v", err, ErrAway)
 		}
@@ -245,7 +245,7 @@ func TestADiscoveryThatFailedIsReadAgainAfterAPause(t *testing.T) {
 	p.Instead(oidctest.Discovery, nil)
 	at.Advance(retryInterval)
 	for range 3 {
-		if _, err := c.Start(t.Context(), "local"); err != nil {
+		if _, err := c.Start(t.Context(), "local", Link{}); err != nil {
 			t.Fatalf("after the pause: got the error %v, want none", err)
 		}
 	}
@@ -270,13 +270,13 @@ func TestASlowProviderHasNoMoreCallsThanPlaces(t *testing.T) {
 	if _, err := c.Finish(t.Context(), r); !errors.Is(err, ErrAway) {
 		t.Errorf("to finish: got the error %v, want %v", err, ErrAway)
 	}
-	if _, err := c.Start(t.Context(), "local"); !errors.Is(err, ErrAway) {
+	if _, err := c.Start(t.Context(), "local", Link{}); !errors.Is(err, ErrAway) {
 		t.Errorf("to start: got the error %v, want %v", err, ErrAway)
 	}
 	if n := p.Calls(oidctest.Discovery); n != 0 {
 		t.Errorf("calls: got %d, want 0", n)
 	}
-	if _, err := c.Start(t.Context(), "other"); err != nil {
+	if _, err := c.Start(t.Context(), "other", Link{}); err != nil {
 		t.Errorf("another provider: got the error %v, want none", err)
 	}
 }
@@ -285,7 +285,7 @@ func TestAProviderIsCalledByHTTPSAlone(t *testing.T) {
 	for _, one := range []string{"authorization_endpoint", "token_endpoint"} {
 		p := oidctest.New(t)
 		p.Says(one, strings.Replace(p.URL, "https", "http", 1)+"/plain")
-		if _, err := clientOf(t, p, clock.System).Start(t.Context(), "local"); !errors.Is(err, ErrAway) {
+		if _, err := clientOf(t, p, clock.System).Start(t.Context(), "local", Link{}); !errors.Is(err, ErrAway) {
 			t.Errorf("a plain %s: got the error %v, want %v", one, err, ErrAway)
 		}
 	}
@@ -310,7 +310,7 @@ func TestAProviderIsNotCalledAtAPrivateAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Start(t.Context(), "local"); !errors.Is(err, ErrAway) {
+	if _, err := c.Start(t.Context(), "local", Link{}); !errors.Is(err, ErrAway) {
 		t.Errorf("got the error %v, want %v", err, ErrAway)
 	} else if !strings.Contains(err.Error(), dialguard.ErrPrivate.Error()) {
 		t.Errorf("got the error %v, want it to say %v", err, dialguard.ErrPrivate)
@@ -392,5 +392,33 @@ func TestIssuersAreReadOneALine(t *testing.T) {
 		t.Errorf("none: got the error %v, want none", err)
 	} else if len(all) != 0 {
 		t.Errorf("none: got %d, want 0", len(all))
+	}
+}
+
+func TestTheFlowOfALinkComesBackWithItsUserAndSignsNobodyIn(t *testing.T) {
+	p := oidctest.New(t)
+	c := clientOf(t, p, clock.System)
+	for what, link := range map[string]Link{"a sign-in": {}, "a link": {User: "u", Session: "s"}} {
+		started, err := c.Start(t.Context(), "local", link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, code := p.Agrees(t, started.URL)
+		who, err := c.Finish(t.Context(), Returned{Name: "local", State: state, Code: code, Flow: started.Flow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who.Link != link {
+			t.Errorf("%s: got the link %v, want %v", what, who.Link, link)
+		}
+	}
+	// An earlier release knows flows of sign-ins alone.
+	sealed, err := c.flows.seal(flow{Issuer: "local", Link: Link{User: "u"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := c.flows.aead.NonceSize()
+	if _, err := c.flows.aead.Open(nil, sealed[:size], sealed[size:], Link{}.label()); err == nil {
+		t.Error("the flow of a link, as that of a sign-in: got it opened, want it refused")
 	}
 }

@@ -22,18 +22,42 @@ func (s *Users) StartOpenID(
 		EndsAt: timestamppb.New(started.EndsAt)}, nil
 }
 
-// LogInOpenID gives a token for the word of an OpenID provider.
-func (s *Users) LogInOpenID(
-	ctx context.Context, req *billingv1.LogInOpenIDRequest,
-) (*billingv1.LogInOpenIDResponse, error) {
-	in, err := s.Users.EnterByOpenID(ctx, oidc.Returned{
-		Name: req.GetIssuer(), State: req.GetState(), Code: req.GetCode(), Flow: req.GetFlow(),
-	}, req.GetOpen(), user.From{Shown: req.GetNetworkShown(), Remember: true})
+// StartOpenIDLink begins to link an identity of an OpenID provider. A malformed user id is not found
+// either.
+func (s *Users) StartOpenIDLink(
+	ctx context.Context, req *billingv1.StartOpenIDLinkRequest,
+) (*billingv1.StartOpenIDLinkResponse, error) {
+	id, err := user.ParseID(req.GetUserId())
+	if err != nil || id.IsZero() {
+		return nil, user.NotFound()
+	}
+	family, err := user.ParseFamily(req.GetSessionId())
+	if err != nil {
+		return nil, malformed("session_id")
+	}
+	started, err := s.Users.StartOpenIDLink(ctx, req.GetIssuer(), id, family)
 	if err != nil {
 		return nil, err
 	}
+	return &billingv1.StartOpenIDLinkResponse{Url: started.URL, Flow: started.Flow,
+		EndsAt: timestamppb.New(started.EndsAt)}, nil
+}
+
+// LogInOpenID gives a token for the word of an OpenID provider, or links an identity.
+func (s *Users) LogInOpenID(
+	ctx context.Context, req *billingv1.LogInOpenIDRequest,
+) (*billingv1.LogInOpenIDResponse, error) {
+	end, err := s.Users.FinishOpenID(ctx, oidc.Returned{
+		Name: req.GetIssuer(), State: req.GetState(), Code: req.GetCode(), Flow: req.GetFlow(),
+	}, req.GetOpen(), user.From{Shown: req.GetNetworkShown(), Remember: true})
+	switch {
+	case err != nil:
+		return nil, err
+	case !end.Linked.ID.IsZero():
+		return &billingv1.LogInOpenIDResponse{Linked: identityToProto(end.Linked)}, nil
+	}
 	return &billingv1.LogInOpenIDResponse{
-		User: userToProto(in.User), RefreshToken: in.Refresh.Reveal(),
-		RefreshExpiresAt: timestamp(in.RefreshExpiresAt), Opened: in.Opened,
+		User: userToProto(end.User), RefreshToken: end.Refresh.Reveal(),
+		RefreshExpiresAt: timestamp(end.RefreshExpiresAt), Opened: end.Opened,
 	}, nil
 }

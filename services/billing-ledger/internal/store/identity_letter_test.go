@@ -56,8 +56,9 @@ func TestAWalletThatWasLinkedBeforeAResetSignsNobodyInAfterIt(t *testing.T) {
 		t.Errorf("the new password: got the error %v, want none", err)
 	}
 	sent, _ := e.deliver(t, &letters{})
-	if text := only(t, sent, user.ResetDoneLetter).Text; !strings.Contains(text, "All wallets were unlinked") {
-		t.Errorf("the letter: got %q, want it to say that all wallets were unlinked", text)
+	const unlinked = "All wallets and accounts at OpenID providers were unlinked"
+	if text := only(t, sent, user.ResetDoneLetter).Text; !strings.Contains(text, unlinked) {
+		t.Errorf("the letter: got %q, want it to say that all identities were unlinked", text)
 	}
 	e.sound(t)
 }
@@ -94,11 +95,11 @@ func TestAUserWithoutAnEmailLinksAWallet(t *testing.T) {
 	e, p := setup(t, unlimited), oidctest.New(t)
 	users := e.openID(t, p)
 	_, back := begins(t, users, p)
-	in, err := users.EnterByOpenID(t.Context(), back, true, user.From{Remember: true})
+	in, err := users.FinishOpenID(t.Context(), back, true, user.From{Remember: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, who := range map[string]user.SignedIn{"of OpenID": in, "of a wallet": e.comesIn(t, newPurse(1))} {
+	for what, who := range map[string]user.SignedIn{"of OpenID": in.SignedIn, "of a wallet": e.comesIn(t, newPurse(1))} {
 		wallet := newPurse(byte(len(what)))
 		if linked := e.links(t, who, wallet); linked.Issuer != user.Wallet {
 			t.Errorf("a user %s: got an identity of %s, want one of %s", what, linked.Issuer, user.Wallet)

@@ -43,10 +43,10 @@ func TestWhomAnOpenIDProviderNamesIsOneUser(t *testing.T) {
 	users := e.openID(t, p)
 	ada, _ := e.signUp(t, "ada@example.com") // the provider knows this e-mail, and nobody believes it
 	_, back := begins(t, users, p)
-	_, err := users.EnterByOpenID(t.Context(), back, false, atHome)
+	_, err := users.FinishOpenID(t.Context(), back, false, atHome)
 	wantReason(t, "a stranger", err, fault.UserNotFound)
 	_, back = begins(t, users, p)
-	in, err := users.EnterByOpenID(t.Context(), back, true, user.From{Remember: true})
+	in, err := users.FinishOpenID(t.Context(), back, true, user.From{Remember: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWhomAnOpenIDProviderNamesIsOneUser(t *testing.T) {
 	}
 	e.own(t, in.User.Account, key.Settings{Name: "the first"}) // which its user makes in a session
 	_, back = begins(t, users, p)
-	again, err := users.EnterByOpenID(t.Context(), back, true, atHome)
+	again, err := users.FinishOpenID(t.Context(), back, true, atHome)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func TestASignInAtAnOpenIDProviderCountsOnce(t *testing.T) {
 	e, p := setup(t, unlimited), oidctest.New(t)
 	users := e.openID(t, p)
 	url, back := begins(t, users, p)
-	if _, err := users.EnterByOpenID(t.Context(), back, true, atHome); err != nil {
+	if _, err := users.FinishOpenID(t.Context(), back, true, atHome); err != nil {
 		t.Fatal(err)
 	}
 	_, back.Code = p.Agrees(t, url) // the provider gives another code for the same sign-in
-	_, err := users.EnterByOpenID(t.Context(), back, true, atHome)
+	_, err := users.FinishOpenID(t.Context(), back, true, atHome)
 	wantReason(t, "again", err, fault.InvalidCredentials)
 	_, err = users.StartOpenID(t.Context(), "nobody")
 	wantReason(t, "an unknown issuer", err, fault.IssuerNotFound)

@@ -3,6 +3,7 @@ package user
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -16,27 +17,56 @@ const flowKept = time.Minute
 // StartOpenID begins a sign-in at an OpenID provider. It fails with issuer_not_found and
 // service_unavailable.
 func (u *Users) StartOpenID(ctx context.Context, issuer string) (oidc.Started, error) {
-	started, err := u.OpenID.Start(ctx, issuer)
+	return u.startOpenID(ctx, issuer, oidc.Link{})
+}
+
+// StartOpenIDLink has a user who is signed in begin to link an identity of an OpenID provider. What
+// the link needs of the user and the session is looked at when it ends. It fails as StartOpenID does.
+func (u *Users) StartOpenIDLink(ctx context.Context, issuer string, id ID, family FamilyID) (oidc.Started, error) {
+	return u.startOpenID(ctx, issuer, oidc.Link{User: id.String(), Session: family.String()})
+}
+
+func (u *Users) startOpenID(ctx context.Context, issuer string, link oidc.Link) (oidc.Started, error) {
+	started, err := u.OpenID.Start(ctx, issuer, link)
 	if err != nil {
 		return oidc.Started{}, ofOpenID(err)
 	}
 	return started, nil
 }
 
-// EnterByOpenID signs in the user whom an OpenID provider names, and opens one if open is set. An
-// account that is opened so has no key, because nobody could be shown it: a browser comes here from
-// the provider. It fails with issuer_not_found, user_not_found, invalid_credentials,
-// rate_limit_exceeded and service_unavailable.
-func (u *Users) EnterByOpenID(ctx context.Context, r oidc.Returned, open bool, from From) (SignedIn, error) {
+// OpenIDEnd is what came of a sign-in or a link at an OpenID provider. Exactly one of the two is not
+// zero.
+type OpenIDEnd struct {
+	SignedIn
+	Linked OwnedIdentity
+}
+
+// FinishOpenID ends what StartOpenID or StartOpenIDLink has begun, as the flow says which no browser
+// can change. It signs in the user whom the provider names, and opens one if open is set; or it links
+// whom the provider names to the user who began (see link), and signs nobody in. An account that is
+// opened so has no key, because nobody could be shown it: a browser comes here from the provider. It
+// fails with issuer_not_found, user_not_found, invalid_credentials, rate_limit_exceeded and
+// service_unavailable, and as link does.
+func (u *Users) FinishOpenID(ctx context.Context, r oidc.Returned, open bool, from From) (end OpenIDEnd, err error) {
 	who, err := u.OpenID.Finish(ctx, r)
 	if err != nil {
-		return SignedIn{}, ofOpenID(err)
+		return OpenIDEnd{}, ofOpenID(err)
 	}
-	in, _, err := u.enter(ctx, proven{
+	shown := proven{
 		Identity: Identity{Issuer(who.Issuer), who.Subject},
 		proof:    Proof{Nonce: who.Nonce, ForgetAt: who.EndsAt.Add(flowKept)}, account: "user of " + r.Name, keyless: true,
-	}, open, from)
-	return in, err
+	}
+	if who.Link == (oidc.Link{}) {
+		end.SignedIn, _, err = u.enter(ctx, shown, open, from)
+		return end, err
+	}
+	id, errID := ParseID(who.Link.User)
+	family, errFamily := ParseFamily(who.Link.Session)
+	if err := errors.Join(errID, errFamily); err != nil {
+		return OpenIDEnd{}, fmt.Errorf("read the flow of a link: %w", err)
+	}
+	end.Linked, err = u.link(ctx, id, family, shown)
+	return end, err
 }
 
 func ofOpenID(err error) error {

@@ -71,6 +71,8 @@ var prefixed = []struct {
 	{"/api/v1/provider/penalties/", route{appealOf, post, agents((*providerapi.API).AppealPenalty)}},
 	{"/api/v1/provider/penalties/", route{evidenceOf, get, agents((*providerapi.API).PenaltyEvidence)}},
 	{"/api/v1/provider/payouts/", route{cancelOf, post, agents((*providerapi.API).CancelPayout)}},
+	{"/api/v1/user/me/identities/oidc/", route{"/api/v1/user/me/identities/oidc/{issuer}", post,
+		agents((*providerapi.API).LinkOpenID)}},
 	{"/api/v1/user/oidc/", route{openIDOf + providerapi.StartSuffix, get, agents((*providerapi.API).StartOpenID)}},
 	{"/api/v1/user/oidc/", route{openIDOf + providerapi.CallbackSuffix, get, agents((*providerapi.API).FinishOpenID)}},
 	{sandboxPrefix, route{sandboxOf, getOrPost, (*Handler).sandboxPage}},

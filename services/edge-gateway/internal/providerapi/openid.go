@@ -56,10 +56,51 @@ func (a *API) StartOpenID(ctx context.Context, c Call) (Answer, error) {
 	return out, nil
 }
 
+// LinkOpenID answers POST /api/v1/user/me/identities/oidc/{issuer}: where the browser of the user who
+// is signed in goes to link an identity of an OpenID provider. What billing-ledger seals into the
+// cookie names the user and the session, and the callback takes the link from nothing else. So nobody
+// ends a link of another user, or in another browser. A page of ours must ask: a page of another site
+// would have its visitors' identities linked to a user of its own.
+func (a *API) LinkOpenID(ctx context.Context, c Call) (Answer, error) {
+	in, err := a.SignedIn(ctx, c.Header, c.From)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !a.ours(c.Header) {
+		return Answer{}, fault.New(fault.Denied, apierror.OriginNotAllowed,
+			"Only a page of this site may link an identity: the call has no Sec-Fetch-Site: same-origin, and no Origin of "+
+				"this site.")
+	}
+	if err := c.read(); err != nil {
+		return Answer{}, err
+	}
+	req := &billingv1.StartOpenIDLinkRequest{Issuer: c.Rest, UserId: in.GetUser().GetUserId(),
+		SessionId: in.GetSessionId()}
+	var resp *billingv1.StartOpenIDLinkResponse
+	err = a.counted(ctx, a.userChallenges, c, func(ctx context.Context) (err error) {
+		resp, err = a.peers.Users.StartOpenIDLink(ctx, req)
+		return err
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	out, err := answer(http.StatusOK, struct {
+		URL       string     `json:"url"`
+		ExpiresAt *time.Time `json:"expires_at"`
+	}{resp.GetUrl(), moment(resp.GetEndsAt())})
+	if err != nil {
+		return Answer{}, err
+	}
+	out.Header = http.Header{}
+	setFlow(out.Header, base64.RawURLEncoding.EncodeToString(resp.GetFlow()), resp.GetEndsAt().AsTime())
+	return out, nil
+}
+
 // FinishOpenID answers GET /api/v1/user/oidc/{issuer}/callback: it signs in the user whom the provider
 // names, by a cookie as that of signing in, and sends the browser to the site. A user who is seen for
-// the first time counts as a sign-up. A missing state, code or cookie is refused by billing-ledger,
-// because an unknown issuer must be reported first.
+// the first time counts as a sign-up. What LinkOpenID has begun ends here too, and signs nobody in. A
+// missing state, code or cookie is refused by billing-ledger, because an unknown issuer must be
+// reported first.
 func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.LogInOpenIDRequest{Issuer: strings.TrimSuffix(c.Rest, CallbackSuffix), State: c.Query.Get("state"),
 		Code: c.Query.Get("code"), NetworkShown: shownNetwork(c.From), Flow: flowOf(c.Header)}
@@ -82,11 +123,15 @@ func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, full
 	case fault.Is(err, fault.InvalidCredentials):
 		return Answer{}, fault.Wrap(err, fault.Unauthenticated, fault.InvalidCredentials, notBegunHere)
+	case fault.Is(err, fault.AlreadyExists):
+		return Answer{}, fault.Wrap(err, fault.Conflict, fault.AlreadyExists, "Another user signs in by this identity.")
 	case err != nil:
 		return Answer{}, err
 	}
 	out := Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {a.home()}}, JSON: []byte("{}")}
-	setCookie(out.Header, resp.GetRefreshToken(), resp.GetRefreshExpiresAt().AsTime())
+	if resp.GetLinked() == nil {
+		setCookie(out.Header, resp.GetRefreshToken(), resp.GetRefreshExpiresAt().AsTime())
+	}
 	setFlow(out.Header, "", time.Time{})
 	return out, nil
 }
