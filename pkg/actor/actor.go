@@ -16,22 +16,32 @@ const Operator = "operator"
 
 type key struct{}
 
-// WithOperator returns a context in which an operator acts under a name. An empty name
-// changes nothing.
+// WithOperator returns a context in which an operator acts under a name. The name is empty
+// where it is not known; an empty name takes no other away.
 func WithOperator(ctx context.Context, name string) context.Context {
-	if name == "" {
+	if name == "" && InOperatorsCall(ctx) {
 		return ctx
 	}
 	return context.WithValue(ctx, key{}, name)
 }
 
+// InOperatorsCall reports whether an operator acts in a context, with or without a name. A store
+// asks it about what the platform does by itself too.
+func InOperatorsCall(ctx context.Context) bool {
+	_, ok := ctx.Value(key{}).(string)
+	return ok
+}
+
 // OfOperator returns the actor of an operator's call.
 func OfOperator(ctx context.Context) string {
-	if name, ok := ctx.Value(key{}).(string); ok {
+	if name, _ := ctx.Value(key{}).(string); name != "" {
 		return Operator + ":" + name
 	}
 	return Operator
 }
+
+// IsOperator reports whether an actor is an operator, with or without a name.
+func IsOperator(of string) bool { return of == Operator || strings.HasPrefix(of, Operator+":") }
 
 // IsPerson reports whether an actor is an operator who signed in. Only such an operator's
 // name, name@id, has an '@'.

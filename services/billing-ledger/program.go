@@ -52,6 +52,7 @@ func Spec() node.Spec {
 			billingv1.WebhookService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			billingv1.OperatorService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.OperatorAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
+			billingv1.ActAdminService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 		},
 	}
 }

@@ -264,6 +264,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.users.register(r)
 	billingv1.RegisterOperatorServiceServer(r, &rpc.Operators{Operators: s.operators})
 	billingv1.RegisterOperatorAdminServiceServer(r, &rpc.OperatorAdmin{Operators: s.operators})
+	billingv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})

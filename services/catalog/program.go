@@ -25,6 +25,7 @@ func Spec() node.Spec {
 				node.Verifier},
 			catalogv1.PublicCatalogService_ServiceDesc.ServiceName: {node.EdgeGateway, node.Verifier},
 			catalogv1.CatalogAdminService_ServiceDesc.ServiceName:  {node.EdgeGateway},
+			catalogv1.ActAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 		},
 	}
 }

@@ -151,6 +151,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	catalogv1.RegisterPublicCatalogServiceServer(r, rpc.NewPublic(s.keeper, s.deps.Router))
 	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, &weights.Editor{Store: s.store}, s.keeper,
 		s.deps.Log))
+	catalogv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
 }
 
 // Run keeps the catalog in memory up to date until ctx ends.

@@ -9,6 +9,8 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/serve"
+	actsv1 "svc.internal/proto/svc/acts/v1"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -17,10 +19,12 @@ import (
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 )
 
-// Spec is what a process must know of a gateway. No service calls a gateway.
+// Spec is what a process must know of a gateway. No service calls a gateway: it answers
+// ActService over HTTP alone.
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.EdgeGateway, Bus: true,
+		Callers: serve.Callers{actsv1.ActService_ServiceDesc.ServiceName: nil},
 		Peers: []string{node.BillingLedger, node.Router, node.Catalog, node.ProviderHub, node.Settlement,
 			node.Verifier},
 	}
@@ -77,54 +81,54 @@ func peers(n *node.Node) (Deps, error) {
 		return Deps{}, err
 	}
 	return Deps{
-		Reached:         func() error { return n.Reached(node.BillingLedger, node.Router) },
-		Keys:            billingv1.NewKeyServiceClient(billing),
-		Admission:       billingv1.NewAdmissionServiceClient(billing),
-		Receipts:        billingv1.NewReceiptServiceClient(billing),
-		Idempotency:     billingv1.NewIdempotencyServiceClient(billing),
-		Visits:          billingv1.NewVisitorServiceClient(billing),
-		Checkouts:       billingv1.NewCheckoutServiceClient(billing),
-		Freezes:         billingv1.NewAccountFreezeAdminServiceClient(billing),
-		CheckoutAdmin:   billingv1.NewCheckoutAdminServiceClient(billing),
-		Subscriptions:   billingv1.NewSubscriptionServiceClient(billing),
-		PlanInvoices:    billingv1.NewSubscriptionAdminServiceClient(billing),
-		CardWebhooks:    billingv1.NewCardWebhookServiceClient(billing),
-		CardSandbox:     billingv1.NewCardSandboxServiceClient(billing),
-		Accounts:        billingv1.NewAccountAdminServiceClient(billing),
-		Overview:        billingv1.NewAccountOverviewAdminServiceClient(billing),
-		Terms:           billingv1.NewEnterpriseAdminServiceClient(billing),
-		Router:          routerv1.NewRouterServiceClient(router),
-		Catalog:         catalogv1.NewCatalogServiceClient(catalog),
-		PublicCatalog:   catalogv1.NewPublicCatalogServiceClient(catalog),
-		CatalogAdmin:    catalogv1.NewCatalogAdminServiceClient(catalog),
-		ProviderAdmin:   hubv1.NewProviderAdminServiceClient(hub),
-		ProviderSelf:    hubv1.NewProviderSelfServiceClient(hub),
-		Users:           billingv1.NewUserServiceClient(billing),
-		UserSelf:        billingv1.NewUserSelfServiceClient(billing),
-		Webhooks:        billingv1.NewWebhookServiceClient(billing),
-		ConsumerKeys:    billingv1.NewConsumerKeyServiceClient(billing),
-		ConsumerLimits:  billingv1.NewConsumerLimitServiceClient(billing),
-		Passbooks:       billingv1.NewPassbookServiceClient(billing),
-		PassbookExports: billingv1.NewPassbookExportServiceClient(billing),
-		Demand:          billingv1.NewDemandServiceClient(billing),
-		Reconciliation:  settlementv1.NewReconciliationServiceClient(settlement),
-		Penalties:       settlementv1.NewPenaltyServiceClient(settlement),
-		PenaltyAdmin:    settlementv1.NewPenaltyAdminServiceClient(settlement),
-		Earnings:        settlementv1.NewEarningServiceClient(settlement),
-		EarningAdmin:    settlementv1.NewEarningAdminServiceClient(settlement),
-		Chains:          settlementv1.NewChainAdminServiceClient(settlement),
-		Deposits:        settlementv1.NewConsumerDepositServiceClient(settlement),
-		Reserves:        settlementv1.NewReserveAdminServiceClient(settlement),
-		Payouts:         settlementv1.NewPayoutServiceClient(settlement),
-		PayoutAdmin:     settlementv1.NewPayoutAdminServiceClient(settlement),
-		Recovery:        settlementv1.NewRecoveryAdminServiceClient(settlement),
-		Collateral:      settlementv1.NewCollateralServiceClient(settlement),
-		CollateralAdmin: settlementv1.NewCollateralAdminServiceClient(settlement),
-
+		Reached:           func() error { return n.Reached(node.BillingLedger, node.Router) },
+		Keys:              billingv1.NewKeyServiceClient(billing),
+		Admission:         billingv1.NewAdmissionServiceClient(billing),
+		Receipts:          billingv1.NewReceiptServiceClient(billing),
+		Idempotency:       billingv1.NewIdempotencyServiceClient(billing),
+		Visits:            billingv1.NewVisitorServiceClient(billing),
+		Checkouts:         billingv1.NewCheckoutServiceClient(billing),
+		Freezes:           billingv1.NewAccountFreezeAdminServiceClient(billing),
+		CheckoutAdmin:     billingv1.NewCheckoutAdminServiceClient(billing),
+		Subscriptions:     billingv1.NewSubscriptionServiceClient(billing),
+		PlanInvoices:      billingv1.NewSubscriptionAdminServiceClient(billing),
+		CardWebhooks:      billingv1.NewCardWebhookServiceClient(billing),
+		CardSandbox:       billingv1.NewCardSandboxServiceClient(billing),
+		Accounts:          billingv1.NewAccountAdminServiceClient(billing),
+		Overview:          billingv1.NewAccountOverviewAdminServiceClient(billing),
+		Terms:             billingv1.NewEnterpriseAdminServiceClient(billing),
+		Router:            routerv1.NewRouterServiceClient(router),
+		Catalog:           catalogv1.NewCatalogServiceClient(catalog),
+		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(catalog),
+		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(catalog),
+		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(hub),
+		ProviderSelf:      hubv1.NewProviderSelfServiceClient(hub),
+		Users:             billingv1.NewUserServiceClient(billing),
+		UserSelf:          billingv1.NewUserSelfServiceClient(billing),
+		Webhooks:          billingv1.NewWebhookServiceClient(billing),
+		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(billing),
+		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(billing),
+		Passbooks:         billingv1.NewPassbookServiceClient(billing),
+		PassbookExports:   billingv1.NewPassbookExportServiceClient(billing),
+		Demand:            billingv1.NewDemandServiceClient(billing),
+		Reconciliation:    settlementv1.NewReconciliationServiceClient(settlement),
+		Penalties:         settlementv1.NewPenaltyServiceClient(settlement),
+		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(settlement),
+		Earnings:          settlementv1.NewEarningServiceClient(settlement),
+		EarningAdmin:      settlementv1.NewEarningAdminServiceClient(settlement),
+		Chains:            settlementv1.NewChainAdminServiceClient(settlement),
+		Deposits:          settlementv1.NewConsumerDepositServiceClient(settlement),
+		Reserves:          settlementv1.NewReserveAdminServiceClient(settlement),
+		Payouts:           settlementv1.NewPayoutServiceClient(settlement),
+		PayoutAdmin:       settlementv1.NewPayoutAdminServiceClient(settlement),
+		Recovery:          settlementv1.NewRecoveryAdminServiceClient(settlement),
+		Collateral:        settlementv1.NewCollateralServiceClient(settlement),
+		CollateralAdmin:   settlementv1.NewCollateralAdminServiceClient(settlement),
 		Verification:      verifierv1.NewVerifierSelfServiceClient(verifier),
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(verifier),
 		OperatorSessions:  billingv1.NewOperatorServiceClient(billing),
 		Operators:         billingv1.NewOperatorAdminServiceClient(billing),
+		Acts:              newActPeers(billing, catalog, hub, settlement, verifier),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)
 			if err != nil {

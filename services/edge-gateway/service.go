@@ -143,6 +143,8 @@ type Deps struct {
 	// and made.
 	OperatorSessions billingv1.OperatorServiceClient
 	Operators        billingv1.OperatorAdminServiceClient
+	// Acts list what operators did in each service.
+	Acts ActPeers
 }
 
 // attemptsFrom stands in the subject for gateways, where a hub's id stands for the hub.
@@ -193,6 +195,7 @@ func (d Deps) market() marketapi.Peers {
 		Collateral:     d.CollateralAdmin,
 		Verification:   d.VerificationAdmin,
 		Operators:      d.Operators,
+		Acts:           d.Acts.list(),
 	}
 }
 

@@ -47,6 +47,11 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterOperatorServiceServer(r, f.staff)
 	billingv1.RegisterOperatorAdminServiceServer(r, f.staff)
+	billingv1.RegisterActAdminServiceServer(r, billingv1.UnimplementedActAdminServiceServer{})
+	catalogv1.RegisterActAdminServiceServer(r, catalogv1.UnimplementedActAdminServiceServer{})
+	hubv1.RegisterActAdminServiceServer(r, hubActs{})
+	settlementv1.RegisterActAdminServiceServer(r, settlementv1.UnimplementedActAdminServiceServer{})
+	verifierv1.RegisterActAdminServiceServer(r, verifierv1.UnimplementedActAdminServiceServer{})
 	billingv1.RegisterPassbookServiceServer(r, passbooks{})
 	billingv1.RegisterPassbookExportServiceServer(r, passbooks{pieces: f.pieces})
 	billingv1.RegisterWebhookServiceServer(r, webhooksStub{})
@@ -133,5 +138,6 @@ func (f *fleet) deps() Deps {
 		VerificationAdmin: verifierv1.NewVerifierAdminServiceClient(conn),
 		OperatorSessions:  billingv1.NewOperatorServiceClient(conn),
 		Operators:         billingv1.NewOperatorAdminServiceClient(conn),
+		Acts:              newActPeers(conn, conn, conn, conn, conn),
 	}
 }

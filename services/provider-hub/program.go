@@ -25,6 +25,7 @@ func Spec(hubID string) node.Spec {
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:           {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			hubv1.ActAdminService_ServiceDesc.ServiceName:           {node.EdgeGateway},
 			hubv1.ProviderSelfService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName:  {node.Router},
 			hubv1.ChallengeService_ServiceDesc.ServiceName:          {node.Verifier},

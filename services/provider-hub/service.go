@@ -186,6 +186,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		rpc.NewCollateral(s.accounts, s.registry, s.cfg.DevelopmentCollateral))
 	hubv1.RegisterPayeeServiceServer(r, rpc.NewPayees(s.accounts))
 	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
+	hubv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: store.New(s.deps.DB)})
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.

@@ -46,6 +46,11 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			AND reason = 'common cause'`); n != 1 {
 			t.Errorf("%s twice: got %d entries of operator:alice, want 1", name, n)
 		}
+		if n := b.count(t, `SELECT count(*) FROM operator_action WHERE actor = 'operator:alice'
+			AND action = 'reverse_penalty' AND detail ->> 'reason' = 'common cause'
+			AND subject = '`+p.GetPenaltyId()+`'`); n != 1 {
+			t.Errorf("%s twice: got %d acts of operator:alice, want 1", name, n)
+		}
 	}
 	nameless := b.openPenalty(t)
 	if _, err := b.penaltyAdmin.ResolvePenalty(metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("<b>")),
@@ -72,16 +77,19 @@ func TestEachDecisionAboutBatchesLeavesAnEntryWithTheOperatorsName(t *testing.T)
 	cases := map[string]struct {
 		call  func(context.Context) error
 		count string
+		act   string
 	}{
 		"AllowDay": {func(ctx context.Context) error {
 			_, err := b.earningAdmin.AllowDay(ctx, &settlementv1.AllowDayRequest{Day: "2026-11-20", Reason: "looked at"})
 			return err
-		}, `SELECT count(*) FROM batch_allowance WHERE actor = 'operator:alice' AND reason = 'looked at'`},
+		}, `SELECT count(*) FROM batch_allowance WHERE actor = 'operator:alice' AND reason = 'looked at'`,
+			`action = 'allow_day' AND subject = '2026-11-20'`},
 		"UnblockProvider": {func(ctx context.Context) error {
 			_, err := b.earningAdmin.UnblockProvider(ctx, &settlementv1.UnblockProviderRequest{
 				ProviderId: "0192f0c0-0000-7000-8000-000000000001", Reason: "looked at"})
 			return err
-		}, `SELECT count(*) FROM batch_unblock WHERE actor = 'operator:alice' AND reason = 'looked at'`},
+		}, `SELECT count(*) FROM batch_unblock WHERE actor = 'operator:alice' AND reason = 'looked at'`,
+			`action = 'unblock_provider' AND subject = '0192f0c0-0000-7000-8000-000000000001'`},
 	}
 	methods := settlementv1.File_svc_settlement_v1_earning_proto.Services().ByName("EarningAdminService").Methods()
 	for i := range methods.Len() {
@@ -102,6 +110,9 @@ func TestEachDecisionAboutBatchesLeavesAnEntryWithTheOperatorsName(t *testing.T)
 		}
 		if n := b.count(t, c.count); n != 1 {
 			t.Errorf("%s twice: got %d entries of operator:alice, want 1", name, n)
+		}
+		if n := b.count(t, `SELECT count(*) FROM operator_action WHERE actor = 'operator:alice' AND `+c.act); n != 1 {
+			t.Errorf("%s twice: got %d acts of operator:alice, want 1", name, n)
 		}
 	}
 }

@@ -43,6 +43,7 @@ func Spec() node.Spec {
 			settlementv1.ReserveAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			settlementv1.RecoveryAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			settlementv1.ConsumerDepositService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			settlementv1.ActAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 		},
 	}
 }

@@ -201,6 +201,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterPayoutAdminServiceServer(r, &rpc.PayoutAdmin{Keeper: s.payouts.keeper, Halts: s.payouts.store})
 	settlementv1.RegisterReserveAdminServiceServer(r, &rpc.ReserveAdmin{Findings: s.reserves.store})
 	settlementv1.RegisterRecoveryAdminServiceServer(r, &rpc.Recovery{Adopter: s.adopter, Calls: s.payouts.store})
+	settlementv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
 }
 
 // Run consumes usage, compares with the ledger, and executes penalties that are due, until

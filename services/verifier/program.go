@@ -27,6 +27,7 @@ func Spec() node.Spec {
 		Peers: []string{node.Catalog, node.BillingLedger, node.Settlement, node.ProviderHub},
 		Callers: serve.Callers{
 			verifierv1.VerifierAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			verifierv1.ActAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			verifierv1.VerifierSelfService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 		},
 	}

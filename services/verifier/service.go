@@ -99,6 +99,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	verifierv1.RegisterVerifierAdminServiceServer(r, &rpc.Admin{
 		Store: s.store, Keeper: s.keeper, Offers: s.offers, Actions: actions,
 	})
+	verifierv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
 	verifierv1.RegisterVerifierSelfServiceServer(r, &rpc.Self{
 		Store: s.store, Keeper: s.keeper, Actions: actions, Gateway: node.EdgeGateway,
 	})

@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/actor"
+	"svc.internal/pkg/acts"
+	"svc.internal/pkg/acts/acttable"
 )
 
 // action is an action of an operator; operator_action lists the same actions.
@@ -52,3 +54,9 @@ func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d det
 	}
 	return nil
 }
+
+// acted is the table of what operators did.
+var acted = acttable.Table{Subject: "subject", UUID: true}
+
+// Acts implements acts.Store.
+func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) { return acted.Find(ctx, s.pool, f) }

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/actor"
+	"svc.internal/pkg/acts"
+	"svc.internal/pkg/acts/acttable"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/weights"
 )
@@ -60,3 +62,9 @@ func auditFiles(ctx context.Context, tx pgx.Tx, modelID string, set weights.Set)
 	}
 	return audited(ctx, tx, putModelFiles, modelID, details)
 }
+
+// acted is the table of what operators did.
+var acted = acttable.Table{Subject: "model_id"}
+
+// Acts implements acts.Store.
+func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) { return acted.Find(ctx, s.pool, f) }

@@ -35,6 +35,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
 	"svc.internal/pkg/serve"
+	actsv1 "svc.internal/proto/svc/acts/v1"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -77,6 +78,8 @@ type Peers struct {
 	Collateral     settlementv1.CollateralAdminServiceClient
 	Verification   verifierv1.VerifierAdminServiceClient
 	Operators      billingv1.OperatorAdminServiceClient
+	// Acts merges those of all services.
+	Acts actsv1.ActServiceClient
 }
 
 // Config bounds what is read.
@@ -133,6 +136,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		settlementv1.RegisterCollateralAdminServiceHandlerClient(ctx, mux, peers.Collateral),
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 		billingv1.RegisterOperatorAdminServiceHandlerClient(ctx, mux, peers.Operators),
+		actsv1.RegisterActServiceHandlerClient(ctx, mux, peers.Acts),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)

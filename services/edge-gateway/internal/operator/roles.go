@@ -64,6 +64,8 @@ var needs = map[string]Act{
 	"DELETE /api/v1/admin/session":         SignOut,
 	"POST /api/v1/admin/operators/first":   MakeFirst,
 
+	"GET /api/v1/admin/acts": Read,
+
 	"GET /api/v1/admin/operators":                      Read,
 	"POST /api/v1/admin/operators":                     Staff,
 	"PATCH /api/v1/admin/operators/{operator_id}":      Staff,

@@ -49,6 +49,7 @@ func TestEachRoleMayWhatWasAgreed(t *testing.T) {
 	agreed := map[string][]Role{
 		"GET /api/v1/admin/accounts":                            {Viewer, Support, Treasurer, Admin},
 		"GET /api/v1/admin/payouts":                             {Viewer, Support, Treasurer, Admin},
+		"GET /api/v1/admin/acts":                                {Viewer, Support, Treasurer, Admin},
 		"POST /api/v1/admin/accounts/{account_id}/credit":       {Support, Admin},
 		"PUT /api/v1/admin/accounts/{account_id}/limits":        {Support, Admin},
 		"POST /api/v1/admin/accounts/{account_id}/freezes":      {Support, Admin},

@@ -156,6 +156,9 @@ type Store interface {
 	AddKey(ctx context.Context, k Key) error
 	// RevokeKey ends a key. It fails with key_not_found.
 	RevokeKey(ctx context.Context, id ids.KeyID) error
+	// AddWarmUp records that an operator asks for a model to be loaded, of all providers where
+	// id is zero.
+	AddWarmUp(ctx context.Context, model string, id ids.ProviderID) error
 	// Credential looks up a key and draws an epoch; ok is false for an unknown key.
 	Credential(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
 	// Standings reads the state of many keys and providers. Unknown ones are left out.
@@ -403,6 +406,12 @@ func (d *Directory) newKey(id ids.ProviderID, name string) (Key, string, error) 
 // RevokeKey ends a key for ever. It fails with key_not_found.
 func (d *Directory) RevokeKey(ctx context.Context, id ids.KeyID) error {
 	return d.store.RevokeKey(ctx, id)
+}
+
+// RecordWarmUp records that an operator asks for a model to be loaded, by a provider or, for a zero
+// id, by all. It is called before the providers are asked, because asking cannot be taken back.
+func (d *Directory) RecordWarmUp(ctx context.Context, model string, id ids.ProviderID) error {
+	return d.store.AddWarmUp(ctx, model, id)
 }
 
 // CheckKey refuses a text that has not the form of a provider key, its checksum included,

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/serve"
@@ -49,7 +50,7 @@ func (a *Admin) CreateProvider(
 	if values := metadata.ValueFromIncomingContext(ctx, idempotencyHeader); key == "" && len(values) > 0 {
 		key = values[0]
 	}
-	account, err := a.accounts.Create(ctx, m.GetName(), m.GetRegion(), key)
+	account, err := a.accounts.Create(byOperator(ctx), m.GetName(), m.GetRegion(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,8 @@ func (a *Admin) ListProviders(
 
 // byOperator records what is done in ctx under the operator's name.
 func byOperator(ctx context.Context) context.Context {
-	return provider.WithOperator(ctx, serve.Operator(ctx))
+	name := serve.Operator(ctx)
+	return actor.WithOperator(provider.WithOperator(ctx, name), name)
 }
 
 // SetProviderStatus moves a provider to a status in an operator's name.
@@ -225,6 +227,9 @@ func (a *Admin) WarmUp(ctx context.Context, m *hubv1.WarmUpRequest) (*hubv1.Warm
 			return nil, fault.New(fault.Invalid, fault.InvalidValue, "provider_id is no provider's id").On("provider_id")
 		}
 	}
+	if err := a.accounts.RecordWarmUp(byOperator(ctx), model, id); err != nil {
+		return nil, err
+	}
 	if err := a.warmups.Ask(ctx, model, id); err != nil {
 		return nil, err
 	}
@@ -239,7 +244,7 @@ func (a *Admin) IssueProviderKey(
 	if err != nil {
 		return nil, err
 	}
-	key, text, err := a.accounts.IssueKey(ctx, id, m.GetName())
+	key, text, err := a.accounts.IssueKey(byOperator(ctx), id, m.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +259,7 @@ func (a *Admin) RevokeProviderKey(
 	if err != nil {
 		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
 	}
-	if err := a.accounts.RevokeKey(ctx, id); err != nil {
+	if err := a.accounts.RevokeKey(byOperator(ctx), id); err != nil {
 		return nil, err
 	}
 	a.registry.KeyRevoked(id)

@@ -17,30 +17,44 @@ import (
 
 // AddKey implements provider.Store.
 func (s *Store) AddKey(ctx context.Context, k provider.Key) error {
-	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
-		SELECT $1, provider_id, $3, $4, $5, $6 FROM provider WHERE provider_id = $2`,
-		k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
-	if err != nil {
-		return fmt.Errorf("insert provider key: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return errNoProvider()
-	}
-	return nil
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
+			SELECT $1, provider_id, $3, $4, $5, $6 FROM provider WHERE provider_id = $2`,
+			k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return errNoProvider()
+		}
+		return audited(ctx, tx, issuedKey, k.Provider, map[string]any{"key_id": k.ID.String(), "name": k.Name})
+	})
+	return missing(err, "insert provider key")
 }
 
 // RevokeKey implements provider.Store.
 func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) error {
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE provider_key SET revoked_at = coalesce(revoked_at, now()), expelled_by = NULL WHERE key_id = $1`, id)
-	if err != nil {
-		return fmt.Errorf("revoke provider key: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key")
-	}
-	return nil
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		var holder ids.ProviderID
+		var ended bool
+		err := tx.QueryRow(ctx, `
+			SELECT provider_id, revoked_at IS NOT NULL AND expelled_by IS NULL FROM provider_key WHERE key_id = $1 FOR UPDATE`,
+			id).Scan(&holder, &ended)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key")
+		case err != nil || ended:
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE provider_key SET revoked_at = coalesce(revoked_at, now()), expelled_by = NULL WHERE key_id = $1`,
+			id); err != nil {
+			return err
+		}
+		return audited(ctx, tx, revokedKey, holder, map[string]any{"key_id": id.String()})
+	})
+	return missing(err, "revoke provider key")
 }
 
 // Credential implements provider.Store.

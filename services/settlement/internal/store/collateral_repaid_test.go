@@ -132,6 +132,7 @@ func TestAnOperatorConfirmsWhatTheBankPays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	wantActs(t, m.pool, "operator:anna confirm_bank_refund "+r.ID.String())
 	if _, err := confirm("SEPA 2"); !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("another transfer: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
 	}

@@ -303,6 +303,7 @@ func TestCoinsThatNoTransactionBringsAreStrayAndAnOperatorEndsThem(t *testing.T)
 	w.hasTransfers("looked", "0 credited 1000000000000000000, 0 unmatched 5000000000000000000")
 	w.exec(`UPDATE transfer SET ended = 'matched', ended_by = 'operator:ann', end_reason = 'asked', account_id = $1
 		WHERE state = 'unmatched'`, w.accounts[1])
+	wantActs(t, w.pool, "operator:ann match_transfer "+w.accounts[1].String())
 	w.credit()
 	w.hasTransfers("matched", "0 credited 1000000000000000000, 0 credited 5000000000000000000")
 	if got := w.books.has(deposit.FactMatched); got != 1 {

@@ -95,6 +95,7 @@ func TestAKnownOtherTokenIsRecordedAndCreditedToNobodyUntilAnOperatorReturnsIt(t
 		t.Error("a return by another transaction: got no error, want one")
 	}
 	w.hasOthers("returned", "USDT returned 7000000")
+	wantActs(t, w.pool, "operator:ann return_transfer "+end.Transaction.String())
 }
 
 func TestAnotherTokenThatItsChainLosesIsDroppedAndMayBeMinedAgain(t *testing.T) {

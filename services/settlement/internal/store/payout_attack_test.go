@@ -134,7 +134,8 @@ func with(sql, what string) string { return strings.Replace(sql, "%s", what, 1) 
 
 func TestLargePayoutsNeedTwoOperatorsWhoSignedIn(t *testing.T) {
 	t.Parallel()
-	st := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations))
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	st := store.New(pool)
 	b := both{store.Payouts{Store: st}, store.Sending{Store: st}}
 	p := b.ask(t, provider(t), 10_001*money.USD)
 	b.must(t, p.ID, payout.Reserve, payout.Requested, reserved)
@@ -167,4 +168,6 @@ func TestLargePayoutsNeedTwoOperatorsWhoSignedIn(t *testing.T) {
 	if err := consent("bob@2", payout.Approve, payout.Approved); err != nil {
 		t.Errorf("two operators: got the error %v, want none", err)
 	}
+	wantActs(t, pool, "operator:bob@2 approve_payout "+p.ID.String(), "operator:ann@1 consent_payout "+p.ID.String(),
+		"operator:bootstrap.root consent_payout "+p.ID.String(), "operator:bot consent_payout "+p.ID.String())
 }

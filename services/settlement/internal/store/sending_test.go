@@ -138,6 +138,7 @@ func TestNothingIsEnqueuedBehindWhatTheWorldKnows(t *testing.T) {
 	if err := s.store.Lift(t.Context(), chain.Base, sending.NonceAhead, "operator:ann", "looked"); err != nil {
 		t.Fatal(err)
 	}
+	wantActs(t, s.pool, "operator:ann lift_sending_halt 8453")
 	if _, err := s.enqueue(t.Context(), prepared("b", 1)); err != nil {
 		t.Errorf("lifted: got the error %v, want none", err)
 	}
@@ -170,6 +171,7 @@ func TestACallIsReadWithAllThatCameOfIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantActs(t, s.pool, "operator:ann cancel_call a")
 	cancel := s.sign(t, c, 1, true)
 	waiting, err := s.store.Waiting(t.Context(), chain.Base, 10)
 	if err != nil {

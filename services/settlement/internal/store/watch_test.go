@@ -359,6 +359,7 @@ func TestAChangedFinalBlockHaltsTheChainUntilAnOperatorNamesTheBlock(t *testing.
 	if !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("again: got the error %v, want %s", err, fault.TransitionNotAllowed)
 	}
+	wantActs(t, w.pool, "operator:ann lift_chain_halt 8453")
 }
 
 func TestWhatAllRPCsForgotIsFoundADayLater(t *testing.T) {

@@ -18,8 +18,11 @@ import (
 )
 
 // operatorOf is the operator of a call, as evidence names them.
-func operatorOf(ctx context.Context) string {
-	return actor.OfOperator(actor.WithOperator(ctx, serve.Operator(ctx)))
+func operatorOf(ctx context.Context) string { return actor.OfOperator(byOperator(ctx)) }
+
+// byOperator returns a context in which what is done is kept under the operator's name.
+func byOperator(ctx context.Context) context.Context {
+	return actor.WithOperator(ctx, serve.Operator(ctx))
 }
 
 // idempotencyHeader carries an idempotency key beside a message.
@@ -195,7 +198,7 @@ func (s *Admin) RunBenchmark(
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.Actions.Benchmark(ctx, o)
+	run, err := s.Actions.Benchmark(byOperator(ctx), o)
 	if err != nil {
 		return nil, shown(err)
 	}
@@ -238,7 +241,7 @@ func (s *Admin) RetryEffect(
 	if err != nil {
 		return nil, notFound(EffectNotFound, "effect_id")
 	}
-	found, err := s.Store.RetryEffect(ctx, id)
+	found, err := s.Store.RetryEffect(byOperator(ctx), id)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (s *Admin) StartCalibration(
 	if err := checkText("model_id", req.GetModelId(), 1, maxModel); err != nil {
 		return nil, err
 	}
-	runs, err := s.Actions.Calibrate(ctx, req.GetModelId())
+	runs, err := s.Actions.Calibrate(byOperator(ctx), req.GetModelId())
 	if err != nil {
 		return nil, shown(err)
 	}

@@ -247,6 +247,10 @@ func TestASecondPenaltyWaitsForAnOperatorWhoseFirstWordStays(t *testing.T) {
 	if n := b.Count(t, `SELECT count(*) FROM event WHERE kind = 'operator'`); n != 1 {
 		t.Errorf("words of operators in evidence: got %d, want 1", n)
 	}
+	if n := b.Count(t, `SELECT count(*) FROM operator_action WHERE action = 'approve_verdict' AND actor = 'operator'
+		AND subject = $1`, second.ID.String()); n != 1 {
+		t.Errorf("acts: got %d, want 1", n)
+	}
 	if _, err := b.admin.ApproveVerdict(ctx, &verifierv1.ApproveVerdictRequest{
 		VerdictId: b.verdict.ID.String()}); !fault.Is(err, fault.TransitionNotAllowed) {
 		t.Errorf("a verdict that waits for nobody: got the error %v, want the reason %v", err, fault.TransitionNotAllowed)
@@ -275,6 +279,10 @@ func TestAnOperatorVoidsObservationsOnce(t *testing.T) {
 	}
 	if n := b.Count(t, `SELECT count(*) FROM event WHERE kind = 'voided'`); n != 1 {
 		t.Errorf("events: got %d, want 1", n)
+	}
+	if n := b.Count(t, `SELECT count(*) FROM operator_action WHERE action = 'void_observations' AND subject = $1
+		AND detail ->> 'model_id' = $2`, b.offer.Provider.String(), b.offer.Model); n != 1 {
+		t.Errorf("acts: got %d, want 1", n)
 	}
 	req.IdempotencyKey = ""
 	if _, err := admin.VoidObservations(ctx, req); !fault.Is(err, fault.InvalidValue) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -80,13 +81,27 @@ func (s *Store) StartCalibration(ctx context.Context, key StratumKey) (id Calibr
 			return err
 		}
 		fresh = true
-		_, err = tx.Exec(ctx, `INSERT INTO calibration_run (run_id, stratum) VALUES ($1, $2)`, id, key[:])
-		return err
+		if _, err = tx.Exec(ctx, `INSERT INTO calibration_run (run_id, stratum) VALUES ($1, $2)`, id, key[:]); err != nil {
+			return err
+		}
+		return auditCalibration(ctx, tx, key, id)
 	})
 	if err != nil {
 		return CalibrationRunID{}, false, fmt.Errorf("begin a calibration: %w", err)
 	}
 	return id, fresh, nil
+}
+
+// auditCalibration keeps that an operator began a run, unless the run is due by itself.
+func auditCalibration(ctx context.Context, tx pgx.Tx, key StratumKey, id CalibrationRunID) error {
+	if !actor.InOperatorsCall(ctx) {
+		return nil
+	}
+	var model string
+	if err := tx.QueryRow(ctx, `SELECT model_id FROM stratum WHERE stratum = $1`, key[:]).Scan(&model); err != nil {
+		return err
+	}
+	return audited(ctx, tx, actor.OfOperator(ctx), beganCalibration, model, map[string]any{"run_id": id.String()})
 }
 
 func notKnown(known bool, err error) error {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/services/verifier/internal/archive"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/replay"
@@ -80,6 +82,7 @@ func (e entry) write(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	queuePenaltyEnd(batch, e.Event)
+	e.queueAct(batch)
 	return tx.SendBatch(ctx, batch).Close()
 }
 
@@ -184,5 +187,26 @@ func queuePenaltyEnd(batch *pgx.Batch, e standing.Event) {
 		batch.Queue(sql, e.Penalty.Verdict, e.Penalty.Final)
 	case e.Operator != nil && e.Operator.Refused:
 		batch.Queue(sql, e.Operator.Verdict, "refused")
+	}
+}
+
+// queueAct keeps an operator's word on an offer. The guard against common causes voids
+// observations too, and is no operator.
+func (e entry) queueAct(batch *pgx.Batch) {
+	offer := map[string]any{"provider_id": e.offer.Provider.String(), "model_id": e.offer.Model,
+		"number": strconv.FormatInt(e.number, 10)}
+	switch {
+	case e.Operator != nil:
+		did := approvedVerdict
+		if e.Operator.Refused {
+			did = refusedVerdict
+		}
+		if e.outcome.Held != "" {
+			offer["held"] = string(e.outcome.Held)
+		}
+		batch.Queue(insertAct, e.Operator.By, string(did), e.Operator.Verdict.String(), offer)
+	case e.Voided != nil && actor.IsOperator(e.Voided.By):
+		offer["since"] = e.Voided.Since.UTC().Format(time.RFC3339Nano)
+		batch.Queue(insertAct, e.Voided.By, string(voided), e.offer.Provider.String(), offer)
 	}
 }

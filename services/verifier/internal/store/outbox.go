@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/crash"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
 )
@@ -149,14 +152,27 @@ func effectErr(ok bool, err error, what string) error {
 	return nil
 }
 
-// RetryEffect has a refused effect tried again, at once. It reports whether there was one.
+// RetryEffect has a refused effect tried again, at once, for an operator. It reports whether there was one.
 func (s *Store) RetryEffect(ctx context.Context, id int64) (bool, error) {
-	ok, err := exec(ctx, s.pool, `UPDATE effect SET state = 'pending', ended_at = NULL, next_at = clock_timestamp()
-		WHERE effect_id = $1 AND state = 'refused'`, id)
+	found := false
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		var verdict probe.VerdictID
+		var kind EffectKind
+		err := tx.QueryRow(ctx, `UPDATE effect SET state = 'pending', ended_at = NULL, next_at = clock_timestamp()
+			WHERE effect_id = $1 AND state = 'refused' RETURNING verdict_id, kind`, id).Scan(&verdict, &kind)
+		if found = err == nil; !found {
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		}
+		return audited(ctx, tx, actor.OfOperator(ctx), retriedEffect, verdict.String(),
+			map[string]any{"effect_id": strconv.FormatInt(id, 10), "kind": string(kind)})
+	})
 	if err != nil {
 		return false, fmt.Errorf("try an effect again: %w", err)
 	}
-	return ok, nil
+	return found, nil
 }
 
 // RefusedEffects returns the effects that were refused for good, the oldest first, behind

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -72,9 +73,16 @@ var (
 // StartRun begins a benchmark run: ID, Offer, Basis, Body and NextAt count. The same run
 // again changes nothing. It fails with ErrRunning while another of the offer runs.
 func (s *Store) StartRun(ctx context.Context, r Run) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO benchmark_run (run_id, provider_id, model_id, basis, body, next_at)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING`,
-		r.ID, r.Offer.Provider, r.Offer.Model, r.Basis, r.Body, r.NextAt)
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		fresh, err := exec(ctx, tx, `INSERT INTO benchmark_run (run_id, provider_id, model_id, basis, body, next_at)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING`,
+			r.ID, r.Offer.Provider, r.Offer.Model, r.Basis, r.Body, r.NextAt)
+		if err != nil || !fresh || !actor.InOperatorsCall(ctx) {
+			return err
+		}
+		return audited(ctx, tx, actor.OfOperator(ctx), beganBenchmark, r.Offer.Provider.String(),
+			map[string]any{"model_id": r.Offer.Model, "run_id": r.ID.String()})
+	})
 	switch {
 	case pg.IsUnique(err, "benchmark_run_one"):
 		return ErrRunning

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/pg"
 )
 
@@ -70,10 +71,13 @@ func readSwitch(ctx context.Context, db querier, name Setting) (Switch, error) {
 	return list[0], nil
 }
 
+// setActions are the actions by which settings change.
+var setActions = map[Setting]action{Penalties: setPenalties, Probes: setProbes}
+
 // Set turns a setting on or off and records who did it and why. It changes nothing where
 // the setting stands so already. Whoever turns penalties off waits for the verdicts under
 // way; none comes after that. It fails with ErrNotCalibrated and ErrSetting.
-func (s *Store) Set(ctx context.Context, name Setting, enabled bool, actor, reason string) (w Switch, err error) {
+func (s *Store) Set(ctx context.Context, name Setting, enabled bool, by, reason string) (w Switch, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, durably); err != nil {
 			return err
@@ -81,14 +85,20 @@ func (s *Store) Set(ctx context.Context, name Setting, enabled bool, actor, reas
 		if _, err := tx.Exec(ctx, `SELECT FROM setting WHERE name = $1 FOR UPDATE`, name); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `
+		tag, err := tx.Exec(ctx, `
 			WITH s AS (UPDATE setting SET enabled = $2, revision = revision + 1 WHERE name = $1 AND enabled <> $2
 				RETURNING name, revision, enabled, changed_at)
 			INSERT INTO setting_change (name, revision, enabled, actor, reason, changed_at)
-			SELECT name, revision, enabled, $3, $4, changed_at FROM s`, name, enabled, actor, reason); err != nil {
+			SELECT name, revision, enabled, $3, $4, changed_at FROM s`, name, enabled, by, reason)
+		if err != nil {
 			return err
 		}
-		var err error
+		if tag.RowsAffected() > 0 && actor.IsOperator(by) {
+			if err := audited(ctx, tx, by, setActions[name], string(name), map[string]any{"enabled": enabled,
+				"reason": reason}); err != nil {
+				return err
+			}
+		}
 		w, err = readSwitch(ctx, tx, name)
 		return err
 	})

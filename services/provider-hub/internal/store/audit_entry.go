@@ -1,0 +1,33 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/actor"
+	"svc.internal/pkg/ids"
+)
+
+// action is what an operator did beside a change of a provider. The trigger
+// operator_action_entered keeps the changes, under the names that the history gives them.
+type action string
+
+const (
+	createdProvider action = "create_provider"
+	issuedKey       action = "issue_provider_key"
+	revokedKey      action = "revoke_provider_key"
+	warmedUp        action = "warm_up"
+)
+
+const insertAct = `INSERT INTO operator_action (actor, action, subject, detail) VALUES ($1, $2, $3, $4)`
+
+// audited keeps what an operator did, under the operator's name, in the transaction that does
+// it. What changes nothing leaves no entry.
+func audited(ctx context.Context, tx pgx.Tx, did action, id ids.ProviderID, detail map[string]any) error {
+	if _, err := tx.Exec(ctx, insertAct, actor.OfOperator(ctx), string(did), id.String(), detail); err != nil {
+		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
+	}
+	return nil
+}
