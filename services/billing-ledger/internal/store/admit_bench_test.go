@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,28 +23,39 @@ const (
 	againstRounds  = 15
 	againstBatches = 120
 	againstBatch   = 16
+	warmUpBatches  = 10
 )
 
 // BenchmarkAdmitAgainst compares what admission costs with what it cost by another text of
-// admit_requests.sql, of which ADMIT_BASE is the file. Both run on the same tables, each on a database of
-// its own, and take turns batch by batch. What is compared is the processor time of the server's
-// process, because other programs on the machine stretch the time on the clock. A round's ratio
-// is that of its medians; the result is the median of the ratios with an interval that has it in
-// 95 of 100 runs.
+// admit_requests.sql, of which ADMIT_BASE is the file. Both admit for the same accounts in the same
+// tables, each on a connection of its own, and take turns batch by batch. Each round has new connections,
+// because the memory of a server's process makes it faster or slower for as long as it lives. What is compared is the
+// processor time of the connection's process in the server, because other programs on the machine
+// stretch the time on the clock. A round's ratio is that of its medians; the result is the median of the
+// ratios with an interval that has it in 95 of 100 runs. The control is a text against itself.
 func BenchmarkAdmitAgainst(b *testing.B) {
 	base, err := os.ReadFile(os.Getenv("ADMIT_BASE"))
 	if err != nil {
 		b.Skip("ADMIT_BASE names no text of admit_requests.sql")
 	}
+	head, err := os.ReadFile(filepath.Join("functions", "admit_requests.sql"))
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, accounts := range []int{againstBatch, 1} {
-		b.Run(fmt.Sprintf("accounts=%d/batch=%d", accounts, againstBatch), func(b *testing.B) {
-			head, old := newRival(b, accounts), newRival(b, accounts)
-			old.use(b, string(base))
-			compare(b, "what it was", func() float64 {
-				return byTurns(againstBatches, func() time.Duration { return head.batch(b) },
-					func() time.Duration { return old.batch(b) })
+		for _, other := range []struct{ name, text string }{{"what it was", string(base)}, {"itself", string(head)}} {
+			b.Run(fmt.Sprintf("accounts=%d/batch=%d/of=%s", accounts, againstBatch, other.name), func(b *testing.B) {
+				first := newRival(b, accounts)
+				first.another(b, other.text)
+				compare(b, other.name, func() float64 {
+					now, old := first.again(b, store.Schema), first.again(b, "another, "+store.Schema)
+					defer now.pool.Close()
+					defer old.pool.Close()
+					return byTurns(againstBatches, func() time.Duration { return now.batch(b) },
+						func() time.Duration { return old.batch(b) })
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -82,9 +94,10 @@ func byTurns(times int, one, other func() time.Duration) float64 {
 	return float64(ones[len(ones)/2]) / float64(others[len(others)/2])
 }
 
-// rival is one of the two ledgers that are compared.
+// rival is one of the two that are compared.
 type rival struct {
 	*env
+	url       string
 	consumers []consumer
 	// backend is the id of the server's process that admits.
 	backend int
@@ -92,44 +105,63 @@ type rival struct {
 
 func newRival(b *testing.B, accounts int) rival {
 	b.Helper()
-	const roomy = 1_000_000
-	url := template.Database(b)
-	pool, err := pg.Open(b.Context(), pg.Config{URL: url, Schema: store.Schema, Role: store.Role, MaxConns: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(pool.Close)
-	r := rival{env: on(b, pool, pgtest.Owner(b, pool), limit.Defaults{
-		LLMPerMinute: roomy, MultimodalPerMinute: roomy, EmbeddingPerMinute: roomy, ZeroPricedPerMinute: roomy,
-		ImagePerMinute: roomy, AudioPerMinute: roomy, Concurrent: roomy,
-	})}
-	if err := pool.QueryRow(b.Context(), `SELECT pg_backend_pid()`).Scan(&r.backend); err != nil {
-		b.Fatal(err)
-	}
+	r := connect(b, template.Database(b))
 	for range accounts {
 		r.consumers = append(r.consumers, r.consumer(b, 1_000_000*money.USD))
 	}
 	return r
 }
 
-// use replaces the function by another text, to which it gives the columns that the text does
-// not return.
-func (r rival) use(b *testing.B, text string) {
+// connect makes a rival without consumers, with one connection.
+func connect(b *testing.B, url string) rival {
+	b.Helper()
+	const roomy = 1_000_000
+	pool, err := pg.Open(b.Context(), pg.Config{URL: url, Schema: store.Schema, Role: store.Role, MaxConns: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	r := rival{url: url, env: on(b, pool, pgtest.Owner(b, pool), limit.Defaults{
+		LLMPerMinute: roomy, MultimodalPerMinute: roomy, EmbeddingPerMinute: roomy, ZeroPricedPerMinute: roomy,
+		ImagePerMinute: roomy, AudioPerMinute: roomy, Concurrent: roomy,
+	})}
+	if err := pool.QueryRow(b.Context(), `SELECT pg_backend_pid()`).Scan(&r.backend); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// another makes a schema with another text of the function, to which it gives the columns that the text
+// does not return.
+func (r rival) another(b *testing.B, text string) {
 	b.Helper()
 	text = strings.Replace(text, "FUNCTION admit(", "FUNCTION admit_requests(", 1)
+	text = strings.Replace(text, "FUNCTION admit_requests(", "FUNCTION another.admit_requests(", 1)
 	if !strings.Contains(text, "o_priority") {
 		text = strings.Replace(text, "o_now timestamptz)",
 			"o_now timestamptz, o_discount smallint, o_priority boolean)", 1)
 		text = strings.Replace(text, "o_now := v_now;", "o_now := v_now; o_discount := 0; o_priority := false;", 1)
 	}
-	_, err := r.owner.Exec(b.Context(), `DO $do$ DECLARE f regprocedure; BEGIN
-		FOR f IN SELECT oid::regprocedure FROM pg_proc WHERE proname = 'admit_requests' LOOP
-			EXECUTE 'DROP FUNCTION ' || f;
-		END LOOP;
-		END $do$; `+text+`; GRANT EXECUTE ON FUNCTION admit_requests TO PUBLIC`)
+	_, err := r.owner.Exec(b.Context(), "CREATE SCHEMA another; "+text+
+		"; GRANT USAGE ON SCHEMA another TO PUBLIC; GRANT EXECUTE ON FUNCTION another.admit_requests TO PUBLIC")
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// again returns a rival with the same accounts on a new connection, which looks for functions in the
+// schemas of path.
+func (r rival) again(b *testing.B, path string) rival {
+	b.Helper()
+	other := connect(b, r.url)
+	other.consumers = r.consumers
+	if _, err := other.pool.Exec(b.Context(), "SET search_path = "+path); err != nil {
+		b.Fatal(err)
+	}
+	for range warmUpBatches {
+		other.batch(b)
+	}
+	return other
 }
 
 // batch admits one batch, and returns the processor time that it took.

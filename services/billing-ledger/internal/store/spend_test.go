@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,9 +10,11 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
+	"svc.internal/services/billing-ledger/internal/enterprise"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -312,6 +315,51 @@ func TestVerifyNoticesACounterThatDrifted(t *testing.T) {
 		}
 		e.exec(t, `DELETE FROM spend_counter`)
 		e.exec(t, `INSERT INTO spend_counter SELECT * FROM json_populate_record(NULL::spend_counter, $1::json)`, before)
+	}
+	e.sound(t)
+}
+
+// A batch is decided account by account and key by key, in the order in which they were made.
+func TestWhatBoundsAKeyBoundsNoOtherOfItsBatch(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	second := map[ids.KeyID]hold.Outcome{} // what the second of two requests of a key comes to
+	var batch []hold.Reservation
+	ask := func(c consumer, outcome hold.Outcome) {
+		second[c.key] = outcome
+		batch = append(batch, e.reservation(t, c, 1), e.reservation(t, c, 1))
+	}
+	free := e.consumer(t, money.USD)
+	ask(free, hold.Admitted)
+	_, budgeted := e.own(t, free.account, key.Settings{Budget: &limit.Budget{Amount: cent, Period: limit.Day}})
+	ask(budgeted, hold.KeyBudgetShort)
+	_, later := e.own(t, free.account, key.Settings{})
+	ask(later, hold.Admitted)
+	for outcome, bound := range map[hold.Outcome]func(consumer){
+		hold.DayCapShort: func(c consumer) {
+			if _, err := e.spending().SetCaps(t.Context(), c.account, caps(1, 50)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		hold.CategoryTooManyOpen: func(c consumer) {
+			e.agree(t, c, enterprise.Terms{Categories: ofLLM(enterprise.Category{ConcurrentRequests: 1})})
+		},
+		hold.RateLimited: func(c consumer) { e.agree(t, c, enterprise.Terms{RequestsPerMinute: 1}) },
+	} {
+		bounded := e.consumer(t, money.USD)
+		bound(bounded)
+		ask(bounded, outcome)
+		ask(e.consumer(t, money.USD), hold.Admitted)
+	}
+	decided := e.admit(t, batch...)
+	for i := 0; i < len(batch); i += 2 { // either of the two may come first
+		got := []hold.Outcome{decided[i].Outcome, decided[i+1].Outcome}
+		want := []hold.Outcome{hold.Admitted, second[batch[i].Key]}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("the key at %d: got %s, want %s", i/2, got, want)
+		}
 	}
 	e.sound(t)
 }

@@ -31,6 +31,10 @@
 -- first setting, small batches are planned anew each time. It is kept for as long as
 -- the connection lives: without the others, one that was made while a table was
 -- empty would read all of it when it no longer is.
+--
+-- In each call an expression costs more the first time than a dozen times after that. So most
+-- keys, which nothing of terms and budgets bounds (k.bounded), take a way with few expressions:
+-- arrays begin as NULL, and what only bounded keys need is set for these alone.
 CREATE OR REPLACE FUNCTION admit_requests(
     p_request uuid[], p_key uuid[], p_model text[], p_class smallint[], p_zero boolean[], p_billing text[],
     p_amount bigint[], p_prompt bigint[], p_completion bigint[], p_pinned boolean[], p_price uuid[],
@@ -99,20 +103,18 @@ DECLARE
     l_used      bigint[];
     l_added     bigint[];
     -- What may still be spent: by the key's budget, by the account's caps of a day and
-    -- a month. NULL is without bound. v_pins says which of them count the requests of
+    -- a month, where there are any. v_pins says which of them count the requests of
     -- the key (see spend_counter), v_counted whether one was counted.
-    v_today     date := (now() AT TIME ZONE 'UTC')::date;
     v_budget    bigint;
     v_start     date;
     v_day       bigint;
     v_month     bigint;
     v_pins      integer;
     v_counted   boolean;
-    -- The terms of the account at hand by class; of all classes together they are at 4. v_wide
-    -- says that there are rates, v_capped that there are places or tokens of a day.
-    v_wide      boolean;
-    v_capped    boolean;
-    v_classes   boolean := false;
+    -- The terms of the account at hand by class; of all classes together they are at 4. v_classes
+    -- says that terms for classes counted a request, v_bounded that some key was bounded.
+    v_classes   boolean;
+    v_bounded   boolean;
     v_flags     integer;
     a_limits    integer[];
     a_every     bigint[];
@@ -127,38 +129,38 @@ DECLARE
     -- windows, and what is used of plans. n_flags has the windows of budgets and caps (64),
     -- the discount (16384 times that), whether the plan covers (1), and the class that terms
     -- count (8).
-    n_ord       integer[] := '{}';
-    n_request   uuid[] := '{}';
-    n_key       integer[] := '{}';
-    n_flags     integer[] := '{}';
-    n_limit     integer[] := '{}';
-    n_remaining integer[] := '{}';
-    n_reset     timestamptz[] := '{}';
-    k_id        uuid[] := '{}';
-    k_account   uuid[] := '{}';
-    k_plan      text[] := '{}';
-    k_admitted  integer[] := '{}';
-    k_taken     bigint[] := '{}';
-    w_key       uuid[] := '{}';
-    w_class     smallint[] := '{}';
-    w_full      timestamptz[] := '{}';
-    z_account   uuid[] := '{}';
-    z_class     smallint[] := '{}';
-    z_full      timestamptz[] := '{}';
-    c_account   uuid[] := '{}';
-    c_kind      text[] := '{}';
-    c_period    text[] := '{}';
-    c_start     date[] := '{}';
-    c_cap       bigint[] := '{}';
-    c_added     bigint[] := '{}';
-    s_owner     uuid[] := '{}';
-    s_period    text[] := '{}';
-    s_start     date[] := '{}';
-    s_cap       bigint[] := '{}';
-    s_added     bigint[] := '{}';
-    g_account   uuid[] := '{}';
-    g_full      timestamptz[] := '{}';
-    g_opened    integer[] := '{}';
+    n_ord       integer[];
+    n_request   uuid[];
+    n_key       integer[];
+    n_flags     integer[];
+    n_limit     integer[];
+    n_remaining integer[];
+    n_reset     timestamptz[];
+    k_id        uuid[];
+    k_account   uuid[];
+    k_plan      text[];
+    k_admitted  integer[];
+    k_taken     bigint[];
+    w_key       uuid[];
+    w_class     smallint[];
+    w_full      timestamptz[];
+    z_account   uuid[];
+    z_class     smallint[];
+    z_full      timestamptz[];
+    c_account   uuid[];
+    c_kind      text[];
+    c_period    text[];
+    c_start     date[];
+    c_cap       bigint[];
+    c_added     bigint[];
+    s_owner     uuid[];
+    s_period    text[];
+    s_start     date[];
+    s_cap       bigint[];
+    s_added     bigint[];
+    g_account   uuid[];
+    g_full      timestamptz[];
+    g_opened    integer[];
 BEGIN
     -- An acknowledged hold must survive a crash, whatever the server's default.
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
@@ -181,11 +183,18 @@ BEGIN
         CROSS JOIN LATERAL (SELECT FROM hold WHERE hold.request_id = u.request_id LIMIT 1) known);
 
     FOR k IN
-        SELECT ck.id, ck.account_id, ck.state AS key_state, ck.expires_at, ck.allowed_models, ck.budget, ck.budget_period,
+        SELECT ck.id, ck.account_id, ck.allowed_models, ck.budget, ck.budget_period,
                least(l.day_cap, l.own_day_cap) AS day_cap, least(l.month_cap, l.own_month_cap) AS month_cap,
-               a.state, wa.posted - wa.held AS free,
+               wa.posted - wa.held AS free,
                coalesce(l.requests_per_minute, 0) AS override, coalesce(l.account_per_minute, 0) AS account_rate,
                l.class_per_minute, l.class_concurrent, l.class_tokens,
+               coalesce(l.account_per_minute > 0, false) OR l.class_per_minute IS NOT NULL AS wide,
+               num_nonnulls(l.class_concurrent, l.class_tokens) > 0 AS capped,
+               ck.budget IS NOT NULL OR coalesce(l.account_per_minute > 0 OR l.discount > 0, false)
+                   OR num_nonnulls(l.class_per_minute, l.class_concurrent, l.class_tokens,
+                       l.day_cap, l.own_day_cap, l.month_cap, l.own_month_cap) > 0 AS bounded,
+               cardinality(ck.allowed_models) > 0 AS listed, a.state = 'frozen' AS frozen,
+               CASE WHEN ck.state = 'revoked' THEN 'key_revoked' WHEN ck.expires_at <= v_now THEN 'key_expired' END AS refusal,
                coalesce(l.discount, 0::smallint) AS discount, coalesce(l.priority, false) AS priority,
                coalesce(nullif(l.concurrent_requests, 0), p_concurrent) AS cap, ap.plan_id, u.ords
         FROM (SELECT u.key_id, array_agg(u.ord::integer ORDER BY u.request_id, u.ord) AS ords
@@ -211,8 +220,7 @@ BEGIN
                        FILTER (WHERE r.class = 7 AND r.full_at > v_now + interval '58 seconds')
             INTO v_zero, v_left FROM account_rate r
             WHERE r.account_id = v_account AND r.full_at > v_now AND r.full_at < v_now + interval '2 minutes';
-            v_wide := k.account_rate > 0 OR k.class_per_minute IS NOT NULL;
-            IF v_wide THEN
+            IF k.wide THEN
                 -- 0 and -1 are none.
                 a_limits := coalesce(k.class_per_minute, array_fill(0, ARRAY[6]));
                 a_limits[4] := k.account_rate;
@@ -228,21 +236,18 @@ BEGIN
                     a_used[w.class] := (w.ahead + a_every[w.class] - 1) / a_every[w.class];
                 END LOOP;
             END IF;
-            v_capped := k.class_concurrent IS NOT NULL OR k.class_tokens IS NOT NULL;
-            IF v_capped THEN
+            IF k.capped THEN
                 a_places := coalesce(k.class_concurrent, array_fill(0, ARRAY[6]));
                 a_cap := coalesce(k.class_tokens, array_fill(0::bigint, ARRAY[6]));
                 SELECT array_agg(coalesce(g.open, 0) ORDER BY u.class), array_agg(coalesce(t.used, 0) ORDER BY u.class)
                 INTO a_open, a_tokens
                 FROM generate_series(1, 6) AS u (class)
                 LEFT JOIN category_gate g ON g.account_id = v_account AND g.class = u.class::smallint
-                LEFT JOIN category_tokens t ON t.account_id = v_account AND t.class = u.class::smallint AND t.day = v_today;
+                LEFT JOIN category_tokens t ON t.account_id = v_account AND t.class = u.class::smallint AND t.day = v_utc::date;
             END IF;
-            v_day := NULL;
-            v_month := NULL;
             IF k.day_cap IS NOT NULL THEN
                 v_day := k.day_cap - coalesce((SELECT s.spent + s.held FROM spend_counter s
-                    WHERE s.owner_id = v_account AND s.period = 'day' AND s.window_start = v_today), 0);
+                    WHERE s.owner_id = v_account AND s.period = 'day' AND s.window_start = v_utc::date), 0);
             END IF;
             IF k.month_cap IS NOT NULL THEN
                 v_month := k.month_cap - coalesce((SELECT s.spent + s.held FROM spend_counter s WHERE s.owner_id = v_account
@@ -285,15 +290,6 @@ BEGIN
         IF v_plan IS NOT NULL THEN
             l_added := array_fill(NULL::bigint, ARRAY[cardinality(l_kind)]);
         END IF;
-        v_pins := CASE WHEN k.day_cap IS NULL THEN 0 ELSE 16 END + CASE WHEN k.month_cap IS NULL THEN 0 ELSE 32 END;
-        v_budget := NULL;
-        IF k.budget IS NOT NULL THEN
-            v_pins := v_pins + CASE k.budget_period WHEN 'none' THEN 1 WHEN 'day' THEN 2 WHEN 'week' THEN 4 ELSE 8 END;
-            v_start := CASE k.budget_period WHEN 'none' THEN date '1970-01-01' ELSE date_trunc(k.budget_period, v_utc)::date END;
-            v_budget := k.budget - coalesce((SELECT s.spent + s.held FROM spend_counter s
-                WHERE s.owner_id = k.id AND s.period = k.budget_period AND s.window_start = v_start), 0);
-        END IF;
-        v_counted := false;
         -- Without limit is still within what key_inflight can count.
         v_cap := least(coalesce(nullif(k.cap, -1), 1000000), 1000000);
         v_admitted := 0;
@@ -311,12 +307,23 @@ BEGIN
             v_every := array_fill((59999999 + greatest(k.override, 1)::bigint) / greatest(k.override, 1), ARRAY[6]);
             v_every[4] := (59999999 + greatest(v_limits[4]::bigint, 1)) / greatest(v_limits[4]::bigint, 1);
         END IF;
-        IF k.class_per_minute IS NOT NULL AND k.override = 0 THEN
-            FOR j IN 1 .. 6 LOOP
-                IF j <> 4 AND a_limits[j] <> 0 THEN
-                    v_limits[j] := NULL;
-                END IF;
-            END LOOP;
+        IF k.bounded THEN
+            v_bounded := true;
+            v_counted := false;
+            v_pins := CASE WHEN k.day_cap IS NULL THEN 0 ELSE 16 END + CASE WHEN k.month_cap IS NULL THEN 0 ELSE 32 END;
+            IF k.budget IS NOT NULL THEN
+                v_pins := v_pins + CASE k.budget_period WHEN 'none' THEN 1 WHEN 'day' THEN 2 WHEN 'week' THEN 4 ELSE 8 END;
+                v_start := CASE k.budget_period WHEN 'none' THEN date '1970-01-01' ELSE date_trunc(k.budget_period, v_utc)::date END;
+                v_budget := k.budget - coalesce((SELECT s.spent + s.held FROM spend_counter s
+                    WHERE s.owner_id = k.id AND s.period = k.budget_period AND s.window_start = v_start), 0);
+            END IF;
+            IF k.class_per_minute IS NOT NULL AND k.override = 0 THEN
+                FOR j IN 1 .. 6 LOOP
+                    IF j <> 4 AND a_limits[j] <> 0 THEN
+                        v_limits[j] := NULL;
+                    END IF;
+                END LOOP;
+            END IF;
         END IF;
         o_discount := k.discount;
         o_priority := k.priority;
@@ -388,7 +395,7 @@ BEGIN
                 v_reported := v_ahead[c];
                 v_step := v_every[c];
             END IF;
-            IF v_wide THEN
+            IF k.wide THEN
                 FOREACH c IN ARRAY ARRAY[p_class[i]::integer, 4] LOOP
                     CONTINUE WHEN a_limits[c] <= 0 OR v_room <= a_limits[c] - a_used[c];
                     v_room := a_limits[c] - a_used[c];
@@ -428,23 +435,22 @@ BEGIN
             END IF;
 
             o_outcome := CASE
-                WHEN k.key_state = 'revoked' THEN 'key_revoked'
-                WHEN k.expires_at <= v_now THEN 'key_expired'
-                WHEN cardinality(k.allowed_models) > 0 AND p_model[i] <> ALL (k.allowed_models) THEN 'model_not_allowed'
-                WHEN k.state = 'frozen' THEN 'account_frozen'
+                WHEN k.refusal IS NOT NULL THEN k.refusal
+                WHEN k.listed AND p_model[i] <> ALL (k.allowed_models) THEN 'model_not_allowed'
+                WHEN k.frozen THEN 'account_frozen'
                 WHEN v_left IS NOT NULL THEN 'left_often'
                 WHEN v_room <= 0 THEN 'rate_limited'
                 WHEN v_open >= v_cap THEN 'too_many_open'
-                WHEN v_capped AND a_places[p_class[i]] > 0 AND a_open[p_class[i]] >= a_places[p_class[i]] THEN 'category_too_many_open'
-                WHEN v_capped AND a_cap[p_class[i]] > 0 AND p_unit[i] = 0
+                WHEN k.capped AND a_places[p_class[i]] > 0 AND a_open[p_class[i]] >= a_places[p_class[i]] THEN 'category_too_many_open'
+                WHEN k.capped AND a_cap[p_class[i]] > 0 AND p_unit[i] = 0
                     AND a_tokens[p_class[i]] + p_prompt[i] + p_completion[i] > a_cap[p_class[i]] THEN 'category_tokens_short'
                 WHEN v_covered AND v_rate_used >= v_rate THEN 'plan_rate_limited'
                 WHEN v_covered AND v_taken_up >= v_places THEN 'plan_too_many_open'
-                WHEN v_covered OR v_pins = 0 AND p_amount[i] <= v_free THEN 'admitted'
+                WHEN v_covered OR NOT k.bounded AND p_amount[i] <= v_free THEN 'admitted'
                 -- What costs nothing is not bounded by what may be spent.
-                WHEN v_budget IS NOT NULL AND p_amount[i] > greatest(v_budget, 0) THEN 'key_budget_short'
-                WHEN v_day IS NOT NULL AND p_amount[i] > greatest(v_day, 0) THEN 'day_cap_short'
-                WHEN v_month IS NOT NULL AND p_amount[i] > greatest(v_month, 0) THEN 'month_cap_short'
+                WHEN k.budget IS NOT NULL AND p_amount[i] > greatest(v_budget, 0) THEN 'key_budget_short'
+                WHEN k.day_cap IS NOT NULL AND p_amount[i] > greatest(v_day, 0) THEN 'day_cap_short'
+                WHEN k.month_cap IS NOT NULL AND p_amount[i] > greatest(v_month, 0) THEN 'month_cap_short'
                 WHEN p_amount[i] <= v_free THEN 'admitted'
                 WHEN v_eligible THEN 'plan_short'
                 ELSE 'credit_short'
@@ -453,13 +459,13 @@ BEGIN
                 IF o_outcome = 'left_often' THEN
                     o_retry_at := v_left;
                 ELSIF o_outcome = 'category_tokens_short' THEN
-                    o_retry_at := (v_today + 1)::timestamp AT TIME ZONE 'UTC';
+                    o_retry_at := (v_utc::date + 1)::timestamp AT TIME ZONE 'UTC';
                 ELSIF o_outcome IN ('key_budget_short', 'day_cap_short', 'month_cap_short') THEN
                     -- When a new window begins; now for a budget that has but one.
                     o_retry_at := coalesce(CASE o_outcome
-                        WHEN 'day_cap_short' THEN (v_today + 1)::timestamp
+                        WHEN 'day_cap_short' THEN (v_utc::date + 1)::timestamp
                         WHEN 'month_cap_short' THEN date_trunc('month', v_utc) + interval '1 month'
-                        ELSE CASE k.budget_period WHEN 'day' THEN (v_today + 1)::timestamp
+                        ELSE CASE k.budget_period WHEN 'day' THEN (v_utc::date + 1)::timestamp
                             WHEN 'week' THEN date_trunc('week', v_utc) + interval '7 days'
                             WHEN 'month' THEN date_trunc('month', v_utc) + interval '1 month' END
                         END AT TIME ZONE 'UTC', v_now);
@@ -487,30 +493,37 @@ BEGIN
                     l_added[j] := coalesce(l_added[j], 0) + v_units;
                 END LOOP;
             END IF;
-            v_flags := CASE WHEN v_covered THEN 1048576 WHEN p_zero[i] THEN 0 ELSE v_pins + 64 * k.discount END;
-            IF v_pins > 0 AND NOT v_covered AND NOT p_zero[i] THEN
-                v_counted := true;
-                v_budget := v_budget - o_amount;
-                v_day := v_day - o_amount;
-                v_month := v_month - o_amount;
-            END IF;
-            IF v_wide THEN
-                FOREACH c IN ARRAY ARRAY[p_class[i]::integer, 4] LOOP
-                    CONTINUE WHEN a_limits[c] <= 0;
-                    a_used[c] := a_used[c] + 1;
-                    a_ahead[c] := a_ahead[c] + a_every[c];
-                    z_account := z_account || k.account_id;
-                    z_class := z_class || (10 + c)::smallint;
-                    z_full := z_full || v_now + a_ahead[c] * interval '1 microsecond';
-                END LOOP;
-            END IF;
-            IF v_capped AND (a_places[p_class[i]] > 0 OR a_cap[p_class[i]] > 0) THEN
-                a_open[p_class[i]] := a_open[p_class[i]] + 1;
-                IF p_unit[i] = 0 THEN
-                    a_tokens[p_class[i]] := a_tokens[p_class[i]] + p_prompt[i] + p_completion[i];
+            IF k.bounded THEN
+                v_flags := CASE WHEN v_covered THEN 1048576 ELSE 0 END;
+                IF NOT v_covered AND NOT p_zero[i] THEN
+                    v_flags := v_flags + v_pins + 64 * k.discount;
+                    v_counted := v_pins > 0;
+                    -- Those that are not counted have no meaning.
+                    v_budget := v_budget - o_amount;
+                    v_day := v_day - o_amount;
+                    v_month := v_month - o_amount;
                 END IF;
-                v_flags := v_flags + 2097152 * p_class[i];
-                v_classes := true;
+                IF k.wide THEN
+                    FOREACH c IN ARRAY ARRAY[p_class[i]::integer, 4] LOOP
+                        CONTINUE WHEN a_limits[c] <= 0;
+                        a_used[c] := a_used[c] + 1;
+                        a_ahead[c] := a_ahead[c] + a_every[c];
+                        z_account := z_account || k.account_id;
+                        z_class := z_class || (10 + c)::smallint;
+                        z_full := z_full || v_now + a_ahead[c] * interval '1 microsecond';
+                    END LOOP;
+                END IF;
+                IF k.capped AND (a_places[p_class[i]] > 0 OR a_cap[p_class[i]] > 0) THEN
+                    a_open[p_class[i]] := a_open[p_class[i]] + 1;
+                    IF p_unit[i] = 0 THEN
+                        a_tokens[p_class[i]] := a_tokens[p_class[i]] + p_prompt[i] + p_completion[i];
+                    END IF;
+                    v_flags := v_flags + 2097152 * p_class[i];
+                    v_classes := true;
+                END IF;
+                n_flags := n_flags || v_flags;
+            ELSE
+                n_flags := n_flags || CASE WHEN v_covered THEN 1048576 ELSE 0 END;
             END IF;
             v_taken := v_taken + o_amount;
             v_free := v_free - o_amount;
@@ -528,8 +541,7 @@ BEGIN
             END IF;
             n_ord := n_ord || i;
             n_request := n_request || p_request[i];
-            n_key := n_key || cardinality(k_id) + 1;
-            n_flags := n_flags || v_flags;
+            n_key := n_key || coalesce(cardinality(k_id), 0) + 1;
             n_limit := n_limit || o_limit;
             n_remaining := n_remaining || o_remaining;
             n_reset := n_reset || o_reset_at;
@@ -542,13 +554,13 @@ BEGIN
         k_plan := array_append(k_plan, v_plan);
         k_admitted := k_admitted || v_admitted;
         k_taken := k_taken || v_taken;
-        IF v_counted THEN
+        IF k.bounded AND v_counted THEN
             IF k.budget IS NOT NULL THEN
                 s_owner := s_owner || k.id; s_period := s_period || k.budget_period; s_start := s_start || v_start;
                 s_cap := s_cap || k.budget; s_added := s_added || v_taken;
             END IF;
             IF k.day_cap IS NOT NULL THEN
-                s_owner := s_owner || k.account_id; s_period := s_period || 'day'::text; s_start := s_start || v_today;
+                s_owner := s_owner || k.account_id; s_period := s_period || 'day'::text; s_start := s_start || v_utc::date;
                 s_cap := s_cap || k.day_cap; s_added := s_added || v_taken;
             END IF;
             IF k.month_cap IS NOT NULL THEN
@@ -599,7 +611,7 @@ BEGIN
             p_unit[n.ord], p_images[n.ord], CASE WHEN n.flags & 1048576 <> 0 THEN k_plan[n.key] END,
             CASE WHEN n.flags & 1048576 <> 0 THEN p_tier[n.ord] END,
             CASE WHEN n.flags & 1048576 <> 0 THEN v_utc::date END, CASE WHEN n.flags & 1048576 <> 0 THEN p_amount[n.ord] END,
-            nullif(n.flags & 63, 0), CASE WHEN n.flags & 63 <> 0 THEN v_today END,
+            nullif(n.flags & 63, 0), CASE WHEN n.flags & 63 <> 0 THEN v_utc::date END,
             n.flags >> 6 & 16383, nullif(n.flags >> 21, 0)
         FROM unnest(n_ord, n_request, n_key, n_flags, n_limit, n_remaining, n_reset)
             AS n (ord, request_id, key, flags, rate_limit, rate_remaining, rate_reset_at)
@@ -610,24 +622,6 @@ BEGIN
             RAISE EXCEPTION 'a request of the batch was admitted for another account meanwhile'
                 USING ERRCODE = 'serialization_failure';
         END IF;
-        IF v_classes THEN
-            -- Also where a term bounds but one of the two, because it may come to bound both.
-            INSERT INTO category_gate AS g (account_id, class, open)
-                SELECT k_account[n.key], n.flags >> 21, count(*) FROM unnest(n_key, n_flags) AS n (key, flags)
-                WHERE n.flags >= 2097152 GROUP BY 1, 2
-                ON CONFLICT (account_id, class) DO UPDATE SET open = g.open + excluded.open;
-            -- category_tokens_cap is the second lock; the first is the wallet's.
-            INSERT INTO category_tokens AS t (account_id, class, day, used, cap)
-                SELECT k_account[n.key], n.flags >> 21, v_today,
-                    sum(CASE p_unit[n.ord] WHEN 0 THEN p_prompt[n.ord] + p_completion[n.ord] ELSE 0 END)::bigint,
-                    nullif(max(l.class_tokens[n.flags >> 21]), 0)
-                FROM unnest(n_ord, n_key, n_flags) AS n (ord, key, flags)
-                JOIN account_limits l ON l.account_id = k_account[n.key]
-                WHERE n.flags >= 2097152 GROUP BY 1, 2
-                ON CONFLICT (account_id, class, day) DO UPDATE SET used = t.used + excluded.used,
-                    cap = CASE excluded.used WHEN 0 THEN t.cap ELSE excluded.cap END,
-                    excess = CASE excluded.used WHEN 0 THEN t.excess ELSE 0 END;
-        END IF;
         -- Their wallets are locked, so in any order.
         UPDATE key_inflight f SET n = f.n + u.admitted
         FROM unnest(k_id, k_admitted) AS u (id, admitted) WHERE f.key_id = u.id;
@@ -635,15 +629,35 @@ BEGIN
         FROM (SELECT u.account_id, sum(u.taken)::bigint AS taken FROM unnest(k_account, k_taken) AS u (account_id, taken)
             GROUP BY u.account_id HAVING sum(u.taken) > 0) t
         WHERE wallet.account_id = t.account_id;
-        IF cardinality(s_owner) > 0 THEN
-            -- spend_counter_cap is the second lock; the first is the wallet's.
-            INSERT INTO spend_counter AS s (owner_id, period, window_start, held, cap)
-                SELECT u.owner_id, u.period, u.window_start, sum(u.added)::bigint, max(u.cap)
-                FROM unnest(s_owner, s_period, s_start, s_added, s_cap) AS u (owner_id, period, window_start, added, cap)
-                GROUP BY u.owner_id, u.period, u.window_start
-                ON CONFLICT (owner_id, period, window_start) DO UPDATE SET held = s.held + excluded.held,
-                    cap = CASE excluded.held WHEN 0 THEN s.cap ELSE excluded.cap END,
-                    excess = CASE excluded.held WHEN 0 THEN s.excess ELSE 0 END;
+        IF v_bounded THEN
+            IF v_classes THEN
+                -- Also where a term bounds but one of the two, because it may come to bound both.
+                INSERT INTO category_gate AS g (account_id, class, open)
+                    SELECT k_account[n.key], n.flags >> 21, count(*) FROM unnest(n_key, n_flags) AS n (key, flags)
+                    WHERE n.flags >= 2097152 GROUP BY 1, 2
+                    ON CONFLICT (account_id, class) DO UPDATE SET open = g.open + excluded.open;
+                -- category_tokens_cap is the second lock; the first is the wallet's.
+                INSERT INTO category_tokens AS t (account_id, class, day, used, cap)
+                    SELECT k_account[n.key], n.flags >> 21, v_utc::date,
+                        sum(CASE p_unit[n.ord] WHEN 0 THEN p_prompt[n.ord] + p_completion[n.ord] ELSE 0 END)::bigint,
+                        nullif(max(l.class_tokens[n.flags >> 21]), 0)
+                    FROM unnest(n_ord, n_key, n_flags) AS n (ord, key, flags)
+                    JOIN account_limits l ON l.account_id = k_account[n.key]
+                    WHERE n.flags >= 2097152 GROUP BY 1, 2
+                    ON CONFLICT (account_id, class, day) DO UPDATE SET used = t.used + excluded.used,
+                        cap = CASE excluded.used WHEN 0 THEN t.cap ELSE excluded.cap END,
+                        excess = CASE excluded.used WHEN 0 THEN t.excess ELSE 0 END;
+            END IF;
+            IF cardinality(s_owner) > 0 THEN
+                -- spend_counter_cap is the second lock; the first is the wallet's.
+                INSERT INTO spend_counter AS s (owner_id, period, window_start, held, cap)
+                    SELECT u.owner_id, u.period, u.window_start, sum(u.added)::bigint, max(u.cap)
+                    FROM unnest(s_owner, s_period, s_start, s_added, s_cap) AS u (owner_id, period, window_start, added, cap)
+                    GROUP BY u.owner_id, u.period, u.window_start
+                    ON CONFLICT (owner_id, period, window_start) DO UPDATE SET held = s.held + excluded.held,
+                        cap = CASE excluded.held WHEN 0 THEN s.cap ELSE excluded.cap END,
+                        excess = CASE excluded.held WHEN 0 THEN s.excess ELSE 0 END;
+            END IF;
         END IF;
         IF cardinality(w_key) > 0 THEN
             INSERT INTO key_rate (key_id, class, full_at)
