@@ -144,19 +144,40 @@ func TestALinkIsOfTheUserWhoBeganItAlone(t *testing.T) {
 	t.Parallel()
 	e, p := setup(t, unlimited), oidctest.New(t)
 	users, ada, eve := e.openID(t, p), e.member(t, "ada@example.com"), e.member(t, "eve@example.com")
-	_, adas := beginsLink(t, users, p, ada)
-	_, eves := beginsLink(t, users, p, eve)
-	_, sign := begins(t, users, p)
-	for what, back := range map[string]oidc.Returned{
-		"the state of another user":   {Name: "local", State: eves.State, Code: eves.Code, Flow: adas.Flow},
-		"the code of another user":    {Name: "local", State: adas.State, Code: eves.Code, Flow: adas.Flow},
-		"the flow of another user":    {Name: "local", State: adas.State, Code: adas.Code, Flow: eves.Flow},
-		"no flow":                     {Name: "local", State: adas.State, Code: adas.Code},
-		"the flow of a sign-in":       {Name: "local", State: adas.State, Code: adas.Code, Flow: sign.Flow},
-		"a sign-in by a link's flow":  {Name: "local", State: sign.State, Code: sign.Code, Flow: adas.Flow},
-		"a link by a sign-in's state": {Name: "local", State: sign.State, Code: adas.Code, Flow: adas.Flow},
+	for what, mix := range map[string]func(ada, eve, sign oidc.Returned) oidc.Returned{
+		"the state of another user": func(ada, eve, _ oidc.Returned) oidc.Returned {
+			ada.State = eve.State
+			return ada
+		},
+		"the state and the code of another user": func(ada, eve, _ oidc.Returned) oidc.Returned {
+			ada.State, ada.Code = eve.State, eve.Code
+			return ada
+		},
+		"the code of another user": func(ada, eve, _ oidc.Returned) oidc.Returned {
+			ada.Code = eve.Code
+			return ada
+		},
+		"the flow of another user": func(ada, eve, _ oidc.Returned) oidc.Returned {
+			ada.Flow = eve.Flow
+			return ada
+		},
+		"no flow": func(ada, _, _ oidc.Returned) oidc.Returned {
+			ada.Flow = nil
+			return ada
+		},
+		"the flow of a sign-in": func(ada, _, sign oidc.Returned) oidc.Returned {
+			ada.Flow = sign.Flow
+			return ada
+		},
+		"a sign-in by a link's flow": func(ada, _, sign oidc.Returned) oidc.Returned {
+			sign.Flow = ada.Flow
+			return sign
+		},
 	} {
-		_, err := users.FinishOpenID(t.Context(), back, true, atHome)
+		_, adas := beginsLink(t, users, p, ada)
+		_, eves := beginsLink(t, users, p, eve)
+		_, sign := begins(t, users, p)
+		_, err := users.FinishOpenID(t.Context(), mix(adas, eves, sign), true, atHome)
 		wantReason(t, what, err, fault.InvalidCredentials)
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM user_identity`); n != 0 {

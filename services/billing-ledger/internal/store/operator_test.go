@@ -198,6 +198,15 @@ func TestWhoeverCannotSignInLearnsNothing(t *testing.T) {
 	}
 }
 
+// Whoever looks on while an operator shows its first code knows no code that is good.
+func TestTheCodeThatMadeAnOperatorActiveSignsNobodyIn(t *testing.T) {
+	s := setup(t, unlimited).staff(t)
+	alice := s.hire(t, "alice", operator.Admin)
+	_, err := s.SignIn(t.Context(), "alice", operatorsPassword, codeOf(t, alice.secret, s.clock.Now()), office)
+	wantReason(t, "the first code", err, fault.InvalidCredentials)
+	s.signIn(t, alice, office)
+}
+
 func TestACodeCountsOnceOverAllReplicas(t *testing.T) {
 	s := setup(t, unlimited).staff(t)
 	alice := s.hire(t, "alice", operator.Admin)
