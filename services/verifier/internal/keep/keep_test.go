@@ -385,7 +385,7 @@ func TestEvidenceOfAPenaltyThatAnOperatorRefusesEndsWithTheWord(t *testing.T) {
 	forge("1", standing.Event{Asked: &standing.Ask{}}, waiting)
 	e.Pass(t, 400*24*time.Hour)
 	is(t, "cleared while it waits", cleared(t, e), 0)
-	forge("2", standing.Event{Operator: &standing.Approval{Verdict: waiting.ID, By: "alice", Refused: true}})
+	forge("2", standing.Event{Operator: &standing.Approval{Verdict: waiting.ID, By: "operator:alice", Refused: true}})
 	e.Pass(t, keep.PenaltyRetention-time.Microsecond)
 	is(t, "cleared within 180 days of the word", cleared(t, e), 1)
 	e.Pass(t, time.Microsecond)
