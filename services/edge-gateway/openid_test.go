@@ -346,3 +346,22 @@ func TestALinkOfATakenIdentityDoesNotSayWhoHasIt(t *testing.T) {
 		t.Errorf("got %s, want it without the user", text)
 	}
 }
+
+func TestTheStartsOfLinksAndOfSignInsAreBoundedTogether(t *testing.T) {
+	f := start(t, withOrigins)
+	f.unfollowed()
+	for i := range 30 {
+		resp := f.do(http.MethodPost, linkOpenIDPath, "", annsPage...)
+		read(t, resp)
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("link %d: got %d, want 200", i+1, resp.StatusCode)
+		}
+		resp = f.do(http.MethodGet, startPath, "")
+		read(t, resp)
+		if resp.StatusCode != http.StatusSeeOther {
+			t.Fatalf("sign-in %d: got %d, want 303", i+1, resp.StatusCode)
+		}
+	}
+	wantError(t, f.do(http.MethodPost, linkOpenIDPath, "", annsPage...), http.StatusTooManyRequests,
+		"rate_limit_exceeded")
+}

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"svc.internal/pkg/fault"
@@ -135,6 +137,36 @@ func TestALinkCountsOnce(t *testing.T) {
 	wantReason(t, "another code", err, fault.InvalidCredentials)
 	if n := e.openIDIdentities(t, ada); n != 0 {
 		t.Errorf("identities: got %d, want 0", n)
+	}
+}
+
+// Two replicas are sent the same callback.
+func TestALinkThatComesBackTwiceAtOnceLinksOneIdentity(t *testing.T) {
+	t.Parallel()
+	e, p := setup(t, unlimited), oidctest.New(t)
+	users, ada := e.openID(t, p), e.member(t, "ada@example.com")
+	url, first := beginsLink(t, users, p, ada)
+	second := first
+	_, second.Code = p.Agrees(t, url) // the provider would take each code once
+	var linked atomic.Int32
+	var replicas sync.WaitGroup
+	for _, back := range []oidc.Returned{first, second} {
+		replica := e.openID(t, p)
+		replicas.Go(func() {
+			_, err := replica.FinishOpenID(t.Context(), back, true, atHome)
+			if err == nil {
+				linked.Add(1)
+			} else if !fault.Is(err, fault.InvalidCredentials) {
+				t.Errorf("got the error %v, want %s", err, fault.InvalidCredentials)
+			}
+		})
+	}
+	replicas.Wait()
+	if n := linked.Load(); n != 1 {
+		t.Errorf("links: got %d, want 1", n)
+	}
+	if n := e.openIDIdentities(t, ada); n != 1 {
+		t.Errorf("identities: got %d, want 1", n)
 	}
 }
 

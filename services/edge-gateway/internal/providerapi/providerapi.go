@@ -85,8 +85,8 @@ type Config struct {
 	// SignUps bounds the accounts that are opened, and Keys the keys that users make. LogIns
 	// bounds the attempts to sign in: by password, by a wallet's signature or at an OpenID
 	// provider. Challenges bounds three things, each counted by itself: challenges for
-	// providers' wallets, challenges for users' wallets together with the starts of sign-ins at
-	// OpenID providers, and calls that wallets signed. The accounts of users, of providers, and
+	// providers' wallets, challenges for users' wallets together with the starts of sign-ins and
+	// links at OpenID providers, and calls that wallets signed. The accounts of users, of providers, and
 	// of users who become providers are counted apart. Each bound is that of one network.
 	SignUps, Keys, LogIns, Challenges Rate
 	// Refreshes bounds the sessions that are refreshed, Letters the letters that are asked
@@ -132,7 +132,7 @@ type API struct {
 	logIns     *quota
 	challenges *quota
 	// userChallenges are those of wallets whose users sign in or link them, and the starts of
-	// sign-ins at OpenID providers.
+	// sign-ins and links at OpenID providers.
 	userChallenges *quota
 	signatures     *quota
 	refreshes      *quota
