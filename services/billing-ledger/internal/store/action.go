@@ -59,4 +59,6 @@ func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d det
 var acted = acttable.Table{Subject: "subject", UUID: true}
 
 // Acts implements acts.Store.
-func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) { return acted.Find(ctx, s.pool, f) }
+func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
+	return acted.Find(ctx, s.pool, f)
+}

@@ -67,4 +67,6 @@ func auditFiles(ctx context.Context, tx pgx.Tx, modelID string, set weights.Set)
 var acted = acttable.Table{Subject: "model_id"}
 
 // Acts implements acts.Store.
-func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) { return acted.Find(ctx, s.pool, f) }
+func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
+	return acted.Find(ctx, s.pool, f)
+}

@@ -12,4 +12,6 @@ import (
 var acted = acttable.Table{Subject: "subject"}
 
 // Acts implements acts.Store.
-func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) { return acted.Find(ctx, s.pool, f) }
+func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
+	return acted.Find(ctx, s.pool, f)
+}
