@@ -50,6 +50,16 @@ func (p purse) asked(t *testing.T, m *trial.Market, path, token string) string {
 		"message")
 }
 
+// foundBy is the one account that an operator finds by the address of a wallet.
+func foundBy(t *testing.T, m *trial.Market, address string) string {
+	t.Helper()
+	page := m.Admin(t, http.MethodGet, "/api/v1/admin/accounts?wallet="+address, "")
+	if list, _ := page["list"].([]any); len(list) != 1 {
+		t.Fatalf("accounts of %s: got %v, want one", address, page)
+	}
+	return trial.Text(t, page, "list", 0, "account_id")
+}
+
 // A developer without an e-mail address has an account by its wallet alone, and a challenge of a
 // provider's wallet opens none, nor the reverse.
 func TestAUserSignsInByAWalletAndLinksAnother(t *testing.T) {
@@ -98,6 +108,10 @@ func TestAUserSignsInByAWalletAndLinksAnother(t *testing.T) {
 	wantStatus(t, m, http.StatusUnauthorized, http.MethodPost, "/api/v1/provider/signup", "",
 		`{"name":"Farm","owner_address":"`+first.address+`","signature":"`+first.sign(message)+`","auth_nonce":"`+nonce+`"}`)
 
+	owned := foundBy(t, m, first.address)
+	if got := foundBy(t, m, strings.ToLower(second.address)); got != owned {
+		t.Errorf("the account that an operator finds by the second wallet: got %s, want %s", got, owned)
+	}
 	token = trial.Text(t, by, "token")
 	wantStatus(t, m, http.StatusOK, http.MethodDelete, identity+"/"+trial.Text(t, linked, "identity_id"), token, "")
 	left := wantStatus(t, m, http.StatusOK, http.MethodGet, identity, token, "")

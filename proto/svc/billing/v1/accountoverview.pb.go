@@ -36,7 +36,12 @@ type ListAccountsRequest struct {
 	// 1 to 200; 50 when left out.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_cursor of the page before, with the same filters; empty for the first.
-	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// The address of a wallet: 0x and 40 hexadecimal digits, in letters of one case or with the
+	// capitals of its checksum. It finds the accounts whose users have proven it, also where the
+	// wallet was unlinked since, those that a deposit from it was credited to, and those of the
+	// providers that it owns or that are, or were, paid at it.
+	Wallet        string `protobuf:"bytes,6,opt,name=wallet,proto3" json:"wallet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +107,13 @@ func (x *ListAccountsRequest) GetPageSize() int32 {
 func (x *ListAccountsRequest) GetCursor() string {
 	if x != nil {
 		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListAccountsRequest) GetWallet() string {
+	if x != nil {
+		return x.Wallet
 	}
 	return ""
 }
@@ -718,14 +730,15 @@ var File_svc_billing_v1_accountoverview_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\n" +
-	"$svc/billing/v1/accountoverview.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1csvc/billing/v1/account.proto\x1a svc/billing/v1/consumerkey.proto\x1a\x1dsvc/billing/v1/standing.proto\"\xa2\x01\n" +
+	"$svc/billing/v1/accountoverview.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1csvc/billing/v1/account.proto\x1a svc/billing/v1/consumerkey.proto\x1a\x1dsvc/billing/v1/standing.proto\"\xba\x01\n" +
 	"\x13ListAccountsRequest\x12!\n" +
 	"\femail_prefix\x18\x01 \x01(\tR\vemailPrefix\x12\x1d\n" +
 	"\n" +
 	"key_prefix\x18\x02 \x01(\tR\tkeyPrefix\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x16\n" +
-	"\x06cursor\x18\x05 \x01(\tR\x06cursor\"j\n" +
+	"\x06cursor\x18\x05 \x01(\tR\x06cursor\x12\x16\n" +
+	"\x06wallet\x18\x06 \x01(\tR\x06wallet\"j\n" +
 	"\x14ListAccountsResponse\x121\n" +
 	"\x04list\x18\x01 \x03(\v2\x1d.svc.billing.v1.ListedAccountR\x04list\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

@@ -32,8 +32,8 @@ const (
 //
 // AccountOverviewAdminService is for operators.
 type AccountOverviewAdminServiceClient interface {
-	// ListAccounts is one page of the accounts that match. At most one of email_prefix and
-	// key_prefix is given. Every text is taken as it stands: nothing in it is a pattern. Read only.
+	// ListAccounts is one page of the accounts that match. At most one of email_prefix, key_prefix
+	// and wallet is given. Every text is taken as it stands: nothing in it is a pattern. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value).
 	ListAccounts(ctx context.Context, in *ListAccountsRequest, opts ...grpc.CallOption) (*ListAccountsResponse, error)
 	// GetAccountDetails reads an account with its user, spend caps, keys, last entries, and what
@@ -93,8 +93,8 @@ func (c *accountOverviewAdminServiceClient) RefundRequest(ctx context.Context, i
 //
 // AccountOverviewAdminService is for operators.
 type AccountOverviewAdminServiceServer interface {
-	// ListAccounts is one page of the accounts that match. At most one of email_prefix and
-	// key_prefix is given. Every text is taken as it stands: nothing in it is a pattern. Read only.
+	// ListAccounts is one page of the accounts that match. At most one of email_prefix, key_prefix
+	// and wallet is given. Every text is taken as it stands: nothing in it is a pattern. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value).
 	ListAccounts(context.Context, *ListAccountsRequest) (*ListAccountsResponse, error)
 	// GetAccountDetails reads an account with its user, spend caps, keys, last entries, and what

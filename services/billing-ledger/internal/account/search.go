@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -27,6 +28,9 @@ type Filter struct {
 	EmailPrefix string
 	// KeyPrefix is all that is shown of a key; empty for any.
 	KeyPrefix string
+	// Wallet is an address that the owner of the account is known by; empty for any. See package
+	// kin.
+	Wallet string
 	// State is empty for any.
 	State State
 }
@@ -35,12 +39,18 @@ func (f Filter) validate() error {
 	switch {
 	case f.EmailPrefix != "" && f.KeyPrefix != "":
 		return invalid("key_prefix", "and email_prefix cannot both be given")
+	case f.Wallet != "" && f.EmailPrefix+f.KeyPrefix != "":
+		return invalid("wallet", "cannot be given with email_prefix or key_prefix")
 	case f.State != "" && f.State != Open && f.State != Frozen:
 		return invalid("state", "must be %s or %s", Open, Frozen)
 	case len(f.EmailPrefix) > maxEmailPrefix || strings.Trim(f.EmailPrefix, printable) != "":
 		return invalid("email_prefix", "must be the beginning of an e-mail address")
 	case f.KeyPrefix != "" && (len(f.KeyPrefix) != keyPrefix || strings.Trim(f.KeyPrefix, printable) != ""):
 		return invalid("key_prefix", "must be the %d characters that are shown of a key", keyPrefix)
+	case f.Wallet != "":
+		if _, err := kin.OfAddress(f.Wallet); err != nil {
+			return invalid("wallet", "must be the address of a wallet: %v", err)
+		}
 	}
 	return nil
 }

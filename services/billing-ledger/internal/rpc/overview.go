@@ -28,7 +28,7 @@ func (s *Overview) ListAccounts(
 	ctx context.Context, req *billingv1.ListAccountsRequest,
 ) (*billingv1.ListAccountsResponse, error) {
 	f := account.Filter{EmailPrefix: req.GetEmailPrefix(), KeyPrefix: req.GetKeyPrefix(),
-		State: account.State(req.GetState())}
+		Wallet: req.GetWallet(), State: account.State(req.GetState())}
 	page, next, err := s.Overview.Find(ctx, f, req.GetCursor(), int(req.GetPageSize()))
 	if err != nil {
 		return nil, err

@@ -52,9 +52,9 @@ func (s *Store) Mark(ctx context.Context, marks []kin.Mark) error {
 }
 
 // kinKey returns the key of the digests of evidence.
-func kinKey(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+func kinKey(ctx context.Context, db querier) ([]byte, error) {
 	var secret []byte
-	if err := tx.QueryRow(ctx, `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
+	if err := db.QueryRow(ctx, `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
 		return nil, fmt.Errorf("read the ledger's secret: %w", err)
 	}
 	key := usageseal.Derive(secret, "kin").Secret
@@ -63,7 +63,7 @@ func kinKey(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 
 // digestOf returns the digest by which the owner of a wallet is recognised; nil for other
 // identities.
-func digestOf(ctx context.Context, tx pgx.Tx, i user.Identity) ([]byte, error) {
+func digestOf(ctx context.Context, db querier, i user.Identity) ([]byte, error) {
 	if i.Issuer != user.Wallet {
 		return nil, nil
 	}
@@ -71,7 +71,7 @@ func digestOf(ctx context.Context, tx pgx.Tx, i user.Identity) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the subject of a wallet: %w", err)
 	}
-	key, err := kinKey(ctx, tx)
+	key, err := kinKey(ctx, db)
 	if err != nil {
 		return nil, err
 	}

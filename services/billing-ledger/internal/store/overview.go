@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/usage"
+	"svc.internal/services/billing-ledger/internal/user"
 )
 
 const (
@@ -23,6 +24,15 @@ const (
 	findByKey = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
 		WHERE a.id IN (SELECT account_id FROM consumer_key WHERE prefix = $4
 			UNION SELECT account_id FROM consumer_key WHERE old_prefix = $4) AND a.id < $1::uuid` + newestFirst
+	// findByWallet reads the marks of an address: those of accounts as many as a page has, from an
+	// index in the page's order, because an exchange pays out to very many from one address.
+	findByWallet = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
+		WHERE a.id < $1::uuid AND a.id IN ((SELECT DISTINCT m.account_id FROM account_mark m
+				JOIN account b ON b.id = m.account_id WHERE m.evidence = $4 AND m.cause IN ('wallet', 'deposit_source')
+					AND m.account_id < $1::uuid AND ($2 = '' OR b.state = $2)
+				ORDER BY m.account_id DESC LIMIT $3)
+			UNION SELECT o.account_id FROM provider_mark p JOIN app_user o ON o.provider_id = p.provider_id
+				WHERE p.evidence = $4 AND p.cause IN ('wallet', 'payout_address'))` + newestFirst
 	findAny = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id WHERE a.id < $1::uuid` + newestFirst
 	// findFrozen is findAny for the accounts that have an index of their own.
 	findFrozen = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
@@ -32,8 +42,9 @@ const (
 // lastID is behind all ids.
 const lastID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
-// searchOf returns the statement of a filter with its arguments.
-func searchOf(f account.Filter, after string, limit int) (sql string, args []any) {
+// searchOf returns the statement of a filter with its arguments. evidence is the digest of the
+// filter's wallet.
+func searchOf(f account.Filter, evidence []byte, after string, limit int) (sql string, args []any) {
 	if f.EmailPrefix != "" {
 		return findByEmail, []any{after, string(f.State), limit, f.EmailPrefix}
 	}
@@ -44,6 +55,8 @@ func searchOf(f account.Filter, after string, limit int) (sql string, args []any
 	switch {
 	case f.KeyPrefix != "":
 		return findByKey, append(args, f.KeyPrefix)
+	case f.Wallet != "":
+		return findByWallet, append(args, evidence)
 	case f.State == account.Frozen:
 		return findFrozen, args
 	}
@@ -54,7 +67,14 @@ func searchOf(f account.Filter, after string, limit int) (sql string, args []any
 func (s *Store) FindAccounts(
 	ctx context.Context, f account.Filter, after string, limit int,
 ) ([]account.Listed, error) {
-	sql, args := searchOf(f, after, limit)
+	var evidence []byte
+	if f.Wallet != "" {
+		var err error
+		if evidence, err = digestOf(ctx, s.pool, user.Identity{Issuer: user.Wallet, Subject: f.Wallet}); err != nil {
+			return nil, err
+		}
+	}
+	sql, args := searchOf(f, evidence, after, limit)
 	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("select accounts: %w", err)

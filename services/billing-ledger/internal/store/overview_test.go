@@ -13,6 +13,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/kin"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -125,7 +126,7 @@ func TestSearchesReadAnIndex(t *testing.T) {
 		"frozen": {account.Filter{State: account.Frozen}, "account_frozen"},
 		"any":    {account.Filter{}, "account_pkey"},
 	} {
-		sql, args := store.SearchOf(tc.f, "", 50)
+		sql, args := store.SearchOf(tc.f, nil, "", 50)
 		tx, err := e.owner.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -155,6 +156,145 @@ func TestSearchesReadAnIndex(t *testing.T) {
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// foundIDs walks all pages of two accounts each.
+func (e *env) foundIDs(t testing.TB, f account.Filter) (all []ids.AccountID) {
+	t.Helper()
+	cursor := ""
+	for range 20 {
+		page, next, err := e.overview().Find(t.Context(), f, cursor, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range page {
+			all = append(all, a.ID)
+		}
+		if cursor = next; next == "" {
+			return all
+		}
+	}
+	t.Fatal("the pages do not end")
+	return nil
+}
+
+// Whatever form the address has, it finds the accounts whose users have proven it, also by an
+// identity that ended since.
+func TestAccountsAreFoundByAWalletThatTheirUsersHaveProven(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	p, other := newPurse(1), newPurse(2)
+	ann := e.member(t, "ann@a.example")
+	linked := e.links(t, ann, p)
+	e.comesIn(t, other)
+	want := []ids.AccountID{ann.User.Account}
+	address := p.address.String()
+	forms := []string{address, strings.ToLower(address), "0x" + strings.ToUpper(address[2:])}
+	for _, form := range forms {
+		if got := e.foundIDs(t, account.Filter{Wallet: form}); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", form, got, want)
+		}
+	}
+	if got := e.foundIDs(t, account.Filter{Wallet: address, State: account.Frozen}); len(got) != 0 {
+		t.Errorf("frozen ones: got %v, want none", got)
+	}
+	if got := e.foundIDs(t, account.Filter{Wallet: newPurse(3).address.String()}); len(got) != 0 {
+		t.Errorf("by nobody's wallet: got %v, want none", got)
+	}
+	if err := e.users(t).EndIdentity(t.Context(), ann.User.ID, linked.ID, ann.Family); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.foundIDs(t, account.Filter{Wallet: address}); !slices.Equal(got, want) {
+		t.Errorf("once the wallet is unlinked: got %v, want %v", got, want)
+	}
+	for name, f := range map[string]account.Filter{
+		"a wrong checksum": {Wallet: strings.Replace(address, address[2:], swapped(address[2:]), 1)},
+		"a short one":      {Wallet: address[:41]},
+		"nobody's":         {Wallet: addressOf(0)},
+		"a pattern":        {Wallet: "%"},
+		"with an e-mail":   {Wallet: address, EmailPrefix: "ann"},
+		"with a key":       {Wallet: address, KeyPrefix: "sk-svc-abcde"},
+	} {
+		if _, _, err := e.overview().Find(t.Context(), f, "", 2); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%s: got the error %v, want %s", name, err, fault.InvalidValue)
+		}
+	}
+}
+
+// swapped has the other case for each letter.
+func swapped(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' {
+			return r - 'a' + 'A'
+		}
+		if r >= 'A' {
+			return r - 'A' + 'a'
+		}
+		return r
+	}, text)
+}
+
+func TestAccountsAreFoundByWhereMoneyCameFromAndGoesTo(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	var all []ids.AccountID
+	for range 3 {
+		c := e.consumer(t, 10*cent)
+		e.mark(t, c, kin.DepositSource, 7)
+		all = append(all, c.account)
+	}
+	both := e.consumer(t, 10*cent)
+	e.user(t, both)
+	e.mark(t, both, kin.DepositSource, 7)
+	e.mark(t, both, kin.Wallet, 7)
+	paid := e.consumer(t, 10*cent)
+	e.user(t, paid)
+	provider := newProvider(t)
+	e.link(t, paid, provider)
+	e.markProvider(t, provider, kin.PayoutAddress, 7)
+	other := e.consumer(t, 10*cent)
+	e.mark(t, other, kin.DepositSource, 8)
+	all = append(all, both.account, paid.account)
+	slices.Reverse(all) // the newest first
+	if got := e.foundIDs(t, account.Filter{Wallet: addressOf(7)}); !slices.Equal(got, all) {
+		t.Errorf("got %v, want %v", got, all)
+	}
+	if _, err := e.accounts.SetState(t.Context(), both.account, account.Frozen, "x"); err != nil {
+		t.Fatal(err)
+	}
+	got := e.foundIDs(t, account.Filter{Wallet: addressOf(7), State: account.Frozen})
+	if want := []ids.AccountID{both.account}; !slices.Equal(got, want) {
+		t.Errorf("frozen ones: got %v, want %v", got, want)
+	}
+}
+
+// An exchange pays out to very many accounts from one address: a page reads its own marks alone.
+func TestASearchByWalletReadsItsPage(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	digest := make([]byte, 32)
+	e.exec(t, `INSERT INTO account (id, name, state)
+		SELECT gen_random_uuid(), 'x', 'open' FROM generate_series(1, 5000)`)
+	e.exec(t, `INSERT INTO account_mark (account_id, evidence, cause)
+		SELECT id, $1, 'deposit_source' FROM account`, digest)
+	e.exec(t, `INSERT INTO provider_mark (provider_id, evidence, cause)
+		SELECT gen_random_uuid(), sha256(i::text::bytea), 'payout_address' FROM generate_series(1, 5000) AS i`)
+	if _, err := e.owner.Exec(t.Context(), `ANALYZE account, account_mark, provider_mark, app_user`); err != nil {
+		t.Fatal(err)
+	}
+	sql, args := store.SearchOf(account.Filter{Wallet: addressOf(7)}, digest, "", 50)
+	plan := column[string](t, e, "EXPLAIN "+sql, args...)
+	text := strings.Join(plan, "\n")
+	for _, index := range []string{"account_mark_listed", "provider_mark_evidence"} {
+		if !strings.Contains(text, index) {
+			t.Errorf("got the plan\n%s\nwant %s in it", text, index)
+		}
+	}
+	for _, table := range []string{"account_mark", "provider_mark", "account"} {
+		if strings.Contains(text, "Seq Scan on "+table+" ") {
+			t.Errorf("got the plan\n%s\nwant no Seq Scan on %s", text, table)
 		}
 	}
 }
