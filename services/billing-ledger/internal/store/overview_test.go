@@ -270,6 +270,32 @@ func TestAccountsAreFoundByWhereMoneyCameFromAndGoesTo(t *testing.T) {
 	}
 }
 
+// Two marks of an account by one address take one place of a page, and accounts of another state
+// take none.
+func TestPagesOfAWalletAreFilledWithWhatIsListed(t *testing.T) {
+	t.Parallel()
+	e := marked(t)
+	var all []ids.AccountID
+	for range 5 {
+		c := e.consumer(t, 10*cent)
+		e.user(t, c)
+		e.mark(t, c, kin.DepositSource, 7)
+		e.mark(t, c, kin.Wallet, 7)
+		all = append(all, c.account)
+	}
+	oldest := slices.Clone(all[:1])
+	if _, err := e.accounts.SetState(t.Context(), all[0], account.Frozen, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.foundIDs(t, account.Filter{Wallet: addressOf(7), State: account.Frozen}); !slices.Equal(got, oldest) {
+		t.Errorf("frozen ones: got %v, want %v", got, oldest)
+	}
+	slices.Reverse(all) // the newest first
+	if got := e.foundIDs(t, account.Filter{Wallet: addressOf(7)}); !slices.Equal(got, all) {
+		t.Errorf("got %v, want %v", got, all)
+	}
+}
+
 // An exchange pays out to very many accounts from one address: a page reads its own marks alone.
 func TestASearchByWalletReadsItsPage(t *testing.T) {
 	t.Parallel()
