@@ -37,7 +37,7 @@ type Place struct {
 type Filter struct {
 	// Actor is that of audit entries (package actor); empty for all.
 	Actor, Subject string
-	// Since and Until bound the times, Since within them; zero for no bound.
+	// Acts at Since or later, and before Until. Zero is no bound.
 	Since, Until time.Time
 	// After is the place behind which the acts are; nil for the beginning.
 	After *Place
@@ -81,7 +81,7 @@ func filterFromProto(q *actsv1.ActQuery) (f Filter, err error) {
 	if err := Check(q.GetOperator(), q.GetSubject()); err != nil {
 		return Filter{}, err
 	}
-	f.Subject = q.GetSubject()
+	f.Subject = canonical(q.GetSubject())
 	if q.GetOperator() != "" {
 		f.Actor = actor.Operator + ":" + q.GetOperator()
 	}
@@ -107,6 +107,23 @@ func filterFromProto(q *actsv1.ActQuery) (f Filter, err error) {
 	return f, nil
 }
 
+var (
+	hexadecimal = regexp.MustCompile(`^0[xX][0-9a-fA-F]+$`)
+	uuid        = regexp.MustCompile(`(?i)^([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$`)
+)
+
+// canonical returns a subject in the form in which services keep it: ids and hashes in lower case,
+// ids with their dashes. Otherwise a filter in another form would hide acts.
+func canonical(subject string) string {
+	switch {
+	case hexadecimal.MatchString(subject):
+		return strings.ToLower(subject)
+	case uuid.MatchString(subject):
+		return strings.ToLower(uuid.ReplaceAllString(subject, "$1-$2-$3-$4-$5"))
+	}
+	return subject
+}
+
 // operatorName is the form of the names that audit entries keep.
 var operatorName = regexp.MustCompile(`^[a-z0-9._@-]{1,64}$`)
 
@@ -116,7 +133,8 @@ func Check(operator, subject string) error {
 	case operator != "" && !operatorName.MatchString(operator):
 		return invalid("operator", "the name of an operator as acts show it: name@id")
 	case len(subject) > maxSubject || !utf8.ValidString(subject) || strings.ContainsRune(subject, 0):
-		return fault.New(fault.Invalid, fault.InvalidValue, "subject must have at most %d bytes", maxSubject).On("subject")
+		return fault.New(fault.Invalid, fault.InvalidValue, "subject must be UTF-8 text without NUL, of at most %d bytes",
+			maxSubject).On("subject")
 	}
 	return nil
 }

@@ -99,9 +99,9 @@ type Config struct {
 	// example: google https://accounts.google.com ID SECRET
 	// https://api.example.com/api/v1/user/oidc/google/callback
 	OpenID config.Secret `yaml:"openid" env:"SVC_BILLING_OPENID"`
-	// OpenIDDevelopmentCA is a file of PEM certificates, and empty in production. With it OpenID
-	// providers on loopback are called too, and the certificates of providers are those that the
-	// authorities of the file have signed. It is for a machine of one's own.
+	// OpenIDDevelopmentCA is a file of PEM certificates, and empty in production. If it is set, every
+	// OpenID provider must be on loopback, and only certificates that these authorities have signed
+	// are trusted.
 	OpenIDDevelopmentCA string `yaml:"openid_development_ca" env:"SVC_BILLING_OPENID_DEVELOPMENT_CA"`
 
 	// Card says how cards are charged.
@@ -199,10 +199,15 @@ func (c Config) issuers() ([]oidc.Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("billing-ledger: OpenID: %w", err)
 	}
+	for _, i := range all {
+		if c.OpenIDDevelopmentCA != "" && !i.OnLoopback() {
+			return nil, fmt.Errorf("billing-ledger: OpenIDDevelopmentCA is for providers on loopback, and %s is not", i.Name)
+		}
+	}
 	return all, nil
 }
 
-// openIDTransport calls OpenID providers; nil for the usual one.
+// openIDTransport returns the transport for OpenID providers; nil is the default one.
 func (c Config) openIDTransport() (http.RoundTripper, error) {
 	if c.OpenIDDevelopmentCA == "" {
 		return nil, nil

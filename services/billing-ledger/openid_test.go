@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/oidctest"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	billingledger "svc.internal/services/billing-ledger"
 )
@@ -60,6 +61,27 @@ func TestOpenIDProvidersOnLoopbackAreForAProcessOnLoopbackAlone(t *testing.T) {
 		cfg.OpenIDDevelopmentCA = "ca.pem"
 		if err := cfg.CheckListeners(address); (err == nil) != ok {
 			t.Errorf("%q: got %v, want it taken %t", address, err, ok)
+		}
+	}
+}
+
+// With the authorities of a developer's machine whoever answers for a real provider's host would sign in as anybody.
+func TestWithDevelopmentsAuthoritiesEveryProviderIsOnLoopback(t *testing.T) {
+	t.Parallel()
+	authorities := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authorities, oidctest.New(t).Authority(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for issuer, ok := range map[string]bool{
+		"https://127.0.0.1:9443": true, "https://localhost": true, "https://[::1]": true,
+		"https://accounts.example.com": false, "https://127.0.0.1.example.com": false,
+	} {
+		cfg := billingledger.DefaultConfig()
+		cfg.OpenIDDevelopmentCA = authorities
+		cfg.OpenID = config.NewSecret("local " + issuer +
+			" client hush http://localhost/api/v1/user/oidc/local/callback")
+		if err := cfg.Validate(); (err == nil) != ok {
+			t.Errorf("%s: got %v, want it taken %t", issuer, err, ok)
 		}
 	}
 }

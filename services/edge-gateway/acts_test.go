@@ -61,6 +61,6 @@ func TestTheListOfActsNamesTheServicesThatDoNotAnswer(t *testing.T) {
 	}
 	wantError(t, get("?page_size=101"), http.StatusBadRequest, "invalid_value")
 	wantError(t, get("?service=router"), http.StatusBadRequest, "invalid_value")
-	wantError(t, get("?service=catalog"), http.StatusInternalServerError, "internal_error")
+	wantError(t, get("?service=catalog"), http.StatusServiceUnavailable, "service_unavailable")
 	wantError(t, f.do(http.MethodGet, "/api/v1/admin/acts", ""), http.StatusUnauthorized, "missing_api_key")
 }

@@ -35,7 +35,10 @@ type ListActsRequest struct {
 	// What was acted on, as acts name it, such as the id of an account, a provider, a payout or a
 	// model. Empty for everything.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Acts at this time or later, in RFC 3339; empty for no bound.
+	// Acts at this time or later, in RFC 3339; empty for no bound. An act has a time within its
+	// transaction and is seen once that is committed. So a program that follows the list asks from a
+	// minute before the last act that it has seen, and leaves out those that it has, by service and
+	// act_id.
 	Since string `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	// Acts before this time, in RFC 3339; empty for no bound.
 	Until string `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`

@@ -34,7 +34,8 @@ const (
 type ActServiceClient interface {
 	// ListActs is one page of the acts of operators over all services, the newest first. A service
 	// that does not answer hides no other: the answer names it. Read only. Fails with
-	// INVALID_ARGUMENT (invalid_value), and with UNAVAILABLE when no service answers.
+	// INVALID_ARGUMENT (invalid_value), and with UNAVAILABLE (service_unavailable) if no service
+	// that was asked answers.
 	ListActs(ctx context.Context, in *ListActsRequest, opts ...grpc.CallOption) (*ListActsResponse, error)
 }
 
@@ -66,7 +67,8 @@ func (c *actServiceClient) ListActs(ctx context.Context, in *ListActsRequest, op
 type ActServiceServer interface {
 	// ListActs is one page of the acts of operators over all services, the newest first. A service
 	// that does not answer hides no other: the answer names it. Read only. Fails with
-	// INVALID_ARGUMENT (invalid_value), and with UNAVAILABLE when no service answers.
+	// INVALID_ARGUMENT (invalid_value), and with UNAVAILABLE (service_unavailable) if no service
+	// that was asked answers.
 	ListActs(context.Context, *ListActsRequest) (*ListActsResponse, error)
 	mustEmbedUnimplementedActServiceServer()
 }

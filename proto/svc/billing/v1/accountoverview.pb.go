@@ -38,9 +38,10 @@ type ListAccountsRequest struct {
 	// next_cursor of the page before, with the same filters; empty for the first.
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// The address of a wallet: 0x and 40 hexadecimal digits, in letters of one case or with the
-	// capitals of its checksum. It finds the accounts whose users have proven it, also where the
-	// wallet was unlinked since, those that a deposit from it was credited to, and those of the
-	// providers that it owns or that are, or were, paid at it.
+	// capitals of its checksum. Finds four kinds of accounts: those whose users have proven this
+	// wallet, even if it was unlinked later; those credited with a deposit from this address; those
+	// of providers that this wallet owns; and those of providers that are or were paid at this
+	// address.
 	Wallet        string `protobuf:"bytes,6,opt,name=wallet,proto3" json:"wallet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -186,6 +187,12 @@ type ListedAccount struct {
 	HeldUsd       float64                `protobuf:"fixed64,7,opt,name=held_usd,json=heldUsd,proto3" json:"held_usd,omitempty"`
 	HeldUsdStr    string                 `protobuf:"bytes,8,opt,name=held_usd_str,json=heldUsdStr,proto3" json:"held_usd_str,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// What the wallet that was searched for is to the account; empty in other searches. proven: its
+	// user has proven the wallet, be it unlinked since. deposit: a deposit from the address was
+	// credited. provider_owner: the wallet owns the account's provider. payout: the provider is or was
+	// paid at the address. Only proven shows that the holder of the wallet is the account's user:
+	// anybody can pay into the deposit address of another.
+	WalletIs      []string `protobuf:"bytes,10,rep,name=wallet_is,json=walletIs,proto3" json:"wallet_is,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -279,6 +286,13 @@ func (x *ListedAccount) GetHeldUsdStr() string {
 func (x *ListedAccount) GetCreatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *ListedAccount) GetWalletIs() []string {
+	if x != nil {
+		return x.WalletIs
 	}
 	return nil
 }
@@ -742,7 +756,7 @@ const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\x14ListAccountsResponse\x121\n" +
 	"\x04list\x18\x01 \x03(\v2\x1d.svc.billing.v1.ListedAccountR\x04list\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xaf\x02\n" +
+	"nextCursor\"\xcc\x02\n" +
 	"\rListedAccount\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x12\n" +
@@ -756,7 +770,9 @@ const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\fheld_usd_str\x18\b \x01(\tR\n" +
 	"heldUsdStr\x129\n" +
 	"\n" +
-	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"9\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1b\n" +
+	"\twallet_is\x18\n" +
+	" \x03(\tR\bwalletIs\"9\n" +
 	"\x18GetAccountDetailsRequest\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\"\xcc\x03\n" +

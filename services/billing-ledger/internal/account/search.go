@@ -69,7 +69,26 @@ type Listed struct {
 	Account
 	// Email is that of the account's user; empty for none.
 	Email string
+	// WalletIs says what the wallet that was searched for is to the account, in the order of the
+	// alphabet; empty in other searches.
+	WalletIs []WalletIs
 }
+
+// WalletIs is what a wallet is to an account. Only Proven shows that the holder of the wallet is the
+// account's user: anybody can pay into the deposit address of another.
+type WalletIs string
+
+// What a wallet can be.
+const (
+	// Proven is a wallet that the account's user has proven, be it unlinked since.
+	Proven WalletIs = "proven"
+	// Deposit is an address from which a deposit was credited.
+	Deposit WalletIs = "deposit"
+	// ProviderOwner is a wallet that owns the account's provider.
+	ProviderOwner WalletIs = "provider_owner"
+	// Payout is an address at which the account's provider is or was paid.
+	Payout WalletIs = "payout"
+)
 
 // Entry is what an entry moved of an account's credit.
 type Entry struct {

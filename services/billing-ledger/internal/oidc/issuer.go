@@ -3,6 +3,7 @@ package oidc
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -23,6 +24,16 @@ type Issuer struct {
 	Secret   config.Secret
 	// RedirectURL is where the provider sends browsers back, as it is registered there.
 	RedirectURL string
+}
+
+// OnLoopback reports whether the URL's host is localhost or a loopback address.
+func (i Issuer) OnLoopback() bool {
+	at, err := url.Parse(i.URL)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(at.Hostname())
+	return at.Hostname() == "localhost" || err == nil && address.IsLoopback()
 }
 
 // CallbackPath is the path of the route to which a provider sends browsers back.

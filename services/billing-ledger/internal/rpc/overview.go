@@ -35,11 +35,15 @@ func (s *Overview) ListAccounts(
 	}
 	resp := &billingv1.ListAccountsResponse{NextCursor: next}
 	for _, a := range page {
-		resp.List = append(resp.List, &billingv1.ListedAccount{
+		listed := &billingv1.ListedAccount{
 			AccountId: a.ID.String(), Name: a.Name, State: string(a.State), Email: a.Email,
 			BalanceUsd: a.Balance.Float(), BalanceUsdStr: a.Balance.String(),
 			HeldUsd: a.Held.Float(), HeldUsdStr: a.Held.String(), CreatedAt: timestamp(a.CreatedAt),
-		})
+		}
+		for _, is := range a.WalletIs {
+			listed.WalletIs = append(listed.WalletIs, string(is))
+		}
+		resp.List = append(resp.List, listed)
 	}
 	return resp, nil
 }

@@ -24,8 +24,8 @@ const (
 	findByKey = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
 		WHERE a.id IN (SELECT account_id FROM consumer_key WHERE prefix = $4
 			UNION SELECT account_id FROM consumer_key WHERE old_prefix = $4) AND a.id < $1::uuid` + newestFirst
-	// findByWallet reads the marks of an address: those of accounts as many as a page has, from an
-	// index in the page's order, because an exchange pays out to very many from one address.
+	// findByWallet reads one page of an address's marks of accounts, from an index in the page's
+	// order, because an exchange pays very many accounts from one address.
 	findByWallet = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
 		WHERE a.id < $1::uuid AND a.id IN ((SELECT DISTINCT m.account_id FROM account_mark m
 				JOIN account b ON b.id = m.account_id WHERE m.evidence = $4 AND m.cause IN ('wallet', 'deposit_source')
@@ -33,6 +33,14 @@ const (
 				ORDER BY m.account_id DESC LIMIT $3)
 			UNION SELECT o.account_id FROM provider_mark p JOIN app_user o ON o.provider_id = p.provider_id
 				WHERE p.evidence = $4 AND p.cause IN ('wallet', 'payout_address'))` + newestFirst
+	// walletIs says what an address is to accounts.
+	walletIs = `SELECT account_id, CASE cause WHEN 'wallet' THEN 'proven' ELSE 'deposit' END AS wallet_is
+		FROM account_mark
+		WHERE evidence = $1 AND cause IN ('wallet', 'deposit_source') AND account_id = ANY ($2::uuid[])
+		UNION SELECT o.account_id, CASE p.cause WHEN 'wallet' THEN 'provider_owner' ELSE 'payout' END
+		FROM provider_mark p JOIN app_user o ON o.provider_id = p.provider_id
+		WHERE p.evidence = $1 AND p.cause IN ('wallet', 'payout_address') AND o.account_id = ANY ($2::uuid[])
+		ORDER BY account_id, wallet_is`
 	findAny = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id WHERE a.id < $1::uuid` + newestFirst
 	// findFrozen is findAny for the accounts that have an index of their own.
 	findFrozen = listedColumns + `LEFT JOIN app_user u ON u.account_id = a.id
@@ -88,7 +96,32 @@ func (s *Store) FindAccounts(
 	if err != nil {
 		return nil, fmt.Errorf("select accounts: %w", err)
 	}
+	if evidence != nil {
+		if err := s.sayWhatWalletIs(ctx, evidence, page); err != nil {
+			return nil, fmt.Errorf("select marks of accounts: %w", err)
+		}
+	}
 	return page, nil
+}
+
+// sayWhatWalletIs fills in what the wallet of a digest is to the accounts of a page.
+func (s *Store) sayWhatWalletIs(ctx context.Context, evidence []byte, page []account.Listed) error {
+	places, accounts := map[[16]byte]int{}, make([][16]byte, len(page))
+	for i, l := range page {
+		places[l.ID], accounts[i] = i, l.ID
+	}
+	rows, err := s.pool.Query(ctx, walletIs, evidence, accounts)
+	if err != nil {
+		return err
+	}
+	var id [16]byte
+	var is account.WalletIs
+	_, err = pgx.ForEachRow(rows, []any{&id, &is}, func() error {
+		l := &page[places[id]]
+		l.WalletIs = append(l.WalletIs, is)
+		return nil
+	})
+	return err
 }
 
 // AccountDetails reads what operators see of an account; see account.SearchStore.
@@ -149,7 +182,7 @@ func (s *Store) RefundOf(ctx context.Context, r account.Refund) (ids.EntryID, mo
 			return nil
 		},
 		also: func(tx pgx.Tx) error {
-			return audited(ctx, tx, refundedRequest, [16]byte(r.Account), details{"request_id": r.Request.String(),
+			return addAct(ctx, tx, refundedRequest, [16]byte(r.Account), details{"request_id": r.Request.String(),
 				"entry_id": r.Entry.String(), "cause": string(r.Cause), "amount_usd": amount.String(), "note": r.Note})
 		},
 	})

@@ -261,6 +261,15 @@ func TestAccountsAreFoundByWhereMoneyCameFromAndGoesTo(t *testing.T) {
 	if got := e.foundIDs(t, account.Filter{Wallet: addressOf(7)}); !slices.Equal(got, all) {
 		t.Errorf("got %v, want %v", got, all)
 	}
+	page, _, err := e.overview().Find(t.Context(), account.Filter{Wallet: addressOf(7)}, "", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]account.WalletIs{{account.Payout}, {account.Deposit, account.Proven}, {account.Deposit}} {
+		if got := page[i].WalletIs; !slices.Equal(got, want) {
+			t.Errorf("what the wallet is to account %d: got %v, want %v", i, got, want)
+		}
+	}
 	if _, err := e.accounts.SetState(t.Context(), both.account, account.Frozen, "x"); err != nil {
 		t.Fatal(err)
 	}

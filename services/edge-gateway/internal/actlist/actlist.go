@@ -1,15 +1,17 @@
 // Package actlist merges what operators did in each service into one list, the newest first.
 //
-// Each service keeps its own audit entries, in the transactions that they are about, so no other
-// place has them all. A page asks every service for its acts behind the cursor and merges the
-// answers by time, then by the service's name, then by the number of the act within its service.
-// This order is total, and the cursor is the place of the last act of a page in it: for a
-// service before the cursor's in the order of names, all acts of the cursor's time were shown; for
-// a service behind it, none was. So pages neither lose nor double an act, however many have one
-// time, and nothing is kept between two pages.
+// Each service keeps the acts of its own operators' calls, so no other place has them all. A page
+// asks every service for its acts behind the cursor and merges the answers by time, then by the
+// service's name, then by the number of the act within its service. This order is total, and the
+// cursor is the place of the last act of a page in it: for a service before the cursor's in the
+// order of names, all acts of the cursor's time were shown; for a service behind it, none was.
 //
-// A service that does not answer in time is named in the page and hides no other. Its acts that
-// belong into the page are seen by asking for the page again.
+// So pages show every act once, however many acts have one time, if every service answered and the
+// act was committed before its page was read. Nothing is kept between two pages.
+//
+// A service that does not answer in time is named in the page and hides no other. Such a page lacks
+// the acts of that service: it must be asked for again, with the same cursor, before next_cursor
+// is followed.
 package actlist
 
 import (
@@ -60,7 +62,8 @@ func New(sources []Source, timeout time.Duration) *List {
 	return &List{sources, timeout}
 }
 
-// ListActs is one page. It fails with invalid_value, and as the services do where none answers.
+// ListActs is one page. It fails with invalid_value, and with service_unavailable if no service that
+// was asked answers.
 func (l *List) ListActs(
 	ctx context.Context, req *actsv1.ListActsRequest, _ ...grpc.CallOption,
 ) (*actsv1.ListActsResponse, error) {
@@ -89,7 +92,8 @@ func (l *List) ListActs(
 		}
 	}
 	if len(resp.GetMissing()) == len(sources) {
-		return nil, answers[0].err
+		return nil, fault.Wrap(answers[0].err, fault.Unavailable, fault.ServiceUnavailable,
+			"no service that keeps acts answers")
 	}
 	slices.SortFunc(resp.List, inOrder)
 	if len(resp.GetList()) > size {

@@ -90,7 +90,7 @@ func pages(t *testing.T, l *List, size int32) (all []string, count int) {
 	}
 }
 
-// Acts of three services, most of them of one time: pages of every size have each act once, in the
+// The acts of three services share four times: pages of every size have each act once, in the
 // order of the list.
 func TestPagesOverServicesLoseAndDoubleNothing(t *testing.T) {
 	services := []*kept{{service: "verifier"}, {service: "billing-ledger"}, {service: "settlement"}}

@@ -1,5 +1,5 @@
--- The act that a row of a history is: who acted, what was done, to what, and what else is told of it. One reason may be
--- longer than an act keeps; the history has the whole of it.
+-- operator_act makes an act of one row of a history. Reasons of halted chains and of transfers may have 2,000
+-- characters. The act keeps the first 500, and the history has the rest.
 CREATE OR REPLACE FUNCTION operator_act(p_table text, p_row jsonb) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path = settlement, pg_temp AS $$
     SELECT jsonb_build_object('actor', a.actor, 'action', a.action, 'subject', a.subject, 'detail',
@@ -39,7 +39,7 @@ LANGUAGE sql STABLE SET search_path = settlement, pg_temp AS $$
             jsonb_build_object('block', p_row -> 'block', 'accepted', '0x' || substr(p_row ->> 'accepted', 3))
         WHERE p_table = 'chain_halt'
         UNION ALL
-        -- Of a transfer that is matched the account, of one that is sent back the transfer.
+        -- The subject is the account if the transfer was matched, and the transfer if it was returned.
         SELECT p_row ->> 'ended_by',
             CASE WHEN p_row ->> 'ended' = 'matched' THEN 'match_transfer' ELSE 'return_transfer' END,
             CASE WHEN p_row ->> 'ended' = 'matched' THEN p_row ->> 'account_id'

@@ -2,9 +2,10 @@
 -- in the history of what it changed, and triggers take it from there.
 
 -- +goose Up
--- So that a settlement that works meanwhile adds to no history between the copy and the triggers.
-LOCK TABLE payout_change, penalty_change, call_cancel, batch_allowance, batch_unblock, adoption, sending_halt, chain_halt,
-    transfer, other_transfer, collateral_refund_part IN SHARE ROW EXCLUSIVE MODE;
+-- So that a settlement that works meanwhile adds to no history between the copy and the triggers. The order is that in
+-- which the service writes to them in one transaction, so that neither waits for the other for ever.
+LOCK TABLE sending_halt, adoption, transfer, other_transfer, chain_halt, call_cancel, payout_change, penalty_change,
+    batch_allowance, batch_unblock, collateral_refund_part IN SHARE ROW EXCLUSIVE MODE;
 
 CREATE TABLE operator_action (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -19,7 +20,9 @@ CREATE TABLE operator_action (
 );
 COMMENT ON TABLE operator_action IS 'What operators did, with their names. Only ever added.';
 
--- What was done before has its time there too, but for the bank, of which no time was kept.
+-- Earlier acts keep the time that their history has. Two histories kept none: a refund by the bank takes the time when
+-- its payment began (paying_at), and the end of a transfer takes the time when the transfer was found (found_at). The
+-- detail of such an act says so (at_is).
 INSERT INTO operator_action (at, actor, action, subject, detail)
     SELECT h.at, h.act ->> 'actor', h.act ->> 'action', h.act ->> 'subject', h.act -> 'detail'
     FROM (
@@ -35,12 +38,13 @@ INSERT INTO operator_action (at, actor, action, subject, detail)
             WHERE lifted_by ~ '^operator'
         UNION ALL SELECT lifted_at, operator_act('chain_halt', to_jsonb(h)) FROM chain_halt h
             WHERE lifted_by IS NOT NULL
-        -- Of the end of a transfer no time was kept either: it is listed when the transfer was found.
-        UNION ALL SELECT found_at, operator_act('transfer', to_jsonb(h)) FROM transfer h
+        UNION ALL SELECT found_at, jsonb_set(operator_act('transfer', to_jsonb(h)), '{detail,at_is}', '"found_at"')
+            FROM transfer h
             WHERE ended IN ('matched', 'returned') AND ended_by ~ '^operator'
-        UNION ALL SELECT found_at, operator_act('other_transfer', to_jsonb(h)) FROM other_transfer h
-            WHERE ended_by IS NOT NULL
-        UNION ALL SELECT r.paying_at, operator_act('collateral_refund_part', to_jsonb(h))
+        UNION ALL SELECT found_at, jsonb_set(operator_act('other_transfer', to_jsonb(h)), '{detail,at_is}', '"found_at"')
+            FROM other_transfer h WHERE ended_by IS NOT NULL
+        UNION ALL SELECT r.paying_at,
+                jsonb_set(operator_act('collateral_refund_part', to_jsonb(h)), '{detail,at_is}', '"paying_at"')
             FROM collateral_refund_part h JOIN collateral_refund r USING (refund_id) WHERE h.bank_actor IS NOT NULL
     ) h ORDER BY h.at;
 
