@@ -16,8 +16,8 @@ const Operator = "operator"
 
 type key struct{}
 
-// WithOperator returns a context in which an operator acts under a name. The name is empty
-// where it is not known; an empty name takes no other away.
+// WithOperator returns a context in which an operator acts under a name. An empty
+// name means an operator whose name is not known; it replaces no name that ctx has.
 func WithOperator(ctx context.Context, name string) context.Context {
 	if name == "" && InOperatorsCall(ctx) {
 		return ctx
@@ -25,8 +25,8 @@ func WithOperator(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, key{}, name)
 }
 
-// InOperatorsCall reports whether an operator acts in a context, with or without a name. A store
-// asks it about what the platform does by itself too.
+// InOperatorsCall reports whether an operator acts in a context, with or without a name. Stores use
+// it to tell an operator's call from the platform's own work.
 func InOperatorsCall(ctx context.Context) bool {
 	_, ok := ctx.Value(key{}).(string)
 	return ok

@@ -128,7 +128,7 @@ func (p *Provider) SendBack(w http.ResponseWriter, r *http.Request, state string
 	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound) //nolint:gosec // of a test
 }
 
-// Authority is the certificate by which its own is verified, as PEM.
+// Authority returns, as PEM, the certificate that verifies the provider's own.
 func (p *Provider) Authority() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 }

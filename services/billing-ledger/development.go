@@ -10,8 +10,8 @@ import (
 	"svc.internal/pkg/serve"
 )
 
-// development are the settings that have this machine call its own ports, with the reason why
-// strangers must not reach it meanwhile.
+// development maps each development setting in use to the reason why strangers must not reach this
+// process.
 func (c Config) development() map[string]string {
 	found := map[string]string{}
 	if c.Webhooks.Development {
@@ -24,8 +24,8 @@ func (c Config) development() map[string]string {
 	return found
 }
 
-// CheckListeners returns a fault for each address that is not on loopback and each setting of
-// development: strangers must not have this machine call its own ports.
+// CheckListeners returns one fault for each pair of a development setting in use and an address that
+// is not on loopback.
 func (c Config) CheckListeners(addresses ...string) error {
 	var faults []error
 	settings := c.development()

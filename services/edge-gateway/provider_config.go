@@ -14,10 +14,10 @@ const (
 	// keptProviders is more providers than ask one gateway. keptBytes comes to 4 KiB for
 	// each of them; an answer that is kept has about a quarter of that.
 	keptProviders = 16_384
+	keptBytes     = 64 << 20
+	keptFor       = 10 * time.Minute
 	// keptSessions is how many users' sessions are remembered as good.
 	keptSessions = 16_384
-	keptBytes    = 64 << 20
-	keptFor      = 10 * time.Minute
 	demandFor    = time.Minute
 	demandKept   = time.Hour
 	// callers is how many addresses are counted for each kind of call.

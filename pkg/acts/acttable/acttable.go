@@ -1,7 +1,8 @@
 // Package acttable reads what operators did from the table operator_action of a service's
 // schema. Each service has such a table, with the columns id, at, actor, action and detail and a
 // column for what was acted on. Its indexes (at, id), (actor, at, id) and (subject, at, id)
-// answer every filter in the order of the list, so a page reads about as many rows as it shows.
+// answer each single filter in the order of the list. With an operator and a subject, PostgreSQL
+// reads one index and filters by the other.
 package acttable
 
 import (
@@ -19,7 +20,7 @@ import (
 type Table struct {
 	// Subject is the column.
 	Subject string
-	// UUID reports that the column's type is uuid, and text otherwise.
+	// UUID reports whether the column's type is uuid; otherwise it is text.
 	UUID bool
 }
 

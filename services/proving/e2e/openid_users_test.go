@@ -107,14 +107,14 @@ func (b browser) does(t *testing.T, method, address, token, body, mode string) (
 	return resp.Request.URL, resp.StatusCode, page
 }
 
-// goes is its user, who goes to an address.
-func (b browser) goes(t *testing.T, address string) (end *url.URL, status int, page []byte) {
+// navigate opens an address as its user would.
+func (b browser) navigate(t *testing.T, address string) (end *url.URL, status int, page []byte) {
 	t.Helper()
 	return b.does(t, http.MethodGet, address, "", "", "navigate")
 }
 
-// posts is a page of the marketplace, which makes a call.
-func (b browser) posts(t *testing.T, path, token, body string) (status int, answer []byte) {
+// post makes a call as a page of the marketplace would.
+func (b browser) post(t *testing.T, path, token, body string) (status int, answer []byte) {
 	t.Helper()
 	_, status, answer = b.does(t, http.MethodPost, b.base+path, token, body, "cors")
 	return status, answer
@@ -123,7 +123,7 @@ func (b browser) posts(t *testing.T, path, token, body string) (status int, answ
 // signsIn goes to the provider, whose user agrees, and arrives at the site.
 func (b browser) signsIn(t *testing.T) {
 	t.Helper()
-	if end, status, page := b.goes(t, b.base+openIDStart); end.Path != "/" {
+	if end, status, page := b.navigate(t, b.base+openIDStart); end.Path != "/" {
 		t.Fatalf("a sign-in: ended at %s with %d %s, want it at the site", end, status, page)
 	}
 }
@@ -131,7 +131,7 @@ func (b browser) signsIn(t *testing.T) {
 // isRefused goes to an address and is told at the callback that nobody is signed in.
 func (b browser) isRefused(t *testing.T, what, address string) {
 	t.Helper()
-	end, status, page := b.goes(t, address)
+	end, status, page := b.navigate(t, address)
 	if status != http.StatusUnauthorized {
 		t.Errorf("%s: got %d at %s, want 401", what, status, end)
 	}
@@ -143,7 +143,7 @@ func (b browser) isRefused(t *testing.T, what, address string) {
 // session is what a page of the marketplace gets for the browser's cookie: a token and its user.
 func (b browser) session(t *testing.T) (token, user string) {
 	t.Helper()
-	status, answer := b.posts(t, refresh, "", "")
+	status, answer := b.post(t, refresh, "", "")
 	if status != http.StatusOK {
 		t.Fatalf("to refresh: got %d %s, want 200", status, answer)
 	}
@@ -154,7 +154,7 @@ func (b browser) session(t *testing.T) (token, user string) {
 // hasNoSession fails the test if the browser's cookie is good for a session.
 func (b browser) hasNoSession(t *testing.T, what string) {
 	t.Helper()
-	if status, answer := b.posts(t, refresh, "", ""); status != http.StatusUnauthorized {
+	if status, answer := b.post(t, refresh, "", ""); status != http.StatusUnauthorized {
 		t.Errorf("%s: to refresh: got %d %s, want 401", what, status, answer)
 	}
 }
@@ -170,7 +170,7 @@ func (m openIDMarket) heldBack(t *testing.T, b browser, address string) string {
 		back <- sent.Header().Get("Location")
 	})
 	defer m.provider.Instead(oidctest.Consent, nil)
-	end, status, page := b.goes(t, address)
+	end, status, page := b.navigate(t, address)
 	select {
 	case held := <-back:
 		return held
@@ -196,7 +196,7 @@ func TestAUserOfAnOpenIDProviderHasOneAccountInAllBrowsers(t *testing.T) {
 	if again != user {
 		t.Errorf("in another browser: got the user %s, want %s", again, user)
 	}
-	if status, answer := second.posts(t, "/api/v1/user/logout", other, `{"everywhere":true}`); status != http.StatusOK {
+	if status, answer := second.post(t, "/api/v1/user/logout", other, `{"everywhere":true}`); status != http.StatusOK {
 		t.Fatalf("to sign out everywhere: got %d %s, want 200", status, answer)
 	}
 	first.hasNoSession(t, "the first browser after that")
@@ -225,12 +225,13 @@ func TestAnOpenIDProviderThatAnswersForAnotherSignInSignsNobodyIn(t *testing.T) 
 	other, back := m.browser(t), m.heldBack(t, b, b.base+openIDStart)
 	other.isRefused(t, "another browser", back)
 	other.hasNoSession(t, "another browser")
-	b.goes(t, back)
+	b.navigate(t, back)
 	b.session(t)
 	m.browser(t).isRefused(t, "a sign-in that is done", back)
 }
 
-// An OpenID provider may not have looked who reads an e-mail, so its word on that takes no account over.
+// An OpenID provider may not have checked who reads an e-mail, so an e-mail that it names must not open
+// that user's account.
 func TestAnEmailThatAnOpenIDProviderNamesOpensNoAccountOfAnother(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := startOpenID(t)
@@ -267,10 +268,10 @@ func (m openIDMarket) walletUser(t *testing.T, p purse, want int) (token, user s
 	return trial.Text(t, in, "token"), trial.Text(t, in, "user", "id")
 }
 
-// beginsLink is a page in which a user is signed in. It returns where the browser goes.
-func (b browser) beginsLink(t *testing.T, token string) string {
+// beginLink begins a link as a page would, and returns the provider's address.
+func (b browser) beginLink(t *testing.T, token string) string {
 	t.Helper()
-	status, answer := b.posts(t, linkOpenID, token, "")
+	status, answer := b.post(t, linkOpenID, token, "")
 	if status != http.StatusOK {
 		t.Fatalf("to begin a link: got %d %s, want 200", status, answer)
 	}
@@ -293,9 +294,9 @@ func TestAUserLinksAnOpenIDIdentityAndUnlinksIt(t *testing.T) {
 	m := startOpenID(t)
 	b, wallet := m.browser(t), newPurse(31)
 	token, user := m.walletUser(t, wallet, http.StatusCreated)
-	back := m.heldBack(t, b, b.beginsLink(t, token))
+	back := m.heldBack(t, b, b.beginLink(t, token))
 	m.browser(t).isRefused(t, "the callback of a link in another browser", back)
-	if end, status, page := b.goes(t, back); end.Path != "/" {
+	if end, status, page := b.navigate(t, back); end.Path != "/" {
 		t.Fatalf("the link: ended at %s with %d %s, want it at the site", end, status, page)
 	}
 	b.hasNoSession(t, "a link")
@@ -335,7 +336,7 @@ func TestAnOpenIDIdentityOfAnotherUserIsLinkedToNobody(t *testing.T) {
 	_, user := owner.session(t)
 	b := m.browser(t)
 	token, _ := m.walletUser(t, newPurse(32), http.StatusCreated)
-	_, status, page := b.goes(t, b.beginsLink(t, token))
+	_, status, page := b.navigate(t, b.beginLink(t, token))
 	if status != http.StatusConflict {
 		t.Errorf("to link it: got %d, want 409", status)
 	}

@@ -61,9 +61,9 @@ type UserServiceClient interface {
 	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
 	// with INVALID_ARGUMENT (invalid_value).
 	CreateWalletChallenge(ctx context.Context, in *CreateWalletChallengeRequest, opts ...grpc.CallOption) (*CreateWalletChallengeResponse, error)
-	// LogInWallet signs in the user of a wallet that has signed such a text. If the request has open
-	// set, a wallet without a user opens one, with a consumer account and its first key, shown this
-	// once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// LogInWallet signs in the user of a wallet that has signed such a text. If the wallet has no user
+	// and open is set, LogInWallet opens a user with a consumer account and a first key, which is
+	// shown this once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(ctx context.Context, in *LogInWalletRequest, opts ...grpc.CallOption) (*LogInWalletResponse, error)
@@ -80,17 +80,18 @@ type UserServiceClient interface {
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
 	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
 	StartOpenID(ctx context.Context, in *StartOpenIDRequest, opts ...grpc.CallOption) (*StartOpenIDResponse, error)
-	// StartOpenIDLink makes an address and a flow, as StartOpenID does, by which a user who is signed
-	// in links an identity of an OpenID provider. The flow names the user and the session, and signs
-	// nobody in. Fails as StartOpenID does, and with NOT_FOUND (user_not_found).
+	// StartOpenIDLink begins a link as StartOpenID begins a sign-in. The flow names the user and the
+	// session, and signs nobody in. Whether the user exists and the session is fresh is checked when
+	// the link ends. Fails as StartOpenID does, with NOT_FOUND (user_not_found) for a malformed
+	// user_id, and with INVALID_ARGUMENT (invalid_value) for a malformed session_id.
 	StartOpenIDLink(ctx context.Context, in *StartOpenIDLinkRequest, opts ...grpc.CallOption) (*StartOpenIDLinkResponse, error)
-	// LogInOpenID ends what StartOpenID or StartOpenIDLink has begun, by a code, which counts once. After
-	// StartOpenID it signs in the user whom the OpenID provider names. If there is none and the
-	// request has open set, it opens a user with a consumer account. Fails with NOT_FOUND
-	// (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials), RESOURCE_EXHAUSTED
-	// (rate_limit_exceeded), and UNAVAILABLE (service_unavailable). After StartOpenIDLink it links
-	// whom the provider names to the user of the flow, under the rules of LinkWallet, and fails with
-	// the reasons of LinkWallet, too.
+	// LogInOpenID redeems the code that a provider sent back, which counts once. The sealed flow says
+	// what was begun. After StartOpenID it signs in the user of the identity that the provider names.
+	// If there is no such user and open is set, it opens one with a consumer account. After
+	// StartOpenIDLink it links the identity to the user of the flow, by the rules of LinkWallet, and
+	// signs nobody in. Fails with NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED
+	// (invalid_credentials), RESOURCE_EXHAUSTED (rate_limit_exceeded), UNAVAILABLE
+	// (service_unavailable), and after StartOpenIDLink with the reasons of LinkWallet too.
 	LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
@@ -298,9 +299,9 @@ type UserServiceServer interface {
 	// linked to the user. It counts once, for 5 minutes, and nothing is kept of it before. Fails
 	// with INVALID_ARGUMENT (invalid_value).
 	CreateWalletChallenge(context.Context, *CreateWalletChallengeRequest) (*CreateWalletChallengeResponse, error)
-	// LogInWallet signs in the user of a wallet that has signed such a text. If the request has open
-	// set, a wallet without a user opens one, with a consumer account and its first key, shown this
-	// once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
+	// LogInWallet signs in the user of a wallet that has signed such a text. If the wallet has no user
+	// and open is set, LogInWallet opens a user with a consumer account and a first key, which is
+	// shown this once. Fails with UNAUTHENTICATED (invalid_credentials), NOT_FOUND (user_not_found), after
 	// which the signature still counts, and RESOURCE_EXHAUSTED (rate_limit_exceeded) for a user who
 	// signed in 32 times within minutes.
 	LogInWallet(context.Context, *LogInWalletRequest) (*LogInWalletResponse, error)
@@ -317,17 +318,18 @@ type UserServiceServer interface {
 	// browser keeps meanwhile. Nothing is kept here. Fails with NOT_FOUND (issuer_not_found) and
 	// UNAVAILABLE (service_unavailable), also when the provider does not answer.
 	StartOpenID(context.Context, *StartOpenIDRequest) (*StartOpenIDResponse, error)
-	// StartOpenIDLink makes an address and a flow, as StartOpenID does, by which a user who is signed
-	// in links an identity of an OpenID provider. The flow names the user and the session, and signs
-	// nobody in. Fails as StartOpenID does, and with NOT_FOUND (user_not_found).
+	// StartOpenIDLink begins a link as StartOpenID begins a sign-in. The flow names the user and the
+	// session, and signs nobody in. Whether the user exists and the session is fresh is checked when
+	// the link ends. Fails as StartOpenID does, with NOT_FOUND (user_not_found) for a malformed
+	// user_id, and with INVALID_ARGUMENT (invalid_value) for a malformed session_id.
 	StartOpenIDLink(context.Context, *StartOpenIDLinkRequest) (*StartOpenIDLinkResponse, error)
-	// LogInOpenID ends what StartOpenID or StartOpenIDLink has begun, by a code, which counts once. After
-	// StartOpenID it signs in the user whom the OpenID provider names. If there is none and the
-	// request has open set, it opens a user with a consumer account. Fails with NOT_FOUND
-	// (issuer_not_found, user_not_found), UNAUTHENTICATED (invalid_credentials), RESOURCE_EXHAUSTED
-	// (rate_limit_exceeded), and UNAVAILABLE (service_unavailable). After StartOpenIDLink it links
-	// whom the provider names to the user of the flow, under the rules of LinkWallet, and fails with
-	// the reasons of LinkWallet, too.
+	// LogInOpenID redeems the code that a provider sent back, which counts once. The sealed flow says
+	// what was begun. After StartOpenID it signs in the user of the identity that the provider names.
+	// If there is no such user and open is set, it opens one with a consumer account. After
+	// StartOpenIDLink it links the identity to the user of the flow, by the rules of LinkWallet, and
+	// signs nobody in. Fails with NOT_FOUND (issuer_not_found, user_not_found), UNAUTHENTICATED
+	// (invalid_credentials), RESOURCE_EXHAUSTED (rate_limit_exceeded), UNAVAILABLE
+	// (service_unavailable), and after StartOpenIDLink with the reasons of LinkWallet too.
 	LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user

@@ -54,19 +54,19 @@ If it was not you, ask for a letter that sets a new password, at once.
 		m.Text = `A new password was set for your account by a letter to this address. All sessions have
 ended. All wallets and accounts at OpenID providers were unlinked, and none of them signs in to
 the account any more: link yours again.
-API keys go on: if you did not make all of them yourself, end those that are not yours.
+API keys keep working. Revoke every key that you did not make.
 `
 	case user.LinkedLetter:
 		m.Subject = "A way to sign in was added to your account"
 		m.Text = `A wallet, or an account at an OpenID provider, was linked to your account. Whoever holds it
-can sign in to the account. Your account's page lists all of them.
+can sign in to the account. Your account page lists every way to sign in.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
-sessions and unlinks all wallets and accounts at OpenID providers. API keys go on: end those
-that are not yours.
+sessions and unlinks all wallets and accounts at OpenID providers. API keys keep working. Revoke
+every key that you did not make.
 `
 	case user.EndedLetter:
-		m.Subject = "A way to sign in was taken from your account"
+		m.Subject = "A way to sign in was removed from your account"
 		m.Text = `A wallet, or an account at an OpenID provider, was unlinked from your account and signs in to
 it no longer. All other sessions have ended.
 

@@ -8,8 +8,8 @@
 // times and nonce are right. So a code that somebody else asked for, or that was taken from another
 // browser, signs nobody in. That a sign-in counts once is for the store to see, by its nonce.
 //
-// A user who is signed in links an identity in the same way. The flow then names the user and the
-// session in which the link was asked for, so it is the browser of that session that ends the link.
+// A user who is signed in links an identity in the same way. The flow then also names the user
+// and the session. The browser that got the flow as a cookie is the only one that can end the link.
 //
 // A provider is asked by https alone, and never at a private address, whatever its discovery says.
 // Its redirects are not followed. Discovery is read when it is first needed and then kept, so a

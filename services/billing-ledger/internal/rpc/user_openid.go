@@ -22,8 +22,8 @@ func (s *Users) StartOpenID(
 		EndsAt: timestamppb.New(started.EndsAt)}, nil
 }
 
-// StartOpenIDLink begins to link an identity of an OpenID provider. A malformed user id is not found
-// either.
+// StartOpenIDLink begins to link an identity of an OpenID provider. A malformed user id is that of
+// no user.
 func (s *Users) StartOpenIDLink(
 	ctx context.Context, req *billingv1.StartOpenIDLinkRequest,
 ) (*billingv1.StartOpenIDLinkResponse, error) {

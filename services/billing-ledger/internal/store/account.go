@@ -32,7 +32,7 @@ func (s *Store) CreateAccount(
 			return account.ErrReused
 		}
 		if first.ID == id {
-			if err := audited(ctx, tx, createdAccount, [16]byte(id), details{"name": name}); err != nil {
+			if err := addAct(ctx, tx, createdAccount, [16]byte(id), details{"name": name}); err != nil {
 				return err
 			}
 		}
@@ -92,7 +92,7 @@ func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Acco
 func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, account.Account, error) {
 	posted, err := s.postAnd(ctx, []ledger.Entry{entry}, func(tx pgx.Tx, fresh ledger.Entry) error {
 		amount := moved([]ledger.Entry{fresh})[[16]byte(id)]
-		return audited(ctx, tx, grantedCredit, [16]byte(id), details{"entry_id": fresh.ID.String(),
+		return addAct(ctx, tx, grantedCredit, [16]byte(id), details{"entry_id": fresh.ID.String(),
 			"amount_usd": amount.String(), "memo": fresh.Memo})
 	})
 	switch {
@@ -129,7 +129,7 @@ func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Li
 		// The same limits again change nothing, and limits of an unknown account are not
 		// found below.
 		if tag.RowsAffected() > 0 {
-			if err := audited(ctx, tx, setLimits, [16]byte(id), details{
+			if err := addAct(ctx, tx, setLimits, [16]byte(id), details{
 				"requests_per_minute": limits.RequestsPerMinute, "concurrent_requests": limits.ConcurrentRequests,
 				"day_cap_usd": limits.Day, "month_cap_usd": limits.Month,
 			}); err != nil {

@@ -34,7 +34,7 @@ func (s *Store) SetState(
 			if err := followCauses(ctx, tx, id, memo); err != nil {
 				return err
 			}
-			if err := audited(ctx, tx, setState, [16]byte(id), details{"state": state, "memo": memo}); err != nil {
+			if err := addAct(ctx, tx, setState, [16]byte(id), details{"state": state, "memo": memo}); err != nil {
 				return err
 			}
 		}

@@ -41,10 +41,10 @@ const (
 // details are the rest of an audit entry, beyond its action and subject.
 type details map[string]any
 
-// audited writes the audit entry of an operator's action, under the name that the gateway
+// addAct writes the audit entry of an operator's action, under the name that the gateway
 // gives ("operator:alice"), in the transaction of the action. A call that changes nothing
 // leaves no entry. No entry can be changed or deleted.
-func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d details) error {
+func addAct(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d details) error {
 	if d == nil {
 		d = details{}
 	}
@@ -55,10 +55,10 @@ func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d det
 	return nil
 }
 
-// acted is the table of what operators did.
-var acted = acttable.Table{Subject: "subject", UUID: true}
+// actTable is the table of what operators did.
+var actTable = acttable.Table{Subject: "subject", UUID: true}
 
 // Acts implements acts.Store.
 func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
-	return acted.Find(ctx, s.pool, f)
+	return actTable.Find(ctx, s.pool, f)
 }

@@ -26,17 +26,17 @@ const (
 	warmUpBatches  = 10
 )
 
-// BenchmarkAdmitAgainst compares what admission costs with what it cost by another text of
-// admit_requests.sql, of which ADMIT_BASE is the file. Both admit for the same accounts in the same
+// BenchmarkAdmitAgainst compares what admission costs with what another version of
+// admit_requests.sql costs, of which ADMIT_BASE is the file. Both admit for the same accounts in the same
 // tables, each on a connection of its own, and take turns batch by batch. Each round has new connections,
 // because the memory of a server's process makes it faster or slower for as long as it lives. What is compared is the
 // processor time of the connection's process in the server, because other programs on the machine
 // stretch the time on the clock. A round's ratio is that of its medians; the result is the median of the
-// ratios with an interval that has it in 95 of 100 runs. The control is a text against itself.
+// ratios with an interval that has it in 95 of 100 runs. The control is a version against itself.
 func BenchmarkAdmitAgainst(b *testing.B) {
 	base, err := os.ReadFile(os.Getenv("ADMIT_BASE"))
 	if err != nil {
-		b.Skip("ADMIT_BASE names no text of admit_requests.sql")
+		b.Skip("ADMIT_BASE names no version of admit_requests.sql")
 	}
 	head, err := os.ReadFile(filepath.Join("functions", "admit_requests.sql"))
 	if err != nil {
@@ -46,9 +46,9 @@ func BenchmarkAdmitAgainst(b *testing.B) {
 		for _, other := range []struct{ name, text string }{{"what it was", string(base)}, {"itself", string(head)}} {
 			b.Run(fmt.Sprintf("accounts=%d/batch=%d/of=%s", accounts, againstBatch, other.name), func(b *testing.B) {
 				first := newRival(b, accounts)
-				first.another(b, other.text)
+				first.addVersion(b, other.text)
 				compare(b, other.name, func() float64 {
-					now, old := first.again(b, store.Schema), first.again(b, "another, "+store.Schema)
+					now, old := first.reconnect(b, store.Schema), first.reconnect(b, "version, "+store.Schema)
 					defer now.pool.Close()
 					defer old.pool.Close()
 					return byTurns(againstBatches, func() time.Duration { return now.batch(b) },
@@ -94,7 +94,7 @@ func byTurns(times int, one, other func() time.Duration) float64 {
 	return float64(ones[len(ones)/2]) / float64(others[len(others)/2])
 }
 
-// rival is one of the two that are compared.
+// rival is one of the two sides of a comparison.
 type rival struct {
 	*env
 	url       string
@@ -131,27 +131,27 @@ func connect(b *testing.B, url string) rival {
 	return r
 }
 
-// another makes a schema with another text of the function, to which it gives the columns that the text
-// does not return.
-func (r rival) another(b *testing.B, text string) {
+// addVersion adds another version of the function, in a schema of its own, with the columns that the
+// version does not return.
+func (r rival) addVersion(b *testing.B, text string) {
 	b.Helper()
 	text = strings.Replace(text, "FUNCTION admit(", "FUNCTION admit_requests(", 1)
-	text = strings.Replace(text, "FUNCTION admit_requests(", "FUNCTION another.admit_requests(", 1)
+	text = strings.Replace(text, "FUNCTION admit_requests(", "FUNCTION version.admit_requests(", 1)
 	if !strings.Contains(text, "o_priority") {
 		text = strings.Replace(text, "o_now timestamptz)",
 			"o_now timestamptz, o_discount smallint, o_priority boolean)", 1)
 		text = strings.Replace(text, "o_now := v_now;", "o_now := v_now; o_discount := 0; o_priority := false;", 1)
 	}
-	_, err := r.owner.Exec(b.Context(), "CREATE SCHEMA another; "+text+
-		"; GRANT USAGE ON SCHEMA another TO PUBLIC; GRANT EXECUTE ON FUNCTION another.admit_requests TO PUBLIC")
+	_, err := r.owner.Exec(b.Context(), "CREATE SCHEMA version; "+text+
+		"; GRANT USAGE ON SCHEMA version TO PUBLIC; GRANT EXECUTE ON FUNCTION version.admit_requests TO PUBLIC")
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-// again returns a rival with the same accounts on a new connection, which looks for functions in the
+// reconnect returns a rival with the same accounts on a new connection, which looks for functions in the
 // schemas of path.
-func (r rival) again(b *testing.B, path string) rival {
+func (r rival) reconnect(b *testing.B, path string) rival {
 	b.Helper()
 	other := connect(b, r.url)
 	other.consumers = r.consumers

@@ -57,7 +57,7 @@ func keepCreditRefund(
 		return nil, fmt.Errorf("keep a refund: %w", err)
 	}
 	if r.Note != "" {
-		if err := audited(ctx, tx, refundedTopUp, [16]byte(p.account), details{"checkout_id": r.Checkout.String(),
+		if err := addAct(ctx, tx, refundedTopUp, [16]byte(p.account), details{"checkout_id": r.Checkout.String(),
 			"refund_id": r.ID.String(), "amount_usd": r.Amount.Nano().String(), "note": r.Note}); err != nil {
 			return nil, err
 		}

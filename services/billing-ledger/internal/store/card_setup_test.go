@@ -435,7 +435,7 @@ func (b *brittle) FailRefund(
 	return out, err
 }
 
-// audited is what verify finds.
+// addAct is what verify finds.
 func (d *desk) audited(t testing.TB) audit.Report {
 	t.Helper()
 	report, err := audit.Run(t.Context(), d.store)

@@ -133,7 +133,7 @@ func (s *Store) byCause(
 		if err := followCauses(ctx, tx, id, note); err != nil {
 			return err
 		}
-		return audited(ctx, tx, did, [16]byte(id), details{"cause": string(cause), "ref": ref, "note": note})
+		return addAct(ctx, tx, did, [16]byte(id), details{"cause": string(cause), "ref": ref, "note": note})
 	})
 }
 

@@ -94,7 +94,7 @@ func rule(
 	for _, h := range ended {
 		i := slices.IndexFunc(list, func(l earning.Held) bool { return l.Request == h.Request })
 		list[i] = h
-		if err := audited(ctx, tx, did, [16]byte(h.Request), details{
+		if err := addAct(ctx, tx, did, [16]byte(h.Request), details{
 			"provider_id": h.Provider.String(), "payout_usd": h.Payout.String(), "reason": reason,
 		}); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 // count the same number of keys.
 func (s *Store) IssueKey(ctx context.Context, k key.Key, maxKeys int) error {
 	return s.issueKey(ctx, k, maxKeys, func(tx pgx.Tx) error {
-		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name,
+		return addAct(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name,
 			"prefix": k.Prefix})
 	})
 }
@@ -87,7 +87,7 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 			return fmt.Errorf("update key: %w", err)
 		}
 		if now = tag.RowsAffected() == 1; now {
-			return audited(ctx, tx, revokedKey, [16]byte(id), nil)
+			return addAct(ctx, tx, revokedKey, [16]byte(id), nil)
 		}
 		var known bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM consumer_key WHERE id = $1)`,

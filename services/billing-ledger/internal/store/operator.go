@@ -74,7 +74,7 @@ func insertOperator(
 	case err != nil:
 		return added, until, fmt.Errorf("insert operator: %w", err)
 	}
-	return added, until, audited(ctx, tx, invitedOperator, added.ID, details{"name": added.Name, "role": added.Role})
+	return added, until, addAct(ctx, tx, invitedOperator, added.ID, details{"name": added.Name, "role": added.Role})
 }
 
 // AddFirst implements operator.Store.
@@ -133,7 +133,7 @@ func inviteAgain(
 	if err != nil {
 		return again, until, fmt.Errorf("invite an operator again: %w", err)
 	}
-	return again, until, audited(ctx, tx, did, id, details{"name": again.Name, "role": again.Role})
+	return again, until, addAct(ctx, tx, did, id, details{"name": again.Name, "role": again.Role})
 }
 
 // ByTicket implements operator.Store.
@@ -173,7 +173,7 @@ func (s Operators) Activate(
 		if err != nil {
 			return noOperator(err, "activate an operator")
 		}
-		return audited(actor.WithOperator(ctx, active.Called()), tx, activeOperator, id, nil)
+		return addAct(actor.WithOperator(ctx, active.Called()), tx, activeOperator, id, nil)
 	})
 	return active, err
 }
@@ -227,7 +227,7 @@ func (s Operators) SetRole(
 		if err != nil {
 			return fmt.Errorf("set the role of an operator: %w", err)
 		}
-		return audited(ctx, tx, setOperatorRole, id, details{"name": o.Name, "from": was, "to": role})
+		return addAct(ctx, tx, setOperatorRole, id, details{"name": o.Name, "from": was, "to": role})
 	})
 	return o, err
 }
@@ -273,7 +273,7 @@ func (s Operators) EndOperator(ctx context.Context, id operator.ID) (o operator.
 		if err != nil {
 			return fmt.Errorf("end an operator: %w", err)
 		}
-		return audited(ctx, tx, endedOperator, id, details{"name": o.Name})
+		return addAct(ctx, tx, endedOperator, id, details{"name": o.Name})
 	})
 	return o, err
 }

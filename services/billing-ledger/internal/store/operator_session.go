@@ -102,7 +102,7 @@ func (s Operators) Open(ctx context.Context, n operator.NewSession) (until time.
 			n.Attempt.Network[:], operator.SessionLife).Scan(&until); err != nil {
 			return fmt.Errorf("insert the session of an operator: %w", err)
 		}
-		return audited(actor.WithOperator(ctx, n.Operator.Called()), tx, signedIn, n.Operator.ID, nil)
+		return addAct(actor.WithOperator(ctx, n.Operator.Called()), tx, signedIn, n.Operator.ID, nil)
 	})
 	return until, err
 }

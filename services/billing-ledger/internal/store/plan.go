@@ -40,7 +40,7 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 			if err != nil || !ended {
 				return err
 			}
-			return audited(ctx, tx, setPlan, [16]byte(account), details{"plan": ""})
+			return addAct(ctx, tx, setPlan, [16]byte(account), details{"plan": ""})
 		}
 		did := details{"plan": name, "until": nullTime(until)}
 		kept, another, err := moveEnd(ctx, tx, account, name, now, until)
@@ -48,7 +48,7 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 		case err != nil:
 			return err
 		case another:
-			return audited(ctx, tx, setPlan, [16]byte(account), did)
+			return addAct(ctx, tx, setPlan, [16]byte(account), did)
 		case kept:
 			return nil
 		}
@@ -59,7 +59,7 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 			[16]byte(account), name, now, nullTime(until)); err != nil {
 			return fmt.Errorf("insert plan: %w", err)
 		}
-		return audited(ctx, tx, setPlan, [16]byte(account), did)
+		return addAct(ctx, tx, setPlan, [16]byte(account), did)
 	})
 }
 

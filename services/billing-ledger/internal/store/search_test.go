@@ -3,5 +3,5 @@ package store
 // SearchOf shows tests the statements of searches, whose plans they look at.
 var SearchOf = searchOf
 
-// Acted shows tests the table of what operators did.
-var Acted = acted
+// ActTable shows tests the table of what operators did.
+var ActTable = actTable

@@ -65,7 +65,7 @@ func (s Subscriptions) AskRefund(ctx context.Context, invoice, memo string) erro
 		if err := endRefunded(ctx, tx, i, now); err != nil {
 			return nil, err
 		}
-		return nil, audited(ctx, tx, refundedPlan, [16]byte(i.account), details{"invoice": i.id, "memo": memo})
+		return nil, addAct(ctx, tx, refundedPlan, [16]byte(i.account), details{"invoice": i.id, "memo": memo})
 	})
 }
 

@@ -98,7 +98,7 @@ func (s Agreements) SetTerms(ctx context.Context, id ids.AccountID, terms enterp
 		if tag.RowsAffected() == 0 {
 			return nil
 		}
-		return audited(ctx, tx, setTerms, [16]byte(id), details{
+		return addAct(ctx, tx, setTerms, [16]byte(id), details{
 			"requests_per_minute": terms.RequestsPerMinute, "category_requests_per_minute": c.perMinute,
 			"category_concurrent_requests": c.concurrent, "category_tokens_per_day": c.tokens,
 			"discount_basis_points": terms.Discount, "priority": terms.Priority, "note": terms.Note,

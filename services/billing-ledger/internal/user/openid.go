@@ -41,12 +41,12 @@ type OpenIDEnd struct {
 	Linked OwnedIdentity
 }
 
-// FinishOpenID ends what StartOpenID or StartOpenIDLink has begun, as the flow says which no browser
-// can change. It signs in the user whom the provider names, and opens one if open is set; or it links
-// whom the provider names to the user who began (see link), and signs nobody in. An account that is
-// opened so has no key, because nobody could be shown it: a browser comes here from the provider. It
-// fails with issuer_not_found, user_not_found, invalid_credentials, rate_limit_exceeded and
-// service_unavailable, and as link does.
+// FinishOpenID ends what StartOpenID or StartOpenIDLink has begun. The flow says which of the two,
+// and no browser can change it. A sign-in signs in the user of the identity that the provider names,
+// and opens one if there is none and open is set. A link links the identity to the user who began it
+// (see link), and signs nobody in. An account that is opened here has no key, because the browser
+// comes from the provider and could not be shown it. FinishOpenID fails with issuer_not_found,
+// user_not_found, invalid_credentials, rate_limit_exceeded and service_unavailable, and as link does.
 func (u *Users) FinishOpenID(ctx context.Context, r oidc.Returned, open bool, from From) (end OpenIDEnd, err error) {
 	who, err := u.OpenID.Finish(ctx, r)
 	if err != nil {

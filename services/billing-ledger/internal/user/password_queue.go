@@ -56,9 +56,11 @@ func classOf(isKnown bool) class {
 // Within a class the first call of each network comes before the second of any network,
 // and of equal calls the newest comes first. In a flood the caller that has waited
 // longest is the likeliest to have given up, and a queue in order of arrival would serve
-// everybody too late. When too many wait, the last by that order is refused. No call is
-// refused while it waits to count its attempt, so every second turn to count belongs to the
-// call that has waited longest. Otherwise a flood without end would pass it by for ever.
+// everybody too late. When too many wait, the last by that order is refused.
+//
+// Turns to count an attempt differ in two ways. No call is refused there. And every second turn
+// goes to the call that has waited longest, because in a flood without end the newest calls
+// would otherwise keep it waiting for ever.
 //
 // After 300 calls at once the next one is served within half a second (two cores with
 // other work). Of a flood of 1,000 calls a second some 80 are hashed, so a stranger finds
@@ -80,10 +82,10 @@ type queue struct {
 	limit   [classes]int // that wait
 	atWork  [classes]int
 	waiting [classes][]*waiter
-	// byTurns gives every second place to the call that has waited longest. turns counts the
+	// alternates gives every second place to the call that has waited longest. turns counts the
 	// places that were given.
-	byTurns bool
-	turns   uint64
+	alternates bool
+	turns      uint64
 }
 
 // waiter is a call that waits for a place.
@@ -97,7 +99,7 @@ type waiter struct {
 func NewPasswords() *Passwords {
 	return &Passwords{
 		networks: map[Digest]int{},
-		count:    queue{places: counting, limit: [classes]int{strangers: inside}, byTurns: true},
+		count:    queue{places: counting, limit: [classes]int{strangers: inside}, alternates: true},
 		hashes:   queue{places: hashing, limit: [classes]int{strangers: strangersWaiting, known: knownWaiting}},
 	}
 }
@@ -240,7 +242,7 @@ func (l *queue) assign() {
 // which its calls joined it.
 func (l *queue) first(of class) int {
 	first := 0
-	if l.byTurns && l.turns%2 == 0 {
+	if l.alternates && l.turns%2 == 0 {
 		return first
 	}
 	for i, one := range l.waiting[of] {

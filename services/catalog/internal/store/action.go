@@ -22,9 +22,9 @@ const (
 	putModelFiles action = "put_model_files"
 )
 
-// audited keeps what an operator did to a model, under the operator's name, in the
+// addAct keeps what an operator did to a model, under the operator's name, in the
 // transaction that does it.
-func audited(ctx context.Context, tx pgx.Tx, did action, modelID string, details map[string]any) error {
+func addAct(ctx context.Context, tx pgx.Tx, did action, modelID string, details map[string]any) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO operator_action (actor, action, model_id, detail) VALUES ($1, $2, $3, $4)`,
 		actor.OfOperator(ctx), string(did), modelID, details); err != nil {
 		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
@@ -51,7 +51,7 @@ func auditPut(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.M
 	if !next.DeprecatedAt.IsZero() {
 		details["deprecated_at"] = next.DeprecatedAt.UTC().Format(time.RFC3339Nano)
 	}
-	return audited(ctx, tx, putModel, next.ID, details)
+	return addAct(ctx, tx, putModel, next.ID, details)
 }
 
 // auditFiles keeps a change of a model's files by their composite hash.
@@ -60,13 +60,13 @@ func auditFiles(ctx context.Context, tx pgx.Tx, modelID string, set weights.Set)
 	if !set.Empty() {
 		details["composite_hash"] = set.Composite.String()
 	}
-	return audited(ctx, tx, putModelFiles, modelID, details)
+	return addAct(ctx, tx, putModelFiles, modelID, details)
 }
 
-// acted is the table of what operators did.
-var acted = acttable.Table{Subject: "model_id"}
+// actTable is the table of what operators did.
+var actTable = acttable.Table{Subject: "model_id"}
 
 // Acts implements acts.Store.
 func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
-	return acted.Find(ctx, s.pool, f)
+	return actTable.Find(ctx, s.pool, f)
 }

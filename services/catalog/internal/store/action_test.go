@@ -9,6 +9,6 @@ import (
 func TestActsOfOperatorsAreListedFromAnIndex(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	actstest.CheckLists(t, actstest.Service{Store: r.store, Owner: r.owner, Table: acted, Action: "put_model",
+	actstest.CheckLists(t, actstest.Service{Store: r.store, Owner: r.owner, Table: actTable, Action: "put_model",
 		Common: "a/common", Rare: "a/rare"})
 }

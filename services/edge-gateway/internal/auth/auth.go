@@ -91,10 +91,10 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 	}
 }
 
-// guesses bounds wrong credentials.
+// guesses returns the bounds on wrong credentials. wrong has the reasons that count.
 func (c Config) guesses(k clock.Clock, wrong ...fault.Reason) GuessConfig {
 	return GuessConfig{Rate: c.WrongKeys, Networks: c.WrongKeyNetworks, Tokens: c.Tokens, Wrong: wrong, Clock: k,
-		Refusal: "Too many wrong API keys came from your address."}
+		Refusal: "Too many wrong API keys or session tokens came from your address."}
 }
 
 // maxKeyBytes is far above the length of any key; a longer text is not parsed.

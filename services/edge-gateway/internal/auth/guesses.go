@@ -18,9 +18,10 @@ import (
 // networks and forgets the network that was heard of least recently, so a caller with more
 // networks than that is not bound.
 //
-// A credential counts as a guess once its look-up has shown that it is wrong. A remembered key,
-// a key that was once known, and a text that is no key are no guesses, because they cost
-// nothing and reveal nothing. So callers who share an address with a guesser are served
+// A credential counts as a guess once its look-up has shown that it is wrong. A remembered key and
+// a key that was once known are no guesses, because they cost nothing and reveal nothing. auth
+// parses keys before their look-up, so a text that is no key is no guess there; the operators'
+// gate and cardapi count malformed credentials too. So callers who share an address with a guesser are served
 // as before, and a good key that is new may come a hundred times at once. Guesses made at
 // once may exceed the rate. The network then waits for them, for at most maxDebt.
 //
@@ -46,10 +47,10 @@ type GuessConfig struct {
 	Rate, Networks int
 	// Tokens is how many good tokens LookUpToken remembers, at least one.
 	Tokens int
-	// Wrong has the reasons of failed look-ups that count as guesses. What was revoked or has
-	// expired was somebody's, and was guessed by nobody.
+	// Wrong has the reasons of failed look-ups that count as guesses. A revoked or expired
+	// credential is none, because its bearer did not guess it.
 	Wrong []fault.Reason
-	// Refusal is what a network reads that has to wait.
+	// Refusal is the text of the error for a network that has to wait.
 	Refusal string
 	Clock   clock.Clock
 }
@@ -107,9 +108,9 @@ func (g *Guesses) LookUp(from netip.Addr, known bool, ask func() error) error {
 	return err
 }
 
-// LookUpToken is LookUp for a token, which is known while it is good: until another Tokens
-// tokens were good since, or a look-up found that nobody is signed in by it. A token that could
-// not be looked up stays as known as it was.
+// LookUpToken is LookUp for a token. A token is known from its last good look-up until a look-up
+// refuses it, or until Tokens newer good tokens have taken its place. An error that says nothing
+// about the token leaves it as it was.
 func (g *Guesses) LookUpToken(from netip.Addr, token apikey.Digest, ask func() error) error {
 	err := g.LookUp(from, g.knows(token), ask)
 	if err == nil {

@@ -248,38 +248,38 @@ func newTokens() tokens {
 	return tokens{g, netip.MustParseAddr("203.0.113.9")}
 }
 
-// shown has a token looked up that the look-up finds to be so.
-func (g tokens) shown(token string, finds error) error {
+// lookUp looks up a token. The service answers with finds.
+func (g tokens) lookUp(token string, finds error) error {
 	return g.LookUpToken(g.from, apikey.Sum(token), func() error { return finds })
 }
 
-// owes has the network guess until it has to wait.
-func (g tokens) owes() {
+// exhaust guesses until the network has to wait.
+func (g tokens) exhaust() {
 	for range 100 {
-		_ = g.shown("wrong", fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session"))
+		_ = g.lookUp("wrong", fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session"))
 	}
 }
 
-func TestAGoodTokenIsHeldUpByNoGuesserAndAnEndedOneIs(t *testing.T) {
+func TestAGuesserHoldsUpEndedTokensButNoGoodOnes(t *testing.T) {
 	g := newTokens()
-	if err := g.shown("ada", nil); err != nil {
+	if err := g.lookUp("ada", nil); err != nil {
 		t.Fatal(err)
 	}
-	g.owes()
-	if err := g.shown("bob", nil); !fault.Is(err, fault.RateLimitExceeded) {
+	g.exhaust()
+	if err := g.lookUp("bob", nil); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("a token of which nothing is known: got %v, want %s", err, fault.RateLimitExceeded)
 	}
 	away := errors.New("the ledger is away")
 	for what, finds := range map[string]error{"good": nil, "not looked up": away} {
-		if err := g.shown("ada", finds); !errors.Is(err, finds) {
+		if err := g.lookUp("ada", finds); !errors.Is(err, finds) {
 			t.Errorf("a known token that is %s: got %v, want %v", what, err, finds)
 		}
 	}
 	ended := fault.New(fault.Unauthenticated, fault.SessionExpired, "over")
-	if err := g.shown("ada", ended); !fault.Is(err, fault.SessionExpired) {
+	if err := g.lookUp("ada", ended); !fault.Is(err, fault.SessionExpired) {
 		t.Errorf("a known token that ended: got %v, want %s", err, fault.SessionExpired)
 	}
-	if err := g.shown("ada", nil); !fault.Is(err, fault.RateLimitExceeded) {
+	if err := g.lookUp("ada", nil); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("a token that ended, again: got %v, want %s", err, fault.RateLimitExceeded)
 	}
 }
@@ -287,18 +287,18 @@ func TestAGoodTokenIsHeldUpByNoGuesserAndAnEndedOneIs(t *testing.T) {
 func TestGoodTokensThatAreRememberedAreBounded(t *testing.T) {
 	g := newTokens()
 	for n := range 10 {
-		if err := g.shown(fmt.Sprint(n), nil); err != nil {
+		if err := g.lookUp(fmt.Sprint(n), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := g.good.Len(); got != 2 {
 		t.Errorf("tokens remembered: got %d, want 2", got)
 	}
-	g.owes()
-	if err := g.shown("9", nil); err != nil {
+	g.exhaust()
+	if err := g.lookUp("9", nil); err != nil {
 		t.Errorf("the last of them: got %v, want no error", err)
 	}
-	if err := g.shown("0", nil); !fault.Is(err, fault.RateLimitExceeded) {
+	if err := g.lookUp("0", nil); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("the first of them: got %v, want %s", err, fault.RateLimitExceeded)
 	}
 }

@@ -41,11 +41,11 @@ func (p Principal) Check(method, pattern string) error {
 		}
 		return notAllowed("Your role may not do this.")
 	}
-	switch act, _ := actOf(method, pattern); {
-	case (act == Staff || act == MakeFirst) && p.machine():
+	switch permission, _ := permissionOf(method, pattern); {
+	case (permission == Staff || permission == MakeFirst) && p.machine():
 		return notAllowed("A machine may not do this. Sign in (POST /api/v1/admin/session). While no admin is active, a " +
 			"bootstrap token makes the first operator.")
-	case act == Approve && p.Session != "" && !p.MayApprove:
+	case permission == Approve && p.Session != "" && !p.MayApprove:
 		return notAllowed("You may approve payouts from 24 hours after your first code made you active. Until then " +
 			"another operator must.")
 	}

@@ -18,37 +18,37 @@ const (
 	First     Role = "first"
 )
 
-// Act is a kind of act, which some roles may do.
-type Act string
+// Permission is a kind of call, which some roles may make.
+type Permission string
 
-// The kinds of acts.
+// The permissions.
 const (
-	// SignIn needs no token: whoever does it shows a secret in the body.
-	SignIn Act = "sign in"
+	// SignIn needs no token: whoever calls shows a secret in the body.
+	SignIn Permission = "sign in"
 	// SignOut ends the caller's own session.
-	SignOut Act = "sign out"
+	SignOut Permission = "sign out"
 	// MakeFirst makes the first operator.
-	MakeFirst Act = "make the first operator"
+	MakeFirst Permission = "make the first operator"
 	// Read changes nothing.
-	Read Act = "read"
+	Read Permission = "read"
 	// Care is for accounts: goodwill, plans, limits, freezes, keys that are revoked.
-	Care Act = "care"
+	Care Permission = "care"
 	// Refund gives back what a consumer paid.
-	Refund Act = "refund"
+	Refund Permission = "refund"
 	// Pay is for what providers get and stake, for deposits, and for terms.
-	Pay Act = "pay"
+	Pay Permission = "pay"
 	// Approve is consent to a payout. A person who became an operator of late may not give it.
-	Approve Act = "approve"
+	Approve Permission = "approve"
 	// Run is everything else: providers, models, verification, chains, accounts and keys that
 	// are made.
-	Run Act = "run"
+	Run Permission = "run"
 	// Staff is for operators themselves. Only a person does it, or a bootstrap token under
 	// break-glass: a machine that may invite could make the two persons that a large payout needs.
-	Staff Act = "staff"
+	Staff Permission = "staff"
 )
 
 // may is what each role may do.
-var may = map[Role][]Act{
+var may = map[Role][]Permission{
 	Viewer:    {SignOut, Read},
 	Support:   {SignOut, Read, Care, Refund},
 	Treasurer: {SignOut, Read, Refund, Pay, Approve},
@@ -56,8 +56,8 @@ var may = map[Role][]Act{
 	First:     {MakeFirst},
 }
 
-// needs has the act of each route. A route that is not in it is refused, whoever calls.
-var needs = map[string]Act{
+// needs has the permission that each route needs. A route that is not in it is refused, whoever calls.
+var needs = map[string]Permission{
 	"POST /api/v1/admin/session":           SignIn,
 	"POST /api/v1/admin/operators/accept":  SignIn,
 	"POST /api/v1/admin/operators/confirm": SignIn,
@@ -158,20 +158,20 @@ var variable = regexp.MustCompile(`\{(\w+)=[^}]*\}`)
 // Open reports whether a route needs no token.
 func Open(method, path string) bool { return needs[method+" "+path] == SignIn }
 
-// actOf returns the act of a route of a pattern, in which a variable stands as {name} or
-// {name=…}. HEAD needs what GET needs.
-func actOf(method, pattern string) (act Act, ok bool) {
+// permissionOf returns the permission that a route of a pattern needs, in which a variable stands
+// as {name} or {name=…}. HEAD needs what GET needs.
+func permissionOf(method, pattern string) (p Permission, ok bool) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	act, ok = needs[method+" "+variable.ReplaceAllString(pattern, "{$1}")]
-	return act, ok
+	p, ok = needs[method+" "+variable.ReplaceAllString(pattern, "{$1}")]
+	return p, ok
 }
 
 // May reports whether a role may call a route of a pattern.
 func (r Role) May(method, pattern string) bool {
-	act, ok := actOf(method, pattern)
-	return ok && (act == SignIn || slices.Contains(may[r], act))
+	p, ok := permissionOf(method, pattern)
+	return ok && (p == SignIn || slices.Contains(may[r], p))
 }
 
 // ParseRole reads a role that an operator or a machine may have.

@@ -14,7 +14,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/openapi"
 )
 
-// A route that is added without an act is refused to everybody, and fails here.
+// A route that is added without a permission is refused to everybody, and fails here.
 func TestEveryRouteOfOperatorsHasAnActAndNoOtherHas(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -34,17 +34,17 @@ func TestEveryRouteOfOperatorsHasAnActAndNoOtherHas(t *testing.T) {
 	slices.Sort(described)
 	for _, r := range described {
 		if _, ok := needs[r]; !ok {
-			t.Errorf("%s has no act", r)
+			t.Errorf("%s has no permission", r)
 		}
 	}
-	for r, act := range needs {
+	for r, permission := range needs {
 		if !slices.Contains(described, r) {
-			t.Errorf("%s needs %q and is no route", r, act)
+			t.Errorf("%s needs %q and is no route", r, permission)
 		}
 	}
 }
 
-// Each route against each role, as people agreed: the rows stand for all routes of their act.
+// Each route against each role, as people agreed: the rows stand for all routes of their permission.
 func TestEachRoleMayWhatWasAgreed(t *testing.T) {
 	agreed := map[string][]Role{
 		"GET /api/v1/admin/accounts":                            {Viewer, Support, Treasurer, Admin},
@@ -85,9 +85,9 @@ func TestEachRoleMayWhatWasAgreed(t *testing.T) {
 }
 
 func TestEveryGetNeedsReadAndNothingElseDoes(t *testing.T) {
-	for r, act := range needs {
-		if reads := strings.HasPrefix(r, http.MethodGet+" "); reads != (act == Read) {
-			t.Errorf("%s needs %q: got a GET %v, want reading and GET together", r, act, reads)
+	for r, permission := range needs {
+		if reads := strings.HasPrefix(r, http.MethodGet+" "); reads != (permission == Read) {
+			t.Errorf("%s needs %q: got a GET %v, want reading and GET together", r, permission, reads)
 		}
 	}
 	viewer := Principal{Role: Viewer}
@@ -104,8 +104,8 @@ func TestEveryGetNeedsReadAndNothingElseDoes(t *testing.T) {
 func TestOnlyPersonsMakeOperatorsAndNewOnesApproveNothing(t *testing.T) {
 	const approve = "POST /api/v1/admin/payouts/{payout_id}/approve"
 	var staff []string
-	for r, act := range needs {
-		if act == Staff {
+	for r, permission := range needs {
+		if permission == Staff {
 			staff = append(staff, r)
 		}
 	}

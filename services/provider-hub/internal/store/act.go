@@ -22,10 +22,10 @@ func (s *Store) AddWarmUp(ctx context.Context, model string, id ids.ProviderID) 
 	return nil
 }
 
-// acted is the table of what operators did.
-var acted = acttable.Table{Subject: "subject"}
+// actTable is the table of what operators did.
+var actTable = acttable.Table{Subject: "subject"}
 
 // Acts implements acts.Store.
 func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
-	return acted.Find(ctx, s.pool, f)
+	return actTable.Find(ctx, s.pool, f)
 }

@@ -12,7 +12,7 @@ import (
 func TestActsOfOperatorsAreListedFromAnIndex(t *testing.T) {
 	t.Parallel()
 	s, _ := setup(t)
-	actstest.CheckLists(t, actstest.Service{Store: s, Owner: pgtest.Owner(t, s.pool), Table: acted, Action: "set",
+	actstest.CheckLists(t, actstest.Service{Store: s, Owner: pgtest.Owner(t, s.pool), Table: actTable, Action: "set",
 		Common: "0192f0c0-0000-7000-8000-000000000001", Rare: "a/model"})
 }
 

@@ -23,9 +23,9 @@ const (
 
 const insertAct = `INSERT INTO operator_action (actor, action, subject, detail) VALUES ($1, $2, $3, $4)`
 
-// audited keeps what an operator did, under the operator's name, in the transaction that does
-// it. What changes nothing leaves no entry.
-func audited(ctx context.Context, tx pgx.Tx, did action, id ids.ProviderID, detail map[string]any) error {
+// addAct adds an operator's act, under the operator's name, in the caller's transaction. Callers
+// skip it when nothing changed.
+func addAct(ctx context.Context, tx pgx.Tx, did action, id ids.ProviderID, detail map[string]any) error {
 	if _, err := tx.Exec(ctx, insertAct, actor.OfOperator(ctx), string(did), id.String(), detail); err != nil {
 		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
 	}

@@ -118,7 +118,7 @@ func (s *Store) Create(ctx context.Context, a provider.Account, idempotencyKey s
 			return err
 		}
 		if tag.RowsAffected() == 1 {
-			if err := audited(ctx, tx, createdProvider, a.ID, map[string]any{"name": a.Name, "region": a.Region}); err != nil {
+			if err := addAct(ctx, tx, createdProvider, a.ID, map[string]any{"name": a.Name, "region": a.Region}); err != nil {
 				return err
 			}
 			got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))

@@ -28,7 +28,7 @@ var programs = map[victim]string{
 	nats: fleet.NATS, natsWiped: fleet.NATS, postgres: fleet.Postgres,
 }
 
-// lease is how long a gateway may hold a request's money without a renewal.
+// lease is the hold_lease of this fleet.
 const lease = 6 * time.Second
 
 // settings shorten to seconds what takes minutes in production: leases, reviews, and the

@@ -27,8 +27,8 @@ const (
 	quietFor   = 60 * time.Millisecond
 	quietTimes = 3
 	// awayBound is how long a victim may be away without a lease ending: the gateway renews
-	// a lease after a quarter of it, so two thirds are left for certain. maxTries is
-	// how often a cell is run whose victim was away for longer.
+	// a lease after a quarter of it, so two thirds are left for certain. maxTries
+	// bounds the runs of a cell.
 	awayBound = lease * 2 / 3
 	maxTries  = 3
 	// tokenPace is the pause between two tokens that the engine gives out while it is
@@ -96,9 +96,9 @@ func victimsAt(p point) []victim {
 	return all
 }
 
-// cell runs one cell of the matrix and judges it. A cell is run again if the victim came
-// back so late that the request's lease was over: the platform ends the answer then, and
-// the cell has said nothing about the kill.
+// cell runs one cell of the matrix and judges it. A cell is run again if it was wrong and
+// its victim was away for longer than awayBound: the request's lease may have ended then,
+// and the platform ends the answer of such a request.
 func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 	if m.broken {
 		t.Skip("an earlier cell could not be restored")

@@ -7,11 +7,11 @@ import (
 	"svc.internal/pkg/acts/acttable"
 )
 
-// acted is the table of what operators did. Triggers alone write it, because each act stands in
+// actTable is the table of what operators did. Triggers alone write it, because each act stands in
 // the history of what it changes (function enter_operator_action).
-var acted = acttable.Table{Subject: "subject"}
+var actTable = acttable.Table{Subject: "subject"}
 
 // Acts implements acts.Store.
 func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
-	return acted.Find(ctx, s.pool, f)
+	return actTable.Find(ctx, s.pool, f)
 }

@@ -300,7 +300,7 @@ func (m *market) check(t *testing.T) {
 	}
 }
 
-// audited fails the test for each invariant that does not hold. No watcher stores the events of a model.
+// addAct fails the test for each invariant that does not hold. No watcher stores the events of a model.
 func (m *market) audited(t *testing.T) {
 	t.Helper()
 	report, err := m.positions[0].Audit(t.Context())

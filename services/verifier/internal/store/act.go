@@ -26,19 +26,18 @@ const (
 
 const insertAct = `INSERT INTO operator_action (actor, action, subject, detail) VALUES ($1, $2, $3, $4)`
 
-// audited keeps what an operator did, in the transaction that does it. What changes nothing
-// leaves no entry.
-func audited(ctx context.Context, tx pgx.Tx, by string, did action, subject string, detail map[string]any) error {
+// addAct adds an operator's act in the caller's transaction. Callers skip it when nothing changed.
+func addAct(ctx context.Context, tx pgx.Tx, by string, did action, subject string, detail map[string]any) error {
 	if _, err := tx.Exec(ctx, insertAct, by, string(did), subject, detail); err != nil {
 		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
 	}
 	return nil
 }
 
-// acted is the table of what operators did.
-var acted = acttable.Table{Subject: "subject"}
+// actTable is the table of what operators did.
+var actTable = acttable.Table{Subject: "subject"}
 
 // Acts implements acts.Store.
 func (s *Store) Acts(ctx context.Context, f acts.Filter) ([]acts.Act, error) {
-	return acted.Find(ctx, s.pool, f)
+	return actTable.Find(ctx, s.pool, f)
 }

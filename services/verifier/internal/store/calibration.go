@@ -101,7 +101,7 @@ func auditCalibration(ctx context.Context, tx pgx.Tx, key StratumKey, id Calibra
 	if err := tx.QueryRow(ctx, `SELECT model_id FROM stratum WHERE stratum = $1`, key[:]).Scan(&model); err != nil {
 		return err
 	}
-	return audited(ctx, tx, actor.OfOperator(ctx), beganCalibration, model, map[string]any{"run_id": id.String()})
+	return addAct(ctx, tx, actor.OfOperator(ctx), beganCalibration, model, map[string]any{"run_id": id.String()})
 }
 
 func notKnown(known bool, err error) error {

@@ -166,7 +166,7 @@ func (s *Store) RetryEffect(ctx context.Context, id int64) (bool, error) {
 			}
 			return err
 		}
-		return audited(ctx, tx, actor.OfOperator(ctx), retriedEffect, verdict.String(),
+		return addAct(ctx, tx, actor.OfOperator(ctx), retriedEffect, verdict.String(),
 			map[string]any{"effect_id": strconv.FormatInt(id, 10), "kind": string(kind)})
 	})
 	if err != nil {

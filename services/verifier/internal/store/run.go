@@ -80,7 +80,7 @@ func (s *Store) StartRun(ctx context.Context, r Run) error {
 		if err != nil || !fresh || !actor.InOperatorsCall(ctx) {
 			return err
 		}
-		return audited(ctx, tx, actor.OfOperator(ctx), beganBenchmark, r.Offer.Provider.String(),
+		return addAct(ctx, tx, actor.OfOperator(ctx), beganBenchmark, r.Offer.Provider.String(),
 			map[string]any{"model_id": r.Offer.Model, "run_id": r.ID.String()})
 	})
 	switch {

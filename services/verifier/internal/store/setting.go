@@ -94,7 +94,7 @@ func (s *Store) Set(ctx context.Context, name Setting, enabled bool, by, reason 
 			return err
 		}
 		if tag.RowsAffected() > 0 && actor.IsOperator(by) {
-			if err := audited(ctx, tx, by, setActions[name], string(name), map[string]any{"enabled": enabled,
+			if err := addAct(ctx, tx, by, setActions[name], string(name), map[string]any{"enabled": enabled,
 				"reason": reason}); err != nil {
 				return err
 			}

@@ -32,9 +32,9 @@
 -- the connection lives: without the others, one that was made while a table was
 -- empty would read all of it when it no longer is.
 --
--- In each call an expression costs more the first time than a dozen times after that. So most
--- keys, which nothing of terms and budgets bounds (k.bounded), take a way with few expressions:
--- arrays begin as NULL, and what only bounded keys need is set for these alone.
+-- The first evaluation of an expression in a call costs more than the next dozen together. So
+-- keys without terms, budget and caps (NOT k.bounded), which are most, take a path with few
+-- expressions: arrays begin as NULL, and what bounded keys alone need is set for these alone.
 CREATE OR REPLACE FUNCTION admit_requests(
     p_request uuid[], p_key uuid[], p_model text[], p_class smallint[], p_zero boolean[], p_billing text[],
     p_amount bigint[], p_prompt bigint[], p_completion bigint[], p_pinned boolean[], p_price uuid[],
@@ -111,7 +111,8 @@ DECLARE
     v_month     bigint;
     v_pins      integer;
     v_counted   boolean;
-    -- The terms of the account at hand by class; of all classes together they are at 4. v_classes
+    -- The terms of the account at hand by class; of all classes together they are at 4. k.has_rates
+    -- says that there are rates, k.has_class_bounds that there are places or tokens of a day, v_classes
     -- says that terms for classes counted a request, v_bounded that some key was bounded.
     v_classes   boolean;
     v_bounded   boolean;
@@ -188,12 +189,12 @@ BEGIN
                wa.posted - wa.held AS free,
                coalesce(l.requests_per_minute, 0) AS override, coalesce(l.account_per_minute, 0) AS account_rate,
                l.class_per_minute, l.class_concurrent, l.class_tokens,
-               coalesce(l.account_per_minute > 0, false) OR l.class_per_minute IS NOT NULL AS wide,
-               num_nonnulls(l.class_concurrent, l.class_tokens) > 0 AS capped,
+               coalesce(l.account_per_minute > 0, false) OR l.class_per_minute IS NOT NULL AS has_rates,
+               num_nonnulls(l.class_concurrent, l.class_tokens) > 0 AS has_class_bounds,
                ck.budget IS NOT NULL OR coalesce(l.account_per_minute > 0 OR l.discount > 0, false)
                    OR num_nonnulls(l.class_per_minute, l.class_concurrent, l.class_tokens,
                        l.day_cap, l.own_day_cap, l.month_cap, l.own_month_cap) > 0 AS bounded,
-               cardinality(ck.allowed_models) > 0 AS listed, a.state = 'frozen' AS frozen,
+               cardinality(ck.allowed_models) > 0 AS has_model_list, a.state = 'frozen' AS frozen,
                CASE WHEN ck.state = 'revoked' THEN 'key_revoked' WHEN ck.expires_at <= v_now THEN 'key_expired' END AS refusal,
                coalesce(l.discount, 0::smallint) AS discount, coalesce(l.priority, false) AS priority,
                coalesce(nullif(l.concurrent_requests, 0), p_concurrent) AS cap, ap.plan_id, u.ords
@@ -220,7 +221,7 @@ BEGIN
                        FILTER (WHERE r.class = 7 AND r.full_at > v_now + interval '58 seconds')
             INTO v_zero, v_left FROM account_rate r
             WHERE r.account_id = v_account AND r.full_at > v_now AND r.full_at < v_now + interval '2 minutes';
-            IF k.wide THEN
+            IF k.has_rates THEN
                 -- 0 and -1 are none.
                 a_limits := coalesce(k.class_per_minute, array_fill(0, ARRAY[6]));
                 a_limits[4] := k.account_rate;
@@ -236,7 +237,7 @@ BEGIN
                     a_used[w.class] := (w.ahead + a_every[w.class] - 1) / a_every[w.class];
                 END LOOP;
             END IF;
-            IF k.capped THEN
+            IF k.has_class_bounds THEN
                 a_places := coalesce(k.class_concurrent, array_fill(0, ARRAY[6]));
                 a_cap := coalesce(k.class_tokens, array_fill(0::bigint, ARRAY[6]));
                 SELECT array_agg(coalesce(g.open, 0) ORDER BY u.class), array_agg(coalesce(t.used, 0) ORDER BY u.class)
@@ -395,7 +396,7 @@ BEGIN
                 v_reported := v_ahead[c];
                 v_step := v_every[c];
             END IF;
-            IF k.wide THEN
+            IF k.has_rates THEN
                 FOREACH c IN ARRAY ARRAY[p_class[i]::integer, 4] LOOP
                     CONTINUE WHEN a_limits[c] <= 0 OR v_room <= a_limits[c] - a_used[c];
                     v_room := a_limits[c] - a_used[c];
@@ -436,13 +437,13 @@ BEGIN
 
             o_outcome := CASE
                 WHEN k.refusal IS NOT NULL THEN k.refusal
-                WHEN k.listed AND p_model[i] <> ALL (k.allowed_models) THEN 'model_not_allowed'
+                WHEN k.has_model_list AND p_model[i] <> ALL (k.allowed_models) THEN 'model_not_allowed'
                 WHEN k.frozen THEN 'account_frozen'
                 WHEN v_left IS NOT NULL THEN 'left_often'
                 WHEN v_room <= 0 THEN 'rate_limited'
                 WHEN v_open >= v_cap THEN 'too_many_open'
-                WHEN k.capped AND a_places[p_class[i]] > 0 AND a_open[p_class[i]] >= a_places[p_class[i]] THEN 'category_too_many_open'
-                WHEN k.capped AND a_cap[p_class[i]] > 0 AND p_unit[i] = 0
+                WHEN k.has_class_bounds AND a_places[p_class[i]] > 0 AND a_open[p_class[i]] >= a_places[p_class[i]] THEN 'category_too_many_open'
+                WHEN k.has_class_bounds AND a_cap[p_class[i]] > 0 AND p_unit[i] = 0
                     AND a_tokens[p_class[i]] + p_prompt[i] + p_completion[i] > a_cap[p_class[i]] THEN 'category_tokens_short'
                 WHEN v_covered AND v_rate_used >= v_rate THEN 'plan_rate_limited'
                 WHEN v_covered AND v_taken_up >= v_places THEN 'plan_too_many_open'
@@ -498,12 +499,12 @@ BEGIN
                 IF NOT v_covered AND NOT p_zero[i] THEN
                     v_flags := v_flags + v_pins + 64 * k.discount;
                     v_counted := v_pins > 0;
-                    -- Those that are not counted have no meaning.
+                    -- Where the key or the account has no such bound, nobody reads it.
                     v_budget := v_budget - o_amount;
                     v_day := v_day - o_amount;
                     v_month := v_month - o_amount;
                 END IF;
-                IF k.wide THEN
+                IF k.has_rates THEN
                     FOREACH c IN ARRAY ARRAY[p_class[i]::integer, 4] LOOP
                         CONTINUE WHEN a_limits[c] <= 0;
                         a_used[c] := a_used[c] + 1;
@@ -513,7 +514,7 @@ BEGIN
                         z_full := z_full || v_now + a_ahead[c] * interval '1 microsecond';
                     END LOOP;
                 END IF;
-                IF k.capped AND (a_places[p_class[i]] > 0 OR a_cap[p_class[i]] > 0) THEN
+                IF k.has_class_bounds AND (a_places[p_class[i]] > 0 OR a_cap[p_class[i]] > 0) THEN
                     a_open[p_class[i]] := a_open[p_class[i]] + 1;
                     IF p_unit[i] = 0 THEN
                         a_tokens[p_class[i]] := a_tokens[p_class[i]] + p_prompt[i] + p_completion[i];

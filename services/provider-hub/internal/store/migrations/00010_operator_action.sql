@@ -1,7 +1,7 @@
 -- +goose Up
--- What operators did, each with the name of the operator who acted (operator:alice@id) and in the
--- transaction that did it: the changes of providers, which their history has too, and what
--- leaves no line there.
+-- What operators did, each with the name of the operator who acted (operator:alice@id): the changes
+-- of providers, which their history has too, and what leaves no line there. Each act is added in
+-- the transaction that does it. A warm-up has none: its act is added before the providers are asked.
 
 -- So that a hub that works meanwhile adds no line between the copy and the trigger.
 LOCK TABLE provider_status_change IN SHARE ROW EXCLUSIVE MODE;

@@ -14,7 +14,8 @@ CREATE TABLE operator_action (
 );
 COMMENT ON TABLE operator_action IS 'What operators did, with their names. Only ever added.';
 
--- Of what was done before, the changes of settings alone say who did it.
+-- Earlier words on verdicts name their operators inside sealed evidence alone, which SQL cannot read. So only changes
+-- of settings are copied.
 INSERT INTO operator_action (at, actor, action, subject, detail)
     SELECT changed_at, actor, 'set_' || name, name, jsonb_build_object('enabled', enabled, 'reason', reason)
     FROM setting_change WHERE actor ~ '^operator' ORDER BY changed_at;
