@@ -21,9 +21,9 @@ import (
 // A credential counts as a guess once its look-up has shown that it is wrong. A remembered key and
 // a key that was once known are no guesses, because they cost nothing and reveal nothing. auth
 // parses keys before their look-up, so a text that is no key is no guess there; the operators'
-// gate and cardapi count malformed credentials too. So callers who share an address with a guesser are served
-// as before, and a good key that is new may come a hundred times at once. Guesses made at
-// once may exceed the rate. The network then waits for them, for at most maxDebt.
+// gate and cardapi count malformed credentials too. So callers who share an address with a guesser
+// are served as before, and a good key that is new may come a hundred times at once. Guesses made
+// at once may exceed the rate. The network then waits for them, for at most maxDebt.
 //
 // A network that has to wait is not shut out, because good keys that this gateway does
 // not know yet come from there too, and a guesser could keep them out for ever. Two

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"fmt"
 
-	"svc.internal/pkg/actor"
 	"svc.internal/pkg/acts"
 	"svc.internal/pkg/acts/acttable"
 	"svc.internal/pkg/ids"
@@ -16,10 +14,7 @@ func (s *Store) AddWarmUp(ctx context.Context, model string, id ids.ProviderID) 
 	if !id.IsZero() {
 		detail["provider_id"] = id.String()
 	}
-	if _, err := s.pool.Exec(ctx, insertAct, actor.OfOperator(ctx), string(warmedUp), model, detail); err != nil {
-		return fmt.Errorf("insert the audit entry of %s: %w", warmedUp, err)
-	}
-	return nil
+	return addAct(ctx, s.pool, warmedUp, model, detail)
 }
 
 // actTable is the table of what operators did.

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/actor"
-	"svc.internal/pkg/ids"
 )
 
 // action is what an operator did beside a change of a provider. The trigger
@@ -23,11 +22,16 @@ const (
 
 const insertAct = `INSERT INTO operator_action (actor, action, subject, detail) VALUES ($1, $2, $3, $4)`
 
-// addAct adds an operator's act, under the operator's name, in the caller's transaction. Callers
-// skip it when nothing changed.
-func addAct(ctx context.Context, tx pgx.Tx, did action, id ids.ProviderID, detail map[string]any) error {
-	if _, err := tx.Exec(ctx, insertAct, actor.OfOperator(ctx), string(did), id.String(), detail); err != nil {
-		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
+// addAct adds an operator's act, under the operator's name, in the caller's transaction, or by
+// itself on a pool. Callers skip it when nothing changed.
+func addAct(ctx context.Context, db actDB, did action, subject string, detail map[string]any) error {
+	if _, err := db.Exec(ctx, insertAct, actor.OfOperator(ctx), string(did), subject, detail); err != nil {
+		return fmt.Errorf("insert the act %s: %w", did, err)
 	}
 	return nil
+}
+
+// actDB is a transaction or a pool.
+type actDB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

@@ -28,7 +28,7 @@ func (s *Store) AddKey(ctx context.Context, k provider.Key) error {
 		if tag.RowsAffected() == 0 {
 			return errNoProvider()
 		}
-		return addAct(ctx, tx, issuedKey, k.Provider, map[string]any{"key_id": k.ID.String(), "name": k.Name})
+		return addAct(ctx, tx, issuedKey, k.Provider.String(), map[string]any{"key_id": k.ID.String(), "name": k.Name})
 	})
 	return missing(err, "insert provider key")
 }
@@ -52,7 +52,7 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) error {
 			id); err != nil {
 			return err
 		}
-		return addAct(ctx, tx, revokedKey, holder, map[string]any{"key_id": id.String()})
+		return addAct(ctx, tx, revokedKey, holder.String(), map[string]any{"key_id": id.String()})
 	})
 	return missing(err, "revoke provider key")
 }

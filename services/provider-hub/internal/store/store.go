@@ -118,7 +118,8 @@ func (s *Store) Create(ctx context.Context, a provider.Account, idempotencyKey s
 			return err
 		}
 		if tag.RowsAffected() == 1 {
-			if err := addAct(ctx, tx, createdProvider, a.ID, map[string]any{"name": a.Name, "region": a.Region}); err != nil {
+			detail := map[string]any{"name": a.Name, "region": a.Region}
+			if err := addAct(ctx, tx, createdProvider, a.ID.String(), detail); err != nil {
 				return err
 			}
 			got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))
