@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prints the folder with the programs of a pinned tool: buf, generators (of code
-# from the contracts), golangci-lint, anvil (a development chain), solidity (the
+# from the contracts), golangci-lint, helm, kubectl-validate (what checks Kubernetes objects
+# by schemas of its own), anvil (a development chain), solidity (the
 # compiler and the library of the contracts on chains, in node_modules) or statement (what
 # checks a provider's daily statement). Installs the
 # tool first if it is missing. The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
@@ -13,12 +14,12 @@ npm='' module='' # where package-lock.json is, and where go.mod is
 case $tool in
   buf) npm=deploy/dev/tools/npm module=deploy/dev/tools/buf ;;
   generators) module=proto ;;
-  golangci-lint) module=deploy/dev/tools/golangci-lint ;;
+  golangci-lint | helm | kubectl-validate) module=deploy/dev/tools/$tool ;;
   anvil) npm=deploy/dev/tools/anvil ;;
   solidity) npm=services/settlement/contracts ;;
   statement) npm=services/settlement/statement ;;
   *)
-    echo "usage: tool.sh buf|generators|golangci-lint|anvil|solidity|statement" >&2
+    echo "usage: tool.sh buf|generators|golangci-lint|helm|kubectl-validate|anvil|solidity|statement" >&2
     exit 2
     ;;
 esac
