@@ -79,7 +79,7 @@ func (t Target) resolve(clear bool) (string, []grpc.DialOption, error) {
 		return "", nil, errNoAddress
 	}
 	if len(t.Addresses) == 1 && strings.Contains(t.Addresses[0], "://") && !clear {
-		return t.Addresses[0], nil, nil
+		return t.Addresses[0], []grpc.DialOption{grpc.WithResolvers(byName())}, nil
 	}
 	var state resolver.State
 	for _, address := range t.Addresses {

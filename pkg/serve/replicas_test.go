@@ -91,6 +91,11 @@ func replica(t *testing.T, answer func() error, creds *Credentials, callers Call
 	if err != nil {
 		t.Fatal(err)
 	}
+	return replicaOn(t, lis, answer, creds, callers)
+}
+
+func replicaOn(t *testing.T, lis net.Listener, answer func() error, creds *Credentials, callers Callers) *keyServer {
+	t.Helper()
 	k := &keyServer{answer: answer, health: health.NewServer(), addr: lis.Addr().String()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

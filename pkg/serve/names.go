@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/dns"
+)
+
+// LookAgain is how often the addresses of a name are looked up. Whoever replaces replicas by
+// turns waits longer than this, and than names are cached, before it stops the next.
+const LookAgain = 5 * time.Second
+
+// byName is gRPC's resolver of DNS names, which is asked again every LookAgain. By itself it
+// looks only when a connection is lost, so a client would find none of the replicas that were
+// started meanwhile when the last replica that it knows says that it is stopping.
+func byName() resolver.Builder {
+	allowLooks()
+	return lookingBuilder{Builder: resolver.Get("dns"), interval: LookAgain}
+}
+
+// allowLooks sets the pause that gRPC keeps between two looks, which is the same for all
+// clients of a process.
+var allowLooks = sync.OnceFunc(func() { dns.SetMinResolutionInterval(LookAgain / 2) })
+
+// lookingBuilder builds resolvers that look again every interval.
+type lookingBuilder struct {
+	resolver.Builder
+	interval time.Duration
+}
+
+// Build builds the resolver of a client.
+func (b lookingBuilder) Build(
+	target resolver.Target, client resolver.ClientConn, options resolver.BuildOptions,
+) (resolver.Resolver, error) {
+	inner, err := b.Builder.Build(target, client, options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &looking{Resolver: inner, stop: stop, done: make(chan struct{})}
+	go r.run(ctx, b.interval)
+	return r, nil
+}
+
+// looking is a resolver that looks again until it is closed.
+type looking struct {
+	resolver.Resolver
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (r *looking) run(ctx context.Context, interval time.Duration) {
+	defer close(r.done)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.ResolveNow(resolver.ResolveNowOptions{})
+		}
+	}
+}
+
+// Close ends the looks, and then the resolver.
+func (r *looking) Close() {
+	r.stop()
+	<-r.done
+	r.Resolver.Close()
+}
