@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"svc.internal/pkg/pg"
@@ -49,6 +51,23 @@ func OpenTools(ctx context.Context, cfg Config, url string) (*Tools, error) {
 	t := &Tools{store: store.New(pool, box), writer: prompt.NewWriter(settings.Secret, settings.Bank), close: pool.Close}
 	t.keeper = keep.New(t.store, box)
 	return t, nil
+}
+
+// ErrSealed is the error for a file of sealed settings that is there already.
+var ErrSealed = errors.New("there is a file already, and its secrets must stay")
+
+// Seal makes new sealed settings in a file that is not there yet.
+func Seal(path string) error {
+	if InCheckout(path) {
+		return fmt.Errorf("%s lies within a git checkout, whose files are published", path)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s: %w", path, ErrSealed)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for the sealed settings: %w", err)
+	}
+	_, err := openSealed(path)
+	return err
 }
 
 // noRandom keeps a tool from making sealed settings.

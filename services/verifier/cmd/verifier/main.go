@@ -4,11 +4,13 @@
 //	verifier replay [-config file.yaml] VERDICT
 //	verifier replay -file evidence.json VERDICT
 //	verifier canary [-config file.yaml] TEXT
+//	verifier seal FILE
 //
 // Without a subcommand it serves; see the service's README for its settings. replay computes
 // a verdict again from its evidence, prints a table, and ends with 1 where a bit differs;
 // with -file it needs neither database nor keys. canary names the probes that a text was
-// seen in, and ends with 1 where there is none.
+// seen in, and ends with 1 where there is none. seal makes new sealed settings in a file that
+// is not there yet, for the Secret of a cluster, from which the service cannot make its own.
 package main
 
 import (
@@ -49,12 +51,28 @@ func (p *program) Build(ctx context.Context, n *node.Node) error {
 
 func main() {
 	p := &program{node.DefaultConfig(), verifier.DefaultConfig()}
+	if len(os.Args) >= 2 && os.Args[1] == "seal" {
+		os.Exit(seal(os.Args[2:], os.Stderr))
+	}
 	if len(os.Args) >= 2 && (os.Args[1] == "replay" || os.Args[1] == "canary") {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		os.Exit(tool(ctx, p, os.Args[1], os.Args[2:], os.Stdout, os.Stderr))
 	}
 	os.Exit(node.Main(node.Verifier, p))
+}
+
+// seal makes new sealed settings and returns the exit code: 0, or 2 when there are none.
+func seal(args []string, errs io.Writer) int {
+	if len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-") {
+		fmt.Fprintln(errs, "usage: verifier seal FILE")
+		return 2
+	}
+	if err := verifier.Seal(args[0]); err != nil {
+		fmt.Fprintf(errs, "verifier seal: %v\n", err)
+		return 2
+	}
+	return 0
 }
 
 // tool runs a subcommand and returns the exit code: 0 when all is well, 1 when a replay

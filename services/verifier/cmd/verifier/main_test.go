@@ -83,3 +83,41 @@ func TestAToolMakesNoSealedSettings(t *testing.T) {
 		t.Error("the file of sealed settings: got one, want none")
 	}
 }
+
+func TestSealMakesAFileOnceAndForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sealed.json")
+	var errs bytes.Buffer
+	if got := seal([]string{path}, &errs); got != 0 {
+		t.Fatalf("exit code: got %d, want 0: %s", got, errs.String())
+	}
+	made, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil {
+		t.Error(err)
+	} else if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("mode: got %04o, want 0600", got)
+	}
+	if got := seal([]string{path}, &errs); got != 2 {
+		t.Errorf("exit code of a second time: got %d, want 2", got)
+	}
+	if again, err := os.ReadFile(path); err != nil {
+		t.Error(err)
+	} else if !bytes.Equal(again, made) {
+		t.Error("the file after a second time: got another, want the same")
+	}
+	if strings.Contains(errs.String(), "secret\":") {
+		t.Errorf("errors: got %q, want no secret", errs.String())
+	}
+}
+
+func TestSealRefusesACommandLineThatCannotWork(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {""}, {"-help"}, {"a", "b"}, {"sealed.json"}} { // this is a checkout
+		if got := seal(args, &bytes.Buffer{}); got != 2 {
+			t.Errorf("%q: exit code: got %d, want 2", args, got)
+		}
+	}
+}
