@@ -8,7 +8,7 @@ BIN := $(CURDIR)/.bin
 MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
 COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
-APART := services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
+APART := charts/check services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
 
 # Test binaries run at a time: a package waits for about half of its time.
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -229,6 +229,20 @@ lint: ## Run the linters
 	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf lint && $$tool/buf breaking --against proto/baseline.binpb
 	@tool=$$(deploy/dev/tool.sh golangci-lint) && $$tool/golangci-lint run $(MODULES:%=./%/...)
 
+CHART = tools=$$(deploy/dev/tool.sh helm) && validate=$$(deploy/dev/tool.sh kubectl-validate) && \
+  export CHART_HELM=$$tools/helm CHART_VALIDATE=$$validate/kubectl-validate CHART_PROGRAMS=$(BIN)/fleet && \
+  cd charts/check && GOWORK=off go test -count=1
+
+.PHONY: chart-check
+chart-check: programs ## Check the chart: helm lint, five sets of values rendered, refusals, kubectl-validate, and each program's -check
+	@go test -count=1 -vet=off -run TheChart ./services/standalone
+	@$(CHART) .
+
+.PHONY: chart-update
+chart-update: programs # Writes what the chart copies and what follows from the programs and from values.yaml
+	@go test -count=1 -vet=off -run TheChart ./services/standalone -update-chart
+	@$(CHART) -run 'Chart|Schema' . -update
+
 .PHONY: generate
 generate: ## Generate code from the contracts
 	@$(GENERATE)
@@ -267,7 +281,7 @@ drift: apart contracts-check ## Hold each module to its go.mod by itself, the co
 	@go work sync && git diff --exit-code -- go.work '*go.mod'
 
 .PHONY: verify
-verify: drift generate-check lint unit ## Everything that must hold before a change lands
+verify: drift generate-check chart-check lint unit ## Everything that must hold before a change lands
 
 .PHONY: prepare
 prepare: postgres ## Install the tools and compile what others wrote, so that the checks find them

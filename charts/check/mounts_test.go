@@ -1,0 +1,143 @@
+package check
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mountedFiles are the paths of the files that a container has of volumes. A volume whose
+// files nobody lists, as of a ConfigMap or of a Secret of cert-manager, counts with those
+// that it must have.
+func mountedFiles(spec, container map[string]any) []string {
+	volumes := map[string]map[string]any{}
+	for _, one := range list(spec["volumes"]) {
+		volume := mapping(one)
+		volumes[fmt.Sprint(volume["name"])] = volume
+	}
+	var files []string
+	for _, one := range list(container["volumeMounts"]) {
+		mount := mapping(one)
+		at, _ := mount["mountPath"].(string)
+		volume := volumes[fmt.Sprint(mount["name"])]
+		sources := []any{volume}
+		if projected := under(volume, "projected"); projected != nil {
+			sources = list(projected["sources"])
+		}
+		for _, source := range sources {
+			files = append(files, filesOf(at, mapping(source))...)
+		}
+	}
+	return files
+}
+
+func filesOf(at string, volume map[string]any) []string {
+	secret := under(volume, "secret")
+	switch {
+	case volume["configMap"] != nil:
+		return []string{at + "/config.yaml"}
+	case secret != nil && secret["items"] == nil:
+		return []string{at + "/tls.crt", at + "/tls.key", at + "/ca.crt"}
+	}
+	var files []string
+	for _, one := range list(secret["items"]) {
+		files = append(files, at+"/"+fmt.Sprint(mapping(one)["path"]))
+	}
+	return files
+}
+
+var fileOfPod = regexp.MustCompile(`/etc/svc/[-./\w]+`)
+
+// TestEachFileThatASettingNamesIsMounted compares the paths in settings, arguments and
+// variables with what the volumes hold.
+func TestEachFileThatASettingNamesIsMounted(t *testing.T) {
+	eachSet(t, func(t *testing.T, set string, all []object) {
+		configs := map[string]string{}
+		for _, o := range all {
+			if kind(o) == "ConfigMap" {
+				configs[name(o)], _ = under(o, "data")["config.yaml"].(string)
+			}
+		}
+		named := 0
+		for _, o := range all {
+			spec := podSpec(o)
+			for _, one := range list(spec["containers"]) {
+				container := mapping(one)
+				service, _ := container["name"].(string)
+				texts := []string{fmt.Sprint(container["args"])}
+				if kind(o) == "Deployment" || kind(o) == "StatefulSet" {
+					texts = append(texts, configs[strings.TrimSuffix(name(o), service)+service])
+				}
+				if service != "postgresql" {
+					texts = append(texts, environment(t, container, fields(set == "ha"))...)
+				}
+				files := mountedFiles(spec, container)
+				for _, file := range fileOfPod.FindAllString(strings.Join(texts, "\n"), -1) {
+					named++
+					if !slices.Contains(files, path.Clean(file)) {
+						t.Errorf("%s %s names %s: got no such file in its volumes, want one of %v", kind(o), name(o), file, files)
+					}
+				}
+			}
+		}
+		if named < 20 {
+			t.Errorf("files that settings name: got %d, want at least 20", named)
+		}
+	})
+}
+
+// TestEachCertificateHasTheNamesOfItsProcess compares the certificates that cert-manager is
+// asked for with the identities that services expect.
+func TestEachCertificateHasTheNamesOfItsProcess(t *testing.T) {
+	for _, set := range []string{"platform", "ha"} {
+		all := render(t, valueSets(t)[set])
+		certificates := map[string]string{}
+		for _, o := range all {
+			if kind(o) == "Certificate" {
+				spec := under(o, "spec")
+				certificates[fmt.Sprint(spec["secretName"])] = fmt.Sprint(spec["dnsNames"])
+			}
+		}
+		used := 0
+		for _, o := range all {
+			if kind(o) != "Deployment" && kind(o) != "StatefulSet" {
+				continue
+			}
+			service := fmt.Sprint(mapping(list(podSpec(o)["containers"])[0])["name"])
+			for hub, secret := range tlsSecrets(podSpec(o)) {
+				used++
+				want := "[" + service + "]"
+				if service == "provider-hub" {
+					want = fmt.Sprintf("[provider-hub hub-%d.provider-hub]", hub)
+				}
+				if got := certificates[secret]; got != want {
+					t.Errorf("%s: names in the certificate of %s: got %s, want %s", set, secret, got, want)
+				}
+			}
+		}
+		if used != len(certificates) {
+			t.Errorf("%s: certificates that pods use: got %d, want all %d", set, used, len(certificates))
+		}
+	}
+}
+
+// tlsSecrets are the Secrets of a pod's certificates; those of hubs stand by their index.
+func tlsSecrets(spec map[string]any) []string {
+	var secrets []string
+	for _, one := range list(spec["volumes"]) {
+		volume := mapping(one)
+		if volume["name"] != "tls" {
+			continue
+		}
+		if secret := under(volume, "secret"); secret != nil {
+			return []string{fmt.Sprint(secret["secretName"])}
+		}
+		for _, source := range list(under(volume, "projected")["sources"]) {
+			secrets = append(secrets, fmt.Sprint(under(mapping(source), "secret")["name"]))
+		}
+	}
+	return secrets
+}

@@ -1,0 +1,261 @@
+{{/* The name of the release's objects, at most 30 characters, so that a hub's pod has room. */}}
+{{- define "svc.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 30 | trimSuffix "-" -}}
+{{- else if contains "svc" .Release.Name -}}
+{{- .Release.Name | trunc 30 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-svc" .Release.Name | trunc 30 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svc.selectorLabels" -}}
+app.kubernetes.io/name: svc
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "svc.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "svc.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: svc
+{{- end -}}
+
+{{/* What the services say of themselves: files/callers.yaml by name. */}}
+{{- define "svc.table" -}}
+{{- $table := dict -}}
+{{- range (.Files.Get "files/callers.yaml" | fromYaml).services -}}
+{{- $_ := set $table .name . -}}
+{{- end -}}
+{{- toYaml $table -}}
+{{- end -}}
+
+{{/* The names of the services that are deployed. */}}
+{{- define "svc.deployed" -}}
+{{- $names := list -}}
+{{- range .Values.pods -}}
+{{- range .services -}}
+{{- if has . $names -}}
+{{- fail (printf "pods: %s stands in two pods" .) -}}
+{{- end -}}
+{{- $names = append $names . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (dict "names" $names) -}}
+{{- end -}}
+
+{{/* Fails unless each service that is deployed finds the services that it calls. */}}
+{{- define "svc.check" -}}
+{{- $table := include "svc.table" . | fromYaml -}}
+{{- $deployed := (include "svc.deployed" . | fromYaml).names -}}
+{{- range $name := $deployed -}}
+{{- range (get $table $name).peers -}}
+{{- if not (has . $deployed) -}}
+{{- fail (printf "pods: %s calls %s, which is in no pod" $name .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := $deployed -}}
+{{- $own := get $.Values.services $name -}}
+{{- if and $own.autoscaling.enabled (lt (int $own.autoscaling.maxReplicas) (int $own.replicas)) -}}
+{{- fail (printf "services.%s.autoscaling.maxReplicas: is below replicas" $name) -}}
+{{- end -}}
+{{- if (get $table $name).database -}}
+{{- $_ := required (printf "database.existingSecrets.%s: is missing" $name) (get $.Values.database.existingSecrets $name) -}}
+{{- end -}}
+{{- if and (not $.Values.tls.certManager.enabled) (ne $name "provider-hub") -}}
+{{- $_ := required (printf "tls.existingSecrets.%s: is missing" $name) (get $.Values.tls.existingSecrets $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.nats.url .Values.nats.existingSecret -}}
+{{- fail "nats: url and existingSecret are both set" -}}
+{{- end -}}
+{{- if not (or .Values.nats.url .Values.nats.existingSecret .Values.development.nats.enabled) -}}
+{{- fail "nats.url: is missing, or nats.existingSecret, or development.nats.enabled" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The most replicas that the hub may have; each has an identity of its own. */}}
+{{- define "svc.maxHubs" -}}
+{{- $hub := get .Values.services "provider-hub" -}}
+{{- if $hub.autoscaling.enabled -}}{{ $hub.autoscaling.maxReplicas }}{{- else -}}{{ $hub.replicas }}{{- end -}}
+{{- end -}}
+
+{{/* The image of a program: (dict "root" $ "name" "router"). */}}
+{{- define "svc.image" -}}
+{{- $images := .root.Values.images -}}
+{{- $digest := get $images.digests .name -}}
+{{- if $digest -}}
+{{- printf "%s/%s@%s" $images.registry .name $digest -}}
+{{- else if $images.allowTag -}}
+{{- printf "%s/%s:%s" $images.registry .name (required "images.tag: is missing" $images.tag) -}}
+{{- else -}}
+{{- fail (printf "images.digests.%s: is missing" .name) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The selector of the pods with a service: (dict "root" $ "name" "router"). */}}
+{{- define "svc.serviceSelector" -}}
+{{ include "svc.selectorLabels" .root }}
+svc.internal/{{ .name }}: "true"
+{{- end -}}
+
+{{- define "svc.tlsSecret" -}}
+{{- $given := get .root.Values.tls.existingSecrets .name -}}
+{{- if .root.Values.tls.certManager.enabled -}}
+{{- printf "%s-%s-tls" (include "svc.fullname" .root) .name -}}
+{{- else -}}
+{{- required (printf "tls.existingSecrets.%s: is missing" .name) $given -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svc.hubSecret" -}}
+{{- if .root.Values.tls.certManager.enabled -}}
+{{- printf "%s-hub-%d-tls" (include "svc.fullname" .root) .index -}}
+{{- else if ge .index (len .root.Values.tls.existingHubSecrets) -}}
+{{- fail (printf "tls.existingHubSecrets: has %d secrets, and hub-%d needs one" (len .root.Values.tls.existingHubSecrets) .index) -}}
+{{- else -}}
+{{- index .root.Values.tls.existingHubSecrets .index -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "svc.natsURL" -}}
+{{- if .Values.nats.url -}}
+{{- .Values.nats.url -}}
+{{- else if .Values.development.nats.enabled -}}
+{{- printf "tls://%s-nats.%s.svc.%s:4222" (include "svc.fullname" .) .Release.Namespace .Values.clusterDomain -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The seconds after SIGTERM within which a program has stopped. pkg/node bounds each part: the
+delay, each public listener (the gateway has two) with its margin, the hub's listener, the
+service itself, gRPC, the listener of metrics, NATS and telemetry.
+*/}}
+{{- define "svc.grace" -}}
+{{- $stop := .root.Files.Get "files/stop.yaml" | fromYaml -}}
+{{- $drain := .root.Values.drain -}}
+{{- $grace := add $drain.delaySeconds $stop.service $stop.grpc $stop.admin $stop.bus $stop.telemetry -}}
+{{- if eq .name "edge-gateway" -}}
+{{- $grace = add $grace (mul 2 (add $drain.timeoutSeconds $stop.margin)) -}}
+{{- else if eq .name "provider-hub" -}}
+{{- $grace = add $grace 1 $stop.margin -}}
+{{- end -}}
+{{- $grace -}}
+{{- end -}}
+
+{{/* Puts a value at a dotted path: (dict "into" $map "path" "billing.card.stripe_key" "value" "x"). */}}
+{{- define "svc.put" -}}
+{{- $parts := splitList "." .path -}}
+{{- $at := .into -}}
+{{- range initial $parts -}}
+{{- if not (hasKey $at .) -}}{{- $_ := set $at . dict -}}{{- end -}}
+{{- $at = get $at . -}}
+{{- end -}}
+{{- $_ := set $at (last $parts) .value -}}
+{{- end -}}
+
+{{/* The settings of a service as its program reads them: (dict "root" $ "name" "router"). */}}
+{{- define "svc.config" -}}
+{{- $root := .root -}}
+{{- $v := $root.Values -}}
+{{- $table := include "svc.table" $root | fromYaml -}}
+{{- $own := get $table .name -}}
+{{- $deployed := (include "svc.deployed" $root | fromYaml).names -}}
+{{- $cfg := dict "admin_addr" (printf ":%d" 9090) "drain_delay" (printf "%ds" (int $v.drain.delaySeconds)) "drain_timeout" (printf "%ds" (int $v.drain.timeoutSeconds)) -}}
+{{- $_ := set $cfg "log" (dict "level" $v.log.level "format" "json") -}}
+{{- if $v.traces.otlpEndpoint -}}
+{{- $_ := set $cfg "traces" (dict "otlp_endpoint" $v.traces.otlpEndpoint "otlp_insecure" $v.traces.otlpInsecure "ratio" $v.traces.ratio) -}}
+{{- end -}}
+{{- if ne .name "provider-hub" -}}
+{{- $_ := set $cfg "tls" (dict "cert" "/etc/svc/tls/tls.crt" "key" "/etc/svc/tls/tls.key" "ca" "/etc/svc/tls/ca.crt") -}}
+{{- end -}}
+{{- if $own.callers -}}
+{{- $_ := set $cfg "grpc_addr" ":9000" -}}
+{{- end -}}
+{{- $peers := dict -}}
+{{- range concat $own.peers $own.optional -}}
+{{- if has . $deployed -}}
+{{- $_ := set $peers . (list (printf "dns:///%s-%s-grpc.%s.svc.%s.:9000" (include "svc.fullname" $root) . $root.Release.Namespace $v.clusterDomain)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $peers -}}{{- $_ := set $cfg "peers" $peers -}}{{- end -}}
+{{- if $own.bus -}}
+{{- $_ := set $cfg "nats_replicas" (int $v.nats.replicas) -}}
+{{- if $v.nats.existingSecret -}}
+{{- $_ := set $cfg "nats_url" "file:/etc/svc/nats/url" -}}
+{{- else -}}
+{{- $_ := set $cfg "nats_url" (include "svc.natsURL" $root) -}}
+{{- end -}}
+{{- end -}}
+{{- if $own.database -}}
+{{- $_ := set $cfg "database_url" "file:/etc/svc/database/url" -}}
+{{- if $v.database.allowUnverified -}}{{- $_ := set $cfg "database_allow_unverified" true -}}{{- end -}}
+{{- end -}}
+{{- if eq .name "edge-gateway" -}}
+{{- $_ := set $cfg "gateway" (dict "http_addr" ":8080" "operator_addr" ":8082") -}}
+{{- if $v.operator.hosts -}}{{- $_ := set $cfg.gateway "operator_hosts" (join "," $v.operator.hosts) -}}{{- end -}}
+{{- else if eq .name "provider-hub" -}}
+{{- $_ := set $cfg "hub" (dict "ws_addr" ":8081" "journal_dir" "/var/lib/svc/journal/hub" "pepper" "file:/etc/svc/secrets/hub.pepper") -}}
+{{- with coalesce $v.gatewayAPI.providersHost $v.ingress.providersHost -}}
+{{- $_ := set $cfg.hub "wallet_domain" . -}}
+{{- end -}}
+{{- else if eq .name "billing-ledger" -}}
+{{- $_ := set $cfg "billing" (dict "pepper" "file:/etc/svc/secrets/billing.pepper" "card" (dict "sandbox_url" $v.publicURL "return_url" (printf "%s/" $v.publicURL)) "mail" (dict "site_url" $v.publicURL)) -}}
+{{- else if eq .name "verifier" -}}
+{{- $_ := set $cfg "verifier" (dict "sealed" "/etc/svc/sealed/sealed.json" "edge_url" $v.publicURL) -}}
+{{- end -}}
+{{- $cfg = mergeOverwrite $cfg (deepCopy (get $v.config .name)) -}}
+{{- range $path, $secret := get $v.secretSettings .name -}}
+{{- include "svc.put" (dict "into" $cfg "path" $path "value" (printf "file:/etc/svc/secrets/%s" $path)) -}}
+{{- end -}}
+{{- toYaml $cfg -}}
+{{- end -}}
+
+{{/* The settings of a service that are files of secrets, by their path. */}}
+{{- define "svc.secretSettings" -}}
+{{- $all := deepCopy (get .root.Values.secretSettings .name) -}}
+{{- if eq .name "provider-hub" -}}
+{{- $_ := set $all "hub.pepper" .root.Values.pepper -}}
+{{- else if eq .name "billing-ledger" -}}
+{{- $_ := set $all "billing.pepper" .root.Values.pepper -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
+{{- define "svc.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "svc.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* A rule to a server: (dict "root" $ "where" .Values.networkPolicy.nats "inside" "nats"). */}}
+{{- define "svc.egressTo" -}}
+- ports:
+    {{- range .where.ports }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- if .inside }}
+  to:
+    - podSelector:
+        matchLabels:
+          {{- include "svc.selectorLabels" .root | nindent 10 }}
+          app.kubernetes.io/component: {{ .inside }}
+  {{- else if .where.to }}
+  to:
+    {{- toYaml .where.to | nindent 4 }}
+  {{- end }}
+{{- end -}}
