@@ -21,6 +21,8 @@ COMPILE = tools=$$(deploy/dev/tool.sh solidity) && node $(CONTRACTS)/compile.mjs
 E2E := ./services/proving/e2e
 FLEET := ./services/proving/internal/fleet ./services/proving/cmd/fleet
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
+# Ends a command whose events SHOW reads, because SHOW decides what fails.
+ENDED = || echo '{"Action":"fail"}'
 # What go test would vet, lint vets.
 CHECK := go test -json -count=1 -vet=off $(TEST_FLAGS)
 SUITE := $(CHECK) -timeout 40m
@@ -85,24 +87,25 @@ apart: # Vets and tests the modules that stand apart, which the linters and the 
 .PHONY: unit
 unit: postgres ## Run all tests but the long ones and the suites with the race detector (needs a C compiler)
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && $(CHECK) -race -short -timeout 20m \
-	  $$(go list work | grep -v /services/proving/e2e) | $(SHOW)/unit.json
+	@. deploy/dev/postgres.env.sh && { $(CHECK) -race -short -timeout 20m \
+	  $$(go list work | grep -v /services/proving/e2e) $(ENDED); } | $(SHOW)/unit.json -again 2 -- -race -short
 
 .PHONY: e2e
 e2e: suites payout-stories attack ## Run the end-to-end tests whole: the fleet killed, restarted, under load and attacked
 
 .PHONY: suites
-suites: postgres # The one process and what starts fleets have the race detector
+suites: postgres # Two packages at a time: a fleet has 24 processes. The one process and what starts fleets have the race detector
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && { failed=0; \
-	  $(SUITE) $$(go list $(E2E)/... | grep -vE '/(e2e|attack|settlement)$$') & fleets=$$!; \
-	  $(SUITE) -race $(E2E) $(FLEET) || failed=1; \
-	  wait $$fleets || failed=1; exit $$failed; } | $(SHOW)/e2e.json
+	@. deploy/dev/postgres.env.sh && { \
+	  { $(SUITE) -p 1 -race $(FLEET) $(ENDED); \
+	    $(SUITE) -p 1 $$(go list $(E2E)/... | grep -vE '/(e2e|attack|settlement)$$') $(ENDED); } & \
+	  $(SUITE) -p 1 -race $(E2E) $(ENDED); \
+	  wait; } | $(SHOW)/e2e.json -again 3 -- -race
 
 .PHONY: attack
 attack: postgres ## Run the attacks, which measure times: nothing else should run
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && $(SUITE) $(E2E)/attack | $(SHOW)/attack.json
+	@. deploy/dev/postgres.env.sh && { $(SUITE) $(E2E)/attack $(ENDED); } | $(SHOW)/attack.json -again 2
 
 .PHONY: chaos
 chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n or each, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
@@ -205,7 +208,7 @@ payout-sim: ## Play seeded histories of payouts with crashes and reorgs (HISTORI
 .PHONY: payout-stories
 payout-stories: postgres ## Run the end-to-end tests of earnings, payouts and collateral, on chains, with a kill at each step
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && $(SUITE) $(E2E)/settlement | $(SHOW)/settlement.json
+	@. deploy/dev/postgres.env.sh && { $(SUITE) $(E2E)/settlement $(ENDED); } | $(SHOW)/settlement.json -again 2
 
 .PHONY: bench-batch
 bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 rows: lines a second, heap, first row

@@ -1,5 +1,6 @@
 // Package slow reads the events of go test -json. It shows what go test shows
-// without that flag, and says which tests took longest.
+// without that flag, and says which tests took longest and which of those that failed
+// may be run again, alone.
 package slow
 
 import (
@@ -28,27 +29,41 @@ type Test struct {
 	Seconds       float64
 }
 
-// Read copies the events from r to keep and shows them on out. It returns the
-// tests that ended, the slowest first.
-func Read(r io.Reader, keep, out io.Writer) ([]Test, error) {
+// Result is what events say.
+type Result struct {
+	// Tests ended, the slowest first.
+	Tests []Test
+	// Failed are those of Tests that failed.
+	Failed []Test
+	// Wrong says what else failed, which no test that is run again can mend: a package that
+	// does not build or end, a data race, a panic, or go test itself.
+	Wrong []string
+}
+
+// Read copies the events from r to keep and shows them on out. An event {"Action":"fail"}
+// without a package says that go test failed.
+func Read(r io.Reader, keep, out io.Writer) (Result, error) {
 	d := display{out: out, packages: map[string]*output{}}
 	in := bufio.NewReader(io.TeeReader(r, keep))
 	for {
 		line, err := in.ReadString('\n')
 		if line != "" {
 			if err := d.add(line); err != nil {
-				return nil, err
+				return Result{}, err
 			}
 		}
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the events: %w", err)
+			return Result{}, fmt.Errorf("read the events: %w", err)
 		}
 	}
-	slices.SortStableFunc(d.tests, func(a, b Test) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	return d.tests, nil
+	if d.goFailed && len(d.Failed)+len(d.Wrong) == 0 {
+		d.Wrong = append(d.Wrong, "go test")
+	}
+	slices.SortStableFunc(d.Tests, func(a, b Test) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return d.Result, nil
 }
 
 // Print writes the first n tests, one a line.
@@ -63,17 +78,19 @@ func Print(out io.Writer, tests []Test, n int) error {
 
 // display keeps what tests print until it is known whether they fail.
 type display struct {
+	Result
 	out      io.Writer
 	packages map[string]*output
-	tests    []Test
+	goFailed bool
 }
 
 // output is what a package has printed by itself, and what its tests have printed
 // that did not pass, by name and in the order in which they began.
 type output struct {
-	own   []string
-	tests map[string][]string
-	order []string
+	own    []string
+	tests  map[string][]string
+	order  []string
+	failed map[string]bool
 }
 
 func (d *display) add(line string) error {
@@ -81,9 +98,13 @@ func (d *display) add(line string) error {
 	if json.Unmarshal([]byte(line), &e) != nil {
 		return d.show(line) // the go command's own words
 	}
+	if e.Action == "fail" && e.Package == "" {
+		d.goFailed = true
+		return nil
+	}
 	p := d.packages[e.Package]
 	if p == nil {
-		p = &output{tests: map[string][]string{}}
+		p = &output{tests: map[string][]string{}, failed: map[string]bool{}}
 		d.packages[e.Package] = p
 	}
 	switch e.Action {
@@ -94,16 +115,31 @@ func (d *display) add(line string) error {
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			delete(d.packages, e.Package)
+			if e.Action == "fail" && p.wrong() {
+				d.Wrong = append(d.Wrong, e.Package)
+			}
 			return d.show(p.lines(e.Action)...)
 		}
-		if !strings.Contains(e.Test, "/") {
-			d.tests = append(d.tests, Test{e.Package, e.Test, e.Elapsed})
-		}
-		if e.Action != "fail" {
-			delete(p.tests, e.Test)
-		}
+		d.ended(e, p)
 	}
 	return nil
+}
+
+// ended notes that a test has ended.
+func (d *display) ended(e event, p *output) {
+	test := Test{e.Package, e.Test, e.Elapsed}
+	top := !strings.Contains(e.Test, "/")
+	if top {
+		d.Tests = append(d.Tests, test)
+	}
+	if e.Action != "fail" {
+		delete(p.tests, e.Test)
+		return
+	}
+	p.failed[e.Test] = true
+	if top {
+		d.Failed = append(d.Failed, test)
+	}
 }
 
 func (d *display) show(lines ...string) error {
@@ -129,6 +165,21 @@ func (p *output) add(e event) {
 		p.order = append(p.order, e.Test)
 	}
 	p.tests[e.Test] = append(p.tests[e.Test], e.Output)
+}
+
+// wrong reports whether a package failed by more than tests that failed one by one.
+func (p *output) wrong() bool {
+	all := slices.Clone(p.own)
+	for test, lines := range p.tests {
+		if !p.failed[test] {
+			return true // the test did not end
+		}
+		all = append(all, lines...)
+	}
+	return len(p.failed) == 0 || slices.ContainsFunc(all, func(line string) bool {
+		return strings.Contains(line, "WARNING: DATA RACE") || strings.HasPrefix(line, "panic: ") ||
+			strings.HasPrefix(line, "fatal error: ")
+	})
 }
 
 // lines returns what go test shows of a package. Of a package that failed this is

@@ -1,6 +1,7 @@
 package slow
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ panic: test timed out after 1s
 
 func TestOnlyWhatFailedIsShown(t *testing.T) {
 	var keep, out strings.Builder
-	tests, err := Read(strings.NewReader(ran), &keep, &out)
+	result, err := Read(strings.NewReader(ran), &keep, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,46 @@ func TestOnlyWhatFailedIsShown(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), shown)
 	}
 	want := []Test{{"m/bad", "TestBad", 3}, {"m/good", "TestA", 2.5}, {"m/bad", "TestGood", 1}}
-	if !slices.Equal(tests, want) {
-		t.Errorf("got %v, want %v", tests, want)
+	if !slices.Equal(result.Tests, want) {
+		t.Errorf("Tests: got %v, want %v", result.Tests, want)
+	}
+	if want := []Test{{"m/bad", "TestBad", 3}}; !slices.Equal(result.Failed, want) {
+		t.Errorf("Failed: got %v, want %v", result.Failed, want)
+	}
+	if want := []string{"m/unbuilt", "m/hangs"}; !slices.Equal(result.Wrong, want) {
+		t.Errorf("Wrong: got %v, want %v", result.Wrong, want)
+	}
+}
+
+func TestWhatNoSecondRunCanMendIsWrong(t *testing.T) {
+	const failed = `{"Action":"fail","Package":"m/p","Test":"TestA/sub","Elapsed":1}
+{"Action":"fail","Package":"m/p","Test":"TestA","Elapsed":1}
+`
+	const ended = `{"Action":"fail","Package":"m/p","Elapsed":1}
+{"Action":"fail"}
+`
+	race := `{"Action":"output","Package":"m/p","Test":"TestA/sub","Output":"WARNING: DATA RACE\n"}` + "\n"
+	panics := `{"Action":"output","Package":"m/p","Test":"TestA","Output":"panic: x\n"}` + "\n"
+	own := `{"Action":"output","Package":"m/p","Output":"fatal error: x\n"}` + "\n"
+	for _, c := range []struct {
+		name, events string
+		want         []string
+	}{
+		{"a test and a subtest", failed + ended, nil},
+		{"a data race", race + failed + ended, []string{"m/p"}},
+		{"a panic", panics + failed + ended, []string{"m/p"}},
+		{"a fatal error of the package", failed + own + ended, []string{"m/p"}},
+		{"no test", ended, []string{"m/p"}},
+		{"go test alone", `{"Action":"fail"}` + "\n", []string{"go test"}},
+		{"nothing", "", nil},
+	} {
+		result, err := Read(strings.NewReader(c.events), io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(result.Wrong, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, result.Wrong, c.want)
+		}
 	}
 }
 

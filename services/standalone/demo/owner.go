@@ -19,14 +19,20 @@ const (
 	Beneficiary = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 	providerName = "Demo provider"
-	// ownerTimeout bounds a call of the owner's.
-	ownerTimeout = 30 * time.Second
+	// ownerTimeout bounds a call of the owner's, and ownerPatience the calls that follow each other
+	// because no service answers: on a busy machine it starts slowly.
+	ownerTimeout, ownerPatience = 30 * time.Second, 2 * time.Minute
+	// ownerPause is the time between two of these calls.
+	ownerPause = 250 * time.Millisecond
 	// maxOwnerAnswer bounds its answer, in bytes.
 	maxOwnerAnswer = 64 << 10
 )
 
-// errExists says that an earlier call has made it.
-var errExists = errors.New("it exists")
+// errExists says that an earlier call has made it, and errBusy that a service does not answer yet.
+var (
+	errExists = errors.New("it exists")
+	errBusy   = errors.New("a service does not answer yet")
+)
 
 // signUpOwner signs a user up, who becomes a provider, by calls of the public API. What an earlier start made before it
 // broke off is taken up.
@@ -62,8 +68,25 @@ func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, er
 		OwnerPassword: password}, nil
 }
 
-// call posts a body as JSON and decodes the answer.
+// call posts a body as JSON and decodes the answer. It asks again while a service does not answer. Where
+// such a call was carried out, the next one fails with errExists, or a key stays that nobody uses.
 func call(ctx context.Context, url, token string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
+	defer cancel()
+	for {
+		err := callOnce(ctx, url, token, body, into)
+		if !errors.Is(err, errBusy) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(ownerPause):
+		}
+	}
+}
+
+func callOnce(ctx context.Context, url, token string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	text, err := json.Marshal(body)
@@ -89,6 +112,9 @@ func call(ctx context.Context, url, token string, body, into any) error {
 	}
 	if resp.StatusCode == http.StatusConflict {
 		return errExists
+	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("%w: got %s: %s", errBusy, resp.Status, answer)
 	}
 	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("got %s: %s", resp.Status, answer)
