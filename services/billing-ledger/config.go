@@ -27,6 +27,9 @@ const Unlimited = limit.Unlimited
 type Config struct {
 	// Pepper hashes consumer keys. Losing it invalidates every key.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
+	// PepperPrevious is accepted too while an installation changes its pepper: first it is the next
+	// pepper, and after the two were swapped it is the one before. See deploy/runbooks/rotation.md.
+	PepperPrevious apikey.Pepper `yaml:"pepper_previous" env:"SVC_PEPPER_PREVIOUS"`
 
 	// Requests per key and minute by the model's category; Unlimited for none.
 	LLMPerMinute        int32 `yaml:"llm_per_minute" env:"SVC_BILLING_LLM_PER_MINUTE"`
@@ -167,6 +170,7 @@ func (c Config) Validate() error {
 			faults = append(faults, errors.New("billing-ledger: "+text))
 		}
 	}
+	check(c.PepperPrevious.IsZero() || c.PepperPrevious != c.Pepper, "Pepper and PepperPrevious must differ")
 	check(c.limits().Valid(), "limits must be above zero, or Unlimited")
 	check(c.MaxKeys > 0, "MaxKeys must be above zero")
 	check(c.HoldLease >= time.Second, "HoldLease must be at least a second")

@@ -52,6 +52,9 @@ func CloseCardAlarm(ctx context.Context, db *pgxpool.Pool, reason, object, by st
 	return store.Cards{Store: bare(db)}.CloseAlarm(ctx, card.AlarmReason(reason), object, by)
 }
 
+// Peppers are the peppers of the hashes in the service's schema.
+var Peppers = store.Peppers
+
 // bare returns a store that admits nothing.
 func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}, store.Terms{}) }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/actor"
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/operator"
@@ -19,14 +20,14 @@ import (
 const operatorPlaces = 1
 
 // newOperators makes what keeps operators.
-func newOperators(cfg Config, deps Deps, st *store.Store) (*operator.Operators, error) {
-	sealer, err := operator.NewSealer(cfg.Pepper)
+func newOperators(peppers apikey.Peppers, deps Deps, st *store.Store) (*operator.Operators, error) {
+	sealer, err := operator.NewSealer(peppers)
 	if err != nil {
 		return nil, err
 	}
 	return &operator.Operators{
 		Store: store.Operators{Store: st}, Passwords: user.NewPasswordPlaces(operatorPlaces), Sealer: sealer,
-		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(operatorCalls),
+		Peppers: peppers, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(operatorCalls),
 	}, nil
 }
 

@@ -128,6 +128,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
+	peppers, err := store.Peppers.Enrol(ctx, deps.DB, cfg.Pepper, cfg.PepperPrevious)
+	if err != nil {
+		return nil, err
+	}
 	proven, err := proofs(ctx, st, deps.Random, deps.Clock)
 	if err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
 		},
 		keys: &key.Keys{
-			Store: st, Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, MaxKeys: cfg.MaxKeys,
+			Store: st, Peppers: peppers, Clock: deps.Clock, Random: deps.Random, MaxKeys: cfg.MaxKeys,
 			Announce: events.Keys{Bus: deps.Bus, Log: deps.Log}.Changed,
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
@@ -194,7 +198,7 @@ func newClaims(cfg Config, st *store.Store, m *metrics) *idempotency.Claims {
 // on webhooks.
 func (s *Service) addWork(p proven) (err error) {
 	deps := s.deps
-	if s.operators, err = newOperators(s.cfg, deps, s.store); err != nil {
+	if s.operators, err = newOperators(s.keys.Peppers, deps, s.store); err != nil {
 		return err
 	}
 	s.cards, err = newCardWork(s.cfg.Card, cardDeps{store: s.store, clock: deps.Clock, random: deps.Random, log: deps.Log,

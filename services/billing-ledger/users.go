@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/apikey"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
@@ -43,14 +44,14 @@ func newUserWork(
 	if err != nil {
 		return nil, err
 	}
-	openID, err := newOpenID(cfg, deps)
+	openID, err := newOpenID(cfg, keys.Peppers, deps)
 	if err != nil {
 		return nil, err
 	}
 	w := &userWork{users: &user.Users{
-		Store: st, Families: st, Letters: st, Identities: st, Wallets: user.NewWallets(cfg.Pepper, chains),
+		Store: st, Families: st, Letters: st, Identities: st, Wallets: user.NewWallets(keys.Peppers, chains),
 		OpenID: openID, Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
-		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
+		Peppers: keys.Peppers, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
 		SendsLetters: cfg.Mail.Sends(),
 		ObserveReuse: func(ctx context.Context, id user.ID, family user.FamilyID) {
 			m.reused.Add(ctx, 1)
@@ -63,8 +64,8 @@ func newUserWork(
 	return w, nil
 }
 
-// newOpenID makes the client of the OpenID providers. Its secret follows from the pepper.
-func newOpenID(cfg Config, deps Deps) (*oidc.Client, error) {
+// newOpenID makes the client of the OpenID providers. Its secrets follow from the peppers.
+func newOpenID(cfg Config, peppers apikey.Peppers, deps Deps) (*oidc.Client, error) {
 	issuers, err := cfg.issuers()
 	if err != nil {
 		return nil, err
@@ -73,9 +74,13 @@ func newOpenID(cfg Config, deps Deps) (*oidc.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	mac := hmac.New(sha256.New, cfg.Pepper[:])
-	mac.Write([]byte("svc.internal/services/billing-ledger: secret of OpenID flows"))
-	return oidc.New(issuers, mac.Sum(nil), deps.Clock, transport)
+	var secrets [][]byte
+	for pepper := range peppers.Each {
+		mac := hmac.New(sha256.New, pepper[:])
+		mac.Write([]byte("svc.internal/services/billing-ledger: secret of OpenID flows"))
+		secrets = append(secrets, mac.Sum(nil))
+	}
+	return oidc.New(issuers, secrets, deps.Clock, transport)
 }
 
 func (w *userWork) register(r grpc.ServiceRegistrar) {

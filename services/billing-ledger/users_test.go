@@ -18,6 +18,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/serve"
@@ -249,7 +250,7 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 func (f *fleet) again(t *testing.T, log *slog.Logger, random io.Reader) *billingledger.Service {
 	t.Helper()
 	cfg := billingledger.DefaultConfig()
-	cfg.Pepper[0] = 1
+	cfg.Pepper = apikey.Pepper{1, 2, 3}
 	service, err := billingledger.New(t.Context(), cfg, billingledger.Deps{
 		Log: log, Meters: noop.NewMeterProvider(), Clock: clock.System, Random: random, Bus: f.bus, DB: f.db,
 	})

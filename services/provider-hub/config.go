@@ -39,6 +39,9 @@ type Config struct {
 	JournalMaxAttempts int `yaml:"journal_max_attempts" env:"SVC_HUB_JOURNAL_MAX_ATTEMPTS"`
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
+	// PepperPrevious is accepted too while the fleet changes its pepper: first it is the next pepper,
+	// and after the two were swapped it is the one before. See deploy/runbooks/rotation.md.
+	PepperPrevious apikey.Pepper `yaml:"pepper_previous" env:"SVC_PEPPER_PREVIOUS"`
 	// WorkReceiptSecret is the secret by which the hubs of a fleet recognize the work
 	// receipts of their attempts: 32 bytes or more, the same in all of them. Unset, it is
 	// derived from the pepper. Package proof says how a fleet changes it.
@@ -126,6 +129,9 @@ func (c Config) Validate() error {
 	if c.Pepper == (apikey.Pepper{}) {
 		faults = append(faults, errors.New("pepper is missing"))
 	}
+	if !c.PepperPrevious.IsZero() && c.PepperPrevious == c.Pepper {
+		faults = append(faults, errors.New("pepper and pepper_previous must differ"))
+	}
 	if c.WorkReceiptSecret.IsSet() && len(c.WorkReceiptSecret.Reveal()) < minWorkReceiptSecret {
 		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minWorkReceiptSecret))
 	}
@@ -188,7 +194,8 @@ const minWorkReceiptSecret = 32
 const pepperSecret = "pepper"
 
 // proofs are the secrets of the proofs in work receipts. They are never secrets that
-// others could know, because the configuration is refused without a pepper.
+// others could know, because the configuration is refused without a pepper. While the fleet changes
+// a pepper of which the secret is derived, proofs of both peppers are good.
 func (c Config) proofs() proof.Secrets {
 	secrets := proof.Secrets{Current: proof.Derive(c.Pepper[:])}
 	if c.WorkReceiptSecret.IsSet() {
@@ -199,6 +206,9 @@ func (c Config) proofs() proof.Secrets {
 		if p.Reveal() != pepperSecret {
 			previous = proof.Derive([]byte(p.Reveal()))
 		}
+		secrets.Previous = &previous
+	} else if !c.WorkReceiptSecret.IsSet() && !c.PepperPrevious.IsZero() {
+		previous := proof.Derive(c.PepperPrevious[:])
 		secrets.Previous = &previous
 	}
 	return secrets

@@ -56,6 +56,9 @@ func Tables() pg.Tables {
 	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations}
 }
 
+// Peppers are the peppers of the hashes in the service's schema.
+var Peppers = store.Peppers
+
 // Deps are what the service works with. All are required.
 type Deps struct {
 	Log    *slog.Logger
@@ -98,8 +101,8 @@ type Service struct {
 }
 
 // New assembles a hub, each part after the parts that it is made with: nothing is set in
-// a part afterwards. It starts nothing and reaches nobody.
-func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+// a part afterwards. It enrols the pepper in the database, and starts nothing.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -115,7 +118,11 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &gate.Counts{}}
 	tables := store.New(deps.DB)
-	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
+	secrets, err := tables.Secrets(ctx, cfg.Pepper, cfg.PepperPrevious)
+	if err != nil {
+		return nil, err
+	}
+	s.accounts = provider.NewDirectory(tables, secrets, cfg.site(), deps.Clock, deps.Random)
 	s.told = &accountevent.Publisher{Outbox: tables, Bus: deps.Bus, Notes: bus.SubjectNotedHubs, Queue: "hubs",
 		Log: deps.Log}
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)

@@ -148,6 +148,9 @@ func (c *Config) Validate() error {
 	if !c.Hub.Pepper.IsZero() && !c.Billing.Pepper.IsZero() && c.Hub.Pepper != c.Billing.Pepper {
 		faults = append(faults, errors.New("hub.pepper and billing.pepper differ: it is one secret"))
 	}
+	if c.runs(node.BillingLedger) && c.runs(node.ProviderHub) && c.Hub.PepperPrevious != c.Billing.PepperPrevious {
+		faults = append(faults, errors.New("hub.pepper_previous and billing.pepper_previous differ: it is one secret"))
+	}
 	if c.runs(node.BillingLedger) {
 		faults = append(faults, c.Billing.CheckListeners(c.listeners()...))
 	}

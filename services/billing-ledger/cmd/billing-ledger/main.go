@@ -7,6 +7,7 @@
 //	billing-ledger seal [-after 1h]
 //	billing-ledger export [-out FILE]
 //	billing-ledger operator [-by NAME] invite NAME ROLE
+//	billing-ledger peppers [-give-up NUMBER]
 //	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
 //
 // Without a subcommand it serves; -print shows its settings. migrate brings the schema up
@@ -21,8 +22,9 @@
 // over for so long and prints a line with the root of each; the service does the same
 // every SealInterval. export writes all rows as lines of JSON. rewind has the durable
 // consumers deliver again what the streams have stored since a time (RFC 3339). operator
-// invites an operator and prints the invitation, for when nobody can sign in. These four
-// exit with 0, or with 2 when they failed.
+// invites an operator and prints the invitation, for when nobody can sign in. peppers lists
+// the peppers, each with how many hashes are left of it, or gives one up. These five exit with
+// 0, or with 2 when they failed.
 package main
 
 import (
@@ -59,6 +61,7 @@ const usage = `usage: billing-ledger verify [--json]
        billing-ledger export [-out FILE]
        billing-ledger alarms [-close REASON -object ID -by NAME]
        billing-ledger operator [-by NAME] invite NAME ROLE
+       billing-ledger peppers [-give-up NUMBER]
        billing-ledger rewind -since TIME`
 
 func main() {
@@ -99,7 +102,7 @@ type tool func(ctx context.Context, to streams, url string, args []string) int
 
 func tools() map[string]tool {
 	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport, "alarms": runAlarms,
-		"operator": runOperator}
+		"operator": runOperator, "peppers": runPeppers}
 }
 
 func terminal(f *os.File) bool {
@@ -307,4 +310,11 @@ func runOperator(ctx context.Context, to streams, url string, args []string) int
 		return failed(to, flags.Name(), err)
 	}
 	return exitSound
+}
+
+// runPeppers lists the peppers or gives one up.
+func runPeppers(ctx context.Context, to streams, url string, args []string) int {
+	return billingledger.Peppers.Tool(ctx, args, to.out, to.errs, func(ctx context.Context) (*pgxpool.Pool, error) {
+		return open(ctx, url, "peppers")
+	})
 }

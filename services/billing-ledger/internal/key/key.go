@@ -35,7 +35,7 @@ type Key struct {
 	Name    string
 	// Prefix is the part of the text that may be shown.
 	Prefix string
-	Hash   apikey.Hash
+	Hash   apikey.Stored
 	// Models are the models that the key may use; none means every model.
 	Models []string
 	// ExpiresAt is zero for a key that does not expire. Of a key that was found by its old
@@ -68,15 +68,20 @@ type Store interface {
 	IssueKey(ctx context.Context, k Key, maxKeys int) error
 	// RevokeKey ends a key for ever and reports whether it did so now.
 	RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error)
-	KeyByHash(ctx context.Context, hash apikey.Hash) (Key, error)
+	// KeyByHash finds a key by one or two hashes of its text, or of its old text. Hash of the key is
+	// the one by which it was found.
+	KeyByHash(ctx context.Context, hashes [][]byte) (Key, error)
+	// RenewHash puts a hash of the same text in the place of another. It changes nothing when that
+	// hash has left its place, or the key is revoked.
+	RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error
 }
 
 // Keys answers operators and gateways.
 type Keys struct {
-	Store  Store
-	Pepper apikey.Pepper
-	Clock  clock.Clock
-	Random io.Reader
+	Store   Store
+	Peppers apikey.Peppers
+	Clock   clock.Clock
+	Random  io.Reader
 	// MaxKeys bounds the active keys of an account.
 	MaxKeys int
 	// Announce tells the gateways that a key has changed. A gateway that it does not
@@ -110,7 +115,7 @@ func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	}
 	return Key{
 		ID: id, Account: o.Account, Name: o.Name, Prefix: apikey.Shown(text),
-		Hash: k.Pepper.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
+		Hash: k.Peppers.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
 		IncludeUsage: o.IncludeUsage, Budget: o.Budget,
 	}, text, nil
 }
@@ -173,16 +178,16 @@ func NotFound() error {
 const tagPurpose = "svc account tag v1 "
 
 // AccountTag names an account to routers and hubs, which see only which requests are of
-// one account. It is the first 8 bytes of a digest under the pepper, which all replicas
-// share.
+// one account. It is the first 8 bytes of a digest under the current pepper. While replicas are
+// restarted with another pepper, an account has two tags.
 func (k *Keys) AccountTag(id ids.AccountID) []byte {
-	digest := k.Pepper.Hash(apikey.Sum(tagPurpose + id.String()))
-	return digest[:8]
+	tag := k.Peppers.Hash(apikey.Sum(tagPurpose + id.String())).Hash
+	return tag[:8]
 }
 
-// Authenticate finds a key by the digest of its text.
+// Authenticate finds a key by the digest of its text. A hash of an older pepper is renewed.
 func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, error) {
-	found, err := k.Store.KeyByHash(ctx, k.Pepper.Hash(digest))
+	found, err := k.Store.KeyByHash(ctx, k.Peppers.Hashes(digest))
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return Key{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "the API key is not valid")
@@ -192,6 +197,11 @@ func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, err
 		return Key{}, fault.New(fault.Unauthenticated, fault.KeyRevoked, "the API key has been revoked")
 	case found.Expired:
 		return Key{}, fault.New(fault.Unauthenticated, fault.KeyExpired, "the API key has expired")
+	}
+	if to, due := k.Peppers.Renewed(digest, found.Hash); due {
+		// The key is good either way. A hash that is not renewed now is counted as one of the older
+		// pepper, and the next call tries again.
+		_ = k.Store.RenewHash(ctx, found.ID, found.Hash.Hash, to)
 	}
 	return found, nil
 }

@@ -10,8 +10,8 @@ import (
 
 func TestAnAccountTagIsTheAccountsAloneAndHidesIt(t *testing.T) {
 	a, b := ids.AccountID{1}, ids.AccountID{2}
-	one, replica, other := &Keys{Pepper: apikey.Pepper{1}}, &Keys{Pepper: apikey.Pepper{1}},
-		&Keys{Pepper: apikey.Pepper{2}}
+	one, replica := &Keys{Peppers: apikey.Only(apikey.Pepper{1})}, &Keys{Peppers: apikey.Only(apikey.Pepper{1})}
+	other := &Keys{Peppers: apikey.Only(apikey.Pepper{2})}
 	tag := one.AccountTag(a)
 	if len(tag) != 8 || !bytes.Equal(tag, replica.AccountTag(a)) {
 		t.Errorf("got %x and %x, want the same 8 bytes from every replica", tag, replica.AccountTag(a))

@@ -48,7 +48,7 @@ type Owned struct {
 // Secret is the stored form of a key's text.
 type Secret struct {
 	Prefix string
-	Hash   apikey.Hash
+	Hash   apikey.Stored
 }
 
 // OwnStore keeps keys for the accounts that own them. A key of another account is ErrNotFound.
@@ -202,7 +202,7 @@ func (k *Own) Rotate(
 	if err != nil {
 		return Owned{}, "", fmt.Errorf("make a key: %w", err)
 	}
-	to := Secret{Prefix: apikey.Shown(text), Hash: k.Pepper.Hash(apikey.Sum(text))}
+	to := Secret{Prefix: apikey.Shown(text), Hash: k.Peppers.Hash(apikey.Sum(text))}
 	rotated, err := k.Store.RotateKey(ctx, account, id, to, until)
 	if err != nil {
 		return Owned{}, "", k.explain(err, "rotate the key")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -87,8 +88,8 @@ func newPair(t *testing.T) *pair {
 		t.Fatal(err)
 	}
 	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
-	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, MaxKeys: 9,
-		Announce: func(context.Context, ids.KeyID) {}}
+	keys := &key.Keys{Store: p.real, Peppers: apikey.Only(apikey.Pepper{}), Clock: clock.System, Random: crand.Reader,
+		MaxKeys: 9, Announce: func(context.Context, ids.KeyID) {}}
 	for i := range 3 {
 		a, err := accounts.Create(t.Context(), "test", "")
 		if err != nil {

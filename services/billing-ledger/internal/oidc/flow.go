@@ -38,6 +38,30 @@ func (l Link) label() []byte {
 	return []byte("svc OpenID link v1")
 }
 
+// sealers seal flows with the first of them and open flows of each.
+type sealers []sealer
+
+func newSealers(secrets [][]byte) (all sealers, err error) {
+	for _, secret := range secrets {
+		s, err := newSealer(secret)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// open is as that of sealer.
+func (all sealers) open(sealed []byte) (flow, bool) {
+	for _, s := range all {
+		if f, ok := s.open(sealed); ok {
+			return f, true
+		}
+	}
+	return flow{}, false
+}
+
 // sealer seals flows, so that a browser can keep them and neither read nor change them.
 type sealer struct{ aead cipher.AEAD }
 

@@ -42,14 +42,15 @@ const maxCode = 4096
 // Client signs users in at the issuers of an installation. It is safe for concurrent use.
 type Client struct {
 	issuers map[string]*provider
-	flows   sealer
+	flows   sealers
 	clock   clock.Clock
 }
 
-// New makes a client. The secret serves nothing else. The transport is nil, for one that connects to
+// New makes a client. Flows are sealed under the first of the secrets and open under each. The secrets
+// serve nothing else. The transport is nil, for one that connects to
 // public addresses alone, except in tests and for Development.
-func New(issuers []Issuer, secret []byte, c clock.Clock, transport http.RoundTripper) (*Client, error) {
-	flows, err := newSealer(secret)
+func New(issuers []Issuer, secrets [][]byte, c clock.Clock, transport http.RoundTripper) (*Client, error) {
+	flows, err := newSealers(secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (c *Client) Start(ctx context.Context, name string, link Link) (Started, er
 	}
 	ends := c.clock.Now().Add(Life)
 	f := flow{name, fresh(), fresh(), fresh(), ends.Unix(), link}
-	sealed, err := c.flows.seal(f)
+	sealed, err := c.flows[0].seal(f)
 	if err != nil {
 		return Started{}, err
 	}

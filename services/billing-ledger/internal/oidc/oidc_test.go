@@ -25,7 +25,7 @@ func clientOf(t *testing.T, p *oidctest.Provider, c clock.Clock) *Client {
 		RedirectURL: "https://api.example.com" + CallbackPath("local")}
 	other := one
 	other.Name = "other"
-	client, err := New([]Issuer{one, other}, []byte("secret"), c, p.Client().Transport)
+	client, err := New([]Issuer{one, other}, [][]byte{[]byte("secret")}, c, p.Client().Transport)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestASignInThatDidNotBeginInThisBrowserDoesNotCount(t *testing.T) {
 	p := oidctest.New(t)
 	at := clock.NewManual(time.Now())
 	c := clientOf(t, p, at)
-	foreign, err := New([]Issuer{c.issuers["local"].Issuer}, []byte("another secret"), at, p.Client().Transport)
+	foreign, err := New([]Issuer{c.issuers["local"].Issuer}, [][]byte{[]byte("another secret")}, at, p.Client().Transport)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestASlowProviderHasNoMoreCallsThanPlaces(t *testing.T) {
 	}
 	r := Returned{Name: "local", Code: "x"}
 	var err error
-	if r.Flow, err = c.flows.seal(flow{Issuer: "local", EndsAt: time.Now().Add(Life).Unix()}); err != nil {
+	if r.Flow, err = c.flows[0].seal(flow{Issuer: "local", EndsAt: time.Now().Add(Life).Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Finish(t.Context(), r); !errors.Is(err, ErrAway) {
@@ -306,7 +306,7 @@ func TestAProviderIsCalledByHTTPSAlone(t *testing.T) {
 // The provider of this test is on loopback, which is private.
 func TestAProviderIsNotCalledAtAPrivateAddress(t *testing.T) {
 	p := oidctest.New(t)
-	c, err := New([]Issuer{{Name: "local", URL: p.URL}}, []byte("secret"), clock.System, nil)
+	c, err := New([]Issuer{{Name: "local", URL: p.URL}}, [][]byte{[]byte("secret")}, clock.System, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,12 +413,37 @@ func TestTheFlowOfALinkComesBackWithItsUserAndSignsNobodyIn(t *testing.T) {
 		}
 	}
 	// An earlier release knows flows of sign-ins alone.
-	sealed, err := c.flows.seal(flow{Issuer: "local", Link: Link{User: "u"}})
+	sealed, err := c.flows[0].seal(flow{Issuer: "local", Link: Link{User: "u"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := c.flows.aead.NonceSize()
-	if _, err := c.flows.aead.Open(nil, sealed[:size], sealed[size:], Link{}.label()); err == nil {
+	size := c.flows[0].aead.NonceSize()
+	if _, err := c.flows[0].aead.Open(nil, sealed[:size], sealed[size:], Link{}.label()); err == nil {
 		t.Error("the flow of a link, as that of a sign-in: got it opened, want it refused")
+	}
+}
+
+// While the installation changes its pepper, a browser may bring back a flow of the older one.
+func TestAFlowOfThePreviousSecretOpens(t *testing.T) {
+	older, newer := []byte("older"), []byte("newer")
+	before, err := newSealers([][]byte{older})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := before[0].seal(flow{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		secrets [][]byte
+		want    bool
+	}{"both": {[][]byte{newer, older}, true}, "the newer one alone": {[][]byte{newer}, false}} {
+		all, err := newSealers(c.secrets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := all.open(sealed); got != c.want {
+			t.Errorf("%s: opens: got %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -36,7 +36,7 @@ type Operators struct {
 	// Passwords are places of their own, so that no flood of users keeps an operator out.
 	Passwords *user.Passwords
 	Sealer    *Sealer
-	Pepper    apikey.Pepper
+	Peppers   apikey.Peppers
 	Clock     clock.Clock
 	Random    io.Reader
 	// Lookups are the places for calls that need no password.
@@ -129,7 +129,7 @@ func (o *Operators) Accept(ctx context.Context, invitation, password, network st
 	if out.Confirmation, err = newToken(confirmationPrefix, o.Random); err != nil {
 		return Accepted{}, err
 	}
-	a.ID, a.Secret = out.Operator.ID, o.Sealer.seal(out.Operator.ID, out.Secret)
+	a.ID, a.Secret, a.Pepper = out.Operator.ID, o.Sealer.seal(out.Operator.ID, out.Secret), o.Sealer.Pepper()
 	a.Confirmation = Ticket{digestOf(out.Confirmation.text), ConfirmationLife}
 	err = o.Passwords.Hash(ctx, network, func() (err error) {
 		if a.Password, err = user.HashPassword(password, o.Random); err != nil {
@@ -160,7 +160,7 @@ func (o *Operators) Confirm(ctx context.Context, confirmation, code string) (act
 		if sealed == nil || !isCode(code) {
 			return ErrNotFound
 		}
-		secret, err := o.Sealer.open(found.ID, sealed)
+		secret, _, err := o.Sealer.open(found.ID, sealed)
 		if err != nil {
 			return err
 		}

@@ -9,11 +9,11 @@ import (
 )
 
 func TestASealedSecretOpensForItsOperatorUnderItsPepperAlone(t *testing.T) {
-	one, err := NewSealer(apikey.Pepper{1})
+	one, err := NewSealer(apikey.Only(apikey.Pepper{1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := NewSealer(apikey.Pepper{2})
+	other, err := NewSealer(apikey.Only(apikey.Pepper{2}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestASealedSecretOpensForItsOperatorUnderItsPepperAlone(t *testing.T) {
 	if again := one.seal(ada, secret); bytes.Equal(again, sealed) {
 		t.Error("sealed twice: got the same bytes, want others")
 	}
-	opened, err := one.open(ada, sealed)
+	opened, _, err := one.open(ada, sealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +39,10 @@ func TestASealedSecretOpensForItsOperatorUnderItsPepperAlone(t *testing.T) {
 	changed := bytes.Clone(sealed)
 	changed[len(changed)-1] ^= 1
 	for name, open := range map[string]func() error{
-		"another operator": func() error { _, err := one.open(eve, sealed); return err },
-		"another pepper":   func() error { _, err := other.open(ada, sealed); return err },
-		"a changed byte":   func() error { _, err := one.open(ada, changed); return err },
-		"too short":        func() error { _, err := one.open(ada, sealed[:5]); return err },
+		"another operator": func() error { _, _, err := one.open(eve, sealed); return err },
+		"another pepper":   func() error { _, _, err := other.open(ada, sealed); return err },
+		"a changed byte":   func() error { _, _, err := one.open(ada, changed); return err },
+		"too short":        func() error { _, _, err := one.open(ada, sealed[:5]); return err },
 	} {
 		if open() == nil {
 			t.Errorf("%s: got no error, want one", name)

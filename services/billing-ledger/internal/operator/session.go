@@ -111,13 +111,14 @@ func (o *Operators) verify(ctx context.Context, s *NewSession, password, code st
 	found, hash, sealed, err := o.Store.ByName(ctx, s.Attempt.Name)
 	known := err == nil
 	var secret Secret
+	var by apikey.Number
 	switch {
 	case errors.Is(err, ErrNotFound):
 		hash = user.Nobody()
 	case err != nil:
 		return fmt.Errorf("look up an operator: %w", err)
 	default:
-		if secret, err = o.Sealer.open(found.ID, sealed); err != nil {
+		if secret, by, err = o.Sealer.open(found.ID, sealed); err != nil {
 			return err
 		}
 	}
@@ -130,6 +131,7 @@ func (o *Operators) verify(ctx context.Context, s *NewSession, password, code st
 		return wrong()
 	}
 	s.Operator, s.Was, s.Step = found, hash.Text(), step
+	s.Renewed, s.Pepper = o.Sealer.renewed(found.ID, secret, by), o.Sealer.Pepper()
 	return nil
 }
 
@@ -170,7 +172,8 @@ func (o *Operators) SignOut(ctx context.Context, session string) error {
 func subjectOf(name Name) Digest { return digestOf("operator " + string(name)) }
 
 // mark returns the digest under which a network is remembered for one name. Because of the
-// pepper, nobody who reads the store learns an address.
+// pepper, nobody who reads the store learns an address. Under another pepper a network is strange
+// until the operator signs in again.
 func (o *Operators) mark(name Name, network string) Digest {
-	return Digest(o.Pepper.Hash(apikey.Sum("operator network " + string(name) + " " + network)))
+	return Digest(o.Peppers.Hash(apikey.Sum("operator network " + string(name) + " " + network)).Hash)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
@@ -23,6 +24,8 @@ type Acceptance struct {
 	ID         ID
 	Password   user.Hash
 	Secret     Sealed
+	// Pepper is the number of the pepper that opens the secret.
+	Pepper apikey.Number
 	// Confirmation takes the invitation's place.
 	Confirmation Ticket
 }
@@ -48,6 +51,10 @@ type NewSession struct {
 	// its code.
 	Was  string
 	Step int64
+	// Renewed is the secret of the codes, sealed again under the pepper of that number; nil for as it
+	// was.
+	Renewed Sealed
+	Pepper  apikey.Number
 }
 
 // Errors that a store returns.

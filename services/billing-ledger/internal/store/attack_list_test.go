@@ -201,6 +201,8 @@ consumer_key consumer_key_old_prefix_check | id = gen_random_uuid(), hash = sha2
 	old_prefix = repeat('x', 13), old_until = now(), rotated_at = now()
 consumer_key consumer_key_overlap | id = gen_random_uuid(), hash = sha256('x'), old_hash = sha256('o'), old_prefix = '',
 	old_until = now() + interval '8 days', rotated_at = now()
+consumer_key consumer_key_old_pepper | id = gen_random_uuid(), hash = sha256('x'), old_pepper = 999
+consumer_key consumer_key_pepper | id = gen_random_uuid(), hash = sha256('x'), pepper = 999
 consumer_key consumer_key_rotates | ! UPDATE consumer_key SET hash = sha256('x') WHERE state = 'active'
 	=> may not change any more
 consumer_key consumer_key_pkey | hash = sha256('x')

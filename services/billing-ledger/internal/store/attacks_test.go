@@ -350,7 +350,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"sandbox_return": "SELECT INSERT(id,session_id,kind,cents,key) UPDATE(won_at,failed_at,lost_at)",
 		"sandbox_event":  "SELECT INSERT(id,type,object) UPDATE(due_at,tries)",
 		"consumer_key": "INSERT SELECT UPDATE(name,hash,prefix,state,allowed_models,expires_at,revoked_at,include_usage," +
-			"rotated_at,old_hash,old_prefix,old_until,budget,budget_period)",
+			"rotated_at,old_hash,old_prefix,old_until,budget,budget_period,pepper,old_pepper)",
+		"pepper":        "SELECT INSERT(number,fingerprint) UPDATE(fingerprint,given_up_at)",
 		"spend_counter": "INSERT SELECT UPDATE(spent,held,cap,excess)", "entry": "INSERT SELECT", "entry_kind": "SELECT",
 		"evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) " +
@@ -364,7 +365,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"sandbox_subscription": "SELECT INSERT(id,session_id,period_end,due_at) " +
 			"UPDATE(period_end,ends_at_period_end,declines,ended_at,due_at)",
 		"operator": "SELECT INSERT(id,name,role,ticket_sha256,ticket_at,ticket_until) " +
-			"UPDATE(role,state,ticket_sha256,ticket_at,ticket_until,password_hash,totp_sealed,totp_step,active_since)",
+			"UPDATE(role,state,ticket_sha256,ticket_at,ticket_until,password_hash,totp_sealed,totp_step,active_since," +
+			"totp_pepper)",
 		"operator_session":  "DELETE SELECT INSERT(id,operator_id,token_sha256,network,expires_at) UPDATE(used_at,ended_at)",
 		"card_payment_back": "SELECT", "common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"kin":      "SELECT",

@@ -190,7 +190,7 @@ func TestAMessageThatWasNotAskedForOrSignedSignsNobodyIn(t *testing.T) {
 	in := e.comesIn(t, p)
 	good := textFor(t, users, p, user.ID{})
 	foreign := e.users(t)
-	foreign.Wallets = user.NewWallets(apikey.Pepper{9}, user.Chains{1, 8453})
+	foreign.Wallets = user.NewWallets(apikey.Only(apikey.Pepper{9}), user.Chains{1, 8453})
 	altered := func(old, with string) user.WalletProof {
 		if !strings.Contains(good, old) {
 			t.Fatalf("the message has no %q:\n%s", old, good)

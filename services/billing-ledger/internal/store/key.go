@@ -67,9 +67,10 @@ func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
 		models = []string{}
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO consumer_key (id, account_id, name, hash, prefix, allowed_models, expires_at,
-			include_usage, budget, budget_period)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, [16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix,
-		models, nullTime(k.ExpiresAt), k.IncludeUsage, budgetAmount(k.Budget), budgetPeriod(k.Budget)); err != nil {
+			include_usage, budget, budget_period, pepper)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, [16]byte(k.ID), [16]byte(k.Account), k.Name,
+		k.Hash.Hash[:], k.Prefix, models, nullTime(k.ExpiresAt), k.IncludeUsage, budgetAmount(k.Budget),
+		budgetPeriod(k.Budget), k.Hash.Pepper); err != nil {
 		return fmt.Errorf("insert key: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `INSERT INTO key_inflight (key_id) VALUES ($1)`, [16]byte(k.ID)); err != nil {
@@ -102,33 +103,51 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 	return now, err
 }
 
-// KeyByHash finds a key by its text or by its old text. The database's clock decides whether
-// that has expired.
-func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error) {
+// KeyByHash finds a key by its text or by its old text; see key.Store. The database's clock decides
+// whether that has expired.
+func (s *Store) KeyByHash(ctx context.Context, hashes [][]byte) (key.Key, error) {
 	var (
 		k           key.Key
 		id, account [16]byte
 		expires     *time.Time
 		expired     *bool
+		hash        []byte
 	)
 	err := s.pool.QueryRow(ctx,
 		`SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, include_usage, until.at, until.at <= now(),
-			coalesce((SELECT l.priority FROM account_limits l WHERE l.account_id = consumer_key.account_id), false)
-		FROM consumer_key CROSS JOIN LATERAL (SELECT least(expires_at, CASE WHEN hash <> $1 THEN old_until END) AS at) until
-		WHERE hash = $1 OR old_hash = $1`, hash[:]).
+			coalesce((SELECT l.priority FROM account_limits l WHERE l.account_id = k.account_id), false),
+			found.hash, found.pepper
+		FROM consumer_key k CROSS JOIN LATERAL (SELECT least(expires_at, CASE WHEN hash <> ALL ($1::bytea[]) THEN old_until
+				END) AS at) until
+			CROSS JOIN LATERAL (SELECT CASE WHEN k.hash = ANY ($1) THEN k.hash ELSE k.old_hash END AS hash,
+				CASE WHEN k.hash = ANY ($1) THEN k.pepper ELSE k.old_pepper END AS pepper) found
+		WHERE k.hash = ANY ($1) OR k.old_hash = ANY ($1)`, hashes).
 		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &expired,
-			&k.Priority)
+			&k.Priority, &hash, &k.Hash.Pepper)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return key.Key{}, key.ErrNotFound
 	}
 	if err != nil {
 		return key.Key{}, fmt.Errorf("select key: %w", err)
 	}
-	k.ID, k.Account, k.Hash = id, account, hash
+	k.ID, k.Account, k.Hash.Hash = id, account, apikey.Hash(hash)
 	if expires != nil {
 		k.ExpiresAt, k.Expired = *expires, *expired
 	}
 	return k, nil
+}
+
+// RenewHash puts a hash of the same text in the place of another; see key.Store.
+func (s *Store) RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE consumer_key SET
+			hash = CASE WHEN hash = $2 THEN $3 ELSE hash END, pepper = CASE WHEN hash = $2 THEN $4 ELSE pepper END,
+			old_hash = CASE WHEN old_hash = $2 THEN $3 ELSE old_hash END,
+			old_pepper = CASE WHEN old_hash = $2 THEN $4 ELSE old_pepper END
+		WHERE id = $1 AND state = 'active' AND (hash = $2 OR old_hash = $2)`, [16]byte(id), from[:], to.Hash[:],
+		to.Pepper); err != nil {
+		return fmt.Errorf("renew the hash of a key: %w", err)
+	}
+	return nil
 }
 
 // nullTime returns NULL for the zero time.

@@ -18,7 +18,7 @@ func (e *env) openID(t testing.TB, p *oidctest.Provider) *user.Users {
 	users := e.users(t)
 	client, err := oidc.New([]oidc.Issuer{{Name: "local", URL: p.URL, ClientID: "client",
 		Secret: config.NewSecret("hush"), RedirectURL: "https://api.example.com" + oidc.CallbackPath("local")}},
-		[]byte("secret"), clock.System, p.Client().Transport)
+		[][]byte{[]byte("secret")}, clock.System, p.Client().Transport)
 	if err != nil {
 		t.Fatal(err)
 	}

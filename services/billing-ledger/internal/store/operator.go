@@ -150,11 +150,11 @@ func (s Operators) ByTicket(
 
 // Accept implements operator.Store.
 func (s Operators) Accept(ctx context.Context, a operator.Acceptance) (until time.Time, err error) {
-	err = s.pool.QueryRow(ctx, `UPDATE operator SET password_hash = $3, totp_sealed = $4, totp_step = 0,
+	err = s.pool.QueryRow(ctx, `UPDATE operator SET password_hash = $3, totp_sealed = $4, totp_pepper = $7, totp_step = 0,
 			ticket_sha256 = $5, ticket_at = now(), ticket_until = now() + $6::interval
 		WHERE id = $1 AND ticket_sha256 = $2 AND ticket_until > now() AND password_hash IS NULL RETURNING ticket_until`,
 		a.ID, a.Invitation[:], a.Password.Text(), []byte(a.Secret), a.Confirmation.Digest[:],
-		a.Confirmation.Life).Scan(&until)
+		a.Confirmation.Life, a.Pepper).Scan(&until)
 	if err != nil {
 		return time.Time{}, noOperator(err, "accept an invitation")
 	}

@@ -2,7 +2,7 @@ package store_test
 
 import "testing"
 
-// operatorAttacks are attacks on operators, in the form of attacks. Of them ivy is invited, ada
+// operatorAttacks are attacks on operators and peppers, in the form of attacks. Of them ivy is invited, ada
 // the only admin who is active, and eve has ended.
 const operatorAttacks = `
 operator operator_active_since | ! UPDATE operator SET active_since = NULL WHERE name = 'ada'
@@ -20,6 +20,7 @@ operator operator_code_counts_once | ! UPDATE operator SET totp_step = 0 WHERE n
 operator operator_code_counts_once | ! UPDATE operator SET state = 'active', password_hash = '$argon2id$v=19$m=1',
 	totp_sealed = sha256('x'), ticket_sha256 = NULL, ticket_at = NULL, ticket_until = NULL WHERE name = 'ivy'
 	=> may not change any more
+operator operator_totp_pepper_fkey | ! UPDATE operator SET totp_pepper = 999 WHERE name = 'ada'
 operator operator_ends_once | ! UPDATE operator SET role = 'admin' WHERE name = 'eve' => may not change any more
 operator operator_keeps_an_admin | ! UPDATE operator SET role = 'viewer' WHERE name = 'ada'
 operator operator_keeps_an_admin | ! UPDATE operator SET state = 'ended', password_hash = NULL, totp_sealed = NULL
@@ -56,6 +57,13 @@ operator_session operator_session_operator_id_fkey | id = gen_random_uuid(), tok
 operator_session operator_session_pkey | token_sha256 = sha256('x')
 operator_session operator_session_token_sha256_check | id = gen_random_uuid(), token_sha256 = 'short'
 operator_session operator_session_token_sha256_key | id = gen_random_uuid()
+pepper pepper_fingerprint_check | number = 2, fingerprint = 'short'
+pepper pepper_fingerprint_key | ! INSERT INTO pepper (number, fingerprint) VALUES (2, '12345678'), (3, '12345678')
+pepper pepper_is_named | number = 2
+pepper pepper_number_check | number = 1001, fingerprint = '12345678'
+pepper pepper_pkey | fingerprint = '12345678'
+pepper pepper_stays | ! UPDATE pepper SET fingerprint = '12345678'; UPDATE pepper SET fingerprint = '87654321'
+	=> may not change any more
 `
 
 // besiegeOperators has a row in every table of operators.

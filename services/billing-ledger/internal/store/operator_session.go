@@ -84,8 +84,10 @@ func (s Operators) Open(ctx context.Context, n operator.NewSession) (until time.
 		if err := uncountOperator(ctx, tx, n.Attempt); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `UPDATE operator SET totp_step = $2
-			WHERE id = $1 AND state = 'active' AND password_hash = $3 AND totp_step < $2`, n.Operator.ID, n.Step, n.Was)
+		tag, err := tx.Exec(ctx, `UPDATE operator SET totp_step = $2, totp_sealed = coalesce($4, totp_sealed),
+				totp_pepper = CASE WHEN $4::bytea IS NULL THEN totp_pepper ELSE $5 END
+			WHERE id = $1 AND state = 'active' AND password_hash = $3 AND totp_step < $2`, n.Operator.ID, n.Step, n.Was,
+			[]byte(n.Renewed), n.Pepper)
 		if err != nil {
 			return fmt.Errorf("use the code of an operator: %w", err)
 		}

@@ -50,13 +50,13 @@ func (e *env) staff(t testing.TB) *staff {
 // replica has places of its own, as another process has them.
 func (s *staff) replica(t testing.TB) *operator.Operators {
 	t.Helper()
-	pepper := apikey.Pepper{1, 2, 3}
-	sealer, err := operator.NewSealer(pepper)
+	peppers := apikey.Only(apikey.Pepper{1, 2, 3})
+	sealer, err := operator.NewSealer(peppers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &operator.Operators{
-		Store: store.Operators{Store: s.store}, Passwords: user.NewPasswordPlaces(1), Sealer: sealer, Pepper: pepper,
+		Store: store.Operators{Store: s.store}, Passwords: user.NewPasswordPlaces(1), Sealer: sealer, Peppers: peppers,
 		Clock: s.clock, Random: rand.Reader, Lookups: limit.NewSemaphore(2),
 	}
 }
@@ -536,7 +536,7 @@ func TestAnAttemptThatComparesNothingIsTakenBack(t *testing.T) {
 	s := setup(t, unlimited).staff(t)
 	alice := s.hire(t, "alice", operator.Admin)
 	broken := s.replica(t)
-	broken.Sealer, _ = operator.NewSealer(apikey.Pepper{9})
+	broken.Sealer, _ = operator.NewSealer(apikey.Only(apikey.Pepper{9}))
 	for range 3 * operator.NetworkPace.AtOnce {
 		_, err := broken.SignIn(context.WithoutCancel(t.Context()), "alice", operatorsPassword, s.code(t, alice), office)
 		if _, refused := fault.As(err); refused {

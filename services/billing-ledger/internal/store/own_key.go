@@ -8,13 +8,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
 // ownedKey selects keys as their owners see them.
-const ownedKey = `SELECT k.id, k.account_id, k.name, k.prefix, k.hash, k.state = 'revoked', k.allowed_models,
+const ownedKey = `SELECT k.id, k.account_id, k.name, k.prefix, k.hash, k.pepper, k.state = 'revoked', k.allowed_models,
 		k.include_usage, k.expires_at, coalesce(k.expires_at <= now(), false), k.created_at, k.revoked_at, f.used_at,
 		CASE WHEN k.old_until > now() AND k.state = 'active' THEN k.old_prefix ELSE '' END,
 		CASE WHEN k.old_until > now() AND k.state = 'active' THEN k.old_until END,
@@ -36,9 +37,9 @@ func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 		spending                    limit.Spending
 		until                       *time.Time
 	)
-	err := row.Scan(&id, &account, &k.Name, &k.Prefix, &hash, &k.Revoked, &k.Models, &k.IncludeUsage, &expires, &k.Expired,
-		&k.CreatedAt, &revoked, &used, &prefix, &old, &spending.Amount, &spending.Period, &spending.Spent, &spending.Held,
-		&until)
+	err := row.Scan(&id, &account, &k.Name, &k.Prefix, &hash, &k.Hash.Pepper, &k.Revoked, &k.Models, &k.IncludeUsage,
+		&expires, &k.Expired, &k.CreatedAt, &revoked, &used, &prefix, &old, &spending.Amount, &spending.Period,
+		&spending.Spent, &spending.Held, &until)
 	if err != nil {
 		return key.Owned{}, err
 	}
@@ -46,8 +47,7 @@ func scanOwned(row pgx.CollectableRow) (key.Owned, error) {
 		spending.ResetsAt = orZero(until)
 		k.Budget, k.Spending = &spending.Budget, &spending
 	}
-	k.ID, k.Account = id, account
-	copy(k.Hash[:], hash)
+	k.ID, k.Account, k.Hash.Hash = id, account, apikey.Hash(hash)
 	k.ExpiresAt, k.RevokedAt, k.UsedAt, k.OldUntil = orZero(expires), orZero(revoked), orZero(used), orZero(old)
 	if prefix != nil {
 		k.OldPrefix = *prefix
@@ -204,9 +204,10 @@ func (s *Store) RotateKey(
 		}
 		// An old text stays known for as long as it is the last one, so that it is refused as
 		// expired.
-		if _, err := tx.Exec(ctx, `UPDATE consumer_key SET hash = $2, prefix = $3, old_hash = hash, old_prefix = prefix,
-				rotated_at = now(), old_until = least(coalesce($4, now()), now() + $5::interval) WHERE id = $1`,
-			[16]byte(id), to.Hash[:], to.Prefix, nullTime(until), key.MaxOverlap); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE consumer_key SET hash = $2, prefix = $3, pepper = $6, old_hash = hash,
+				old_prefix = prefix, old_pepper = pepper, rotated_at = now(),
+				old_until = least(coalesce($4, now()), now() + $5::interval) WHERE id = $1`,
+			[16]byte(id), to.Hash.Hash[:], to.Prefix, nullTime(until), key.MaxOverlap, to.Hash.Pepper); err != nil {
 			return fmt.Errorf("update key: %w", err)
 		}
 		rotated, err = readOwned(ctx, tx, account, id)

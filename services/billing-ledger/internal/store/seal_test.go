@@ -371,7 +371,7 @@ var exportedBytes = []string{
 	"account_mark.evidence", "card_payment.card_fingerprint", "idempotency_claim.request_sha256",
 	"idempotency_claim.token_sha256",
 	"known_network.network", "operator_session.network",
-	"processor_event.sha256", "provider_mark.evidence", "quarantine.payload",
+	"pepper.fingerprint", "processor_event.sha256", "provider_mark.evidence", "quarantine.payload",
 	"quarantine.payload_hash", "seal.digest", "seal.previous", "seal.root", "sign_in_attempt.email_sha256",
 	"sign_in_count.email_sha256", "sign_in_count.network", "usage_key.key_id",
 	"usage_settlement.payload_hash", "used_proof.nonce", "user_identity.evidence",

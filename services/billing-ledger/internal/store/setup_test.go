@@ -92,8 +92,9 @@ func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	e := &env{
 		pool: pool, owner: owner, store: st, price: price,
 		accounts: &account.Accounts{Store: st, Clock: clock.System, Random: rand.Reader},
-		keys:     &key.Keys{Store: st, Clock: clock.System, Random: rand.Reader, MaxKeys: 100, Announce: nobody},
-		settler:  &usage.Settler{Store: st},
+		keys: &key.Keys{Store: st, Peppers: apikey.Only(apikey.Pepper{}), Clock: clock.System, Random: rand.Reader,
+			MaxKeys: 100, Announce: nobody},
+		settler: &usage.Settler{Store: st},
 	}
 	e.ownKeys = &key.Own{Keys: e.keys, Store: st, KnownModel: knownModel}
 	return e

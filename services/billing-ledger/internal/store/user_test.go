@@ -27,7 +27,7 @@ func (e *env) users(t testing.TB) *user.Users {
 	}
 	return &user.Users{
 		Store: e.store, Families: e.store, Letters: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts,
-		Identities: e.store, Wallets: user.NewWallets(apikey.Pepper{1}, user.Chains{1, 8453}),
+		Identities: e.store, Wallets: user.NewWallets(apikey.Only(apikey.Pepper{1}), user.Chains{1, 8453}),
 		Keys: e.keys, Clock: clock.System, Random: rand.Reader, Lookups: limit.NewSemaphore(1), SendsLetters: true,
 	}
 }

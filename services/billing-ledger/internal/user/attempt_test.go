@@ -91,9 +91,9 @@ func TestAKnownNetworkHasRoomWhenStrangersHaveNone(t *testing.T) {
 }
 
 func TestAMarkTellsNothingOfANetworkWithoutThePepper(t *testing.T) {
-	users := Users{Pepper: apikey.Pepper{1}}
+	users := Users{Peppers: apikey.Only(apikey.Pepper{1})}
 	mark := users.mark("ada@example.com", "net")
-	other := Users{Pepper: apikey.Pepper{2}}
+	other := Users{Peppers: apikey.Only(apikey.Pepper{2})}
 	for what, got := range map[string]Digest{
 		"another user": users.mark("eve@example.com", "net"), "another network": users.mark("ada@example.com", "not"),
 		"another pepper": other.mark("ada@example.com", "net"), "what is kept in memory": origin("net"),

@@ -190,7 +190,7 @@ const markPurpose = "sign-in network "
 
 // mark returns the digest under which a network is remembered for one e-mail. Because of
 // the pepper, nobody who reads the store learns an address, or that two users share a
-// network.
+// network. Under another pepper a network is strange until the user signs in again.
 func (u *Users) mark(e Email, network string) Digest {
-	return Digest(u.Pepper.Hash(apikey.Sum(markPurpose + string(e) + " " + network)))
+	return Digest(u.Peppers.Hash(apikey.Sum(markPurpose + string(e) + " " + network)).Hash)
 }

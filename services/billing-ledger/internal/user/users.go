@@ -29,7 +29,7 @@ type Users struct {
 	Passwords  *Passwords
 	Accounts   *account.Accounts
 	Keys       *key.Keys
-	Pepper     apikey.Pepper
+	Peppers    apikey.Peppers
 	Clock      clock.Clock
 	Random     io.Reader
 	// Lookups are the places for calls that need no password.

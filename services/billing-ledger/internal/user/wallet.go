@@ -36,14 +36,30 @@ type Chains []int64
 type Wallets struct {
 	// Chains has at least one chain. The first is for those that name none.
 	Chains Chains
-	sealer siwe.Sealer
+	// sealers recognize challenges. The first one makes them.
+	sealers []siwe.Sealer
 }
 
-// NewWallets makes the challenges of an installation, whose secret follows from its pepper.
-func NewWallets(pepper apikey.Pepper, chains Chains) *Wallets {
-	mac := hmac.New(sha256.New, pepper[:])
-	mac.Write([]byte("svc.internal/services/billing-ledger: secret of wallet challenges"))
-	return &Wallets{Chains: chains, sealer: siwe.NewSealer(mac.Sum(nil))}
+// NewWallets makes the challenges of an installation, whose secret follows from its current pepper.
+func NewWallets(peppers apikey.Peppers, chains Chains) *Wallets {
+	w := &Wallets{Chains: chains}
+	for pepper := range peppers.Each {
+		mac := hmac.New(sha256.New, pepper[:])
+		mac.Write([]byte("svc.internal/services/billing-ledger: secret of wallet challenges"))
+		w.sealers = append(w.sealers, siwe.NewSealer(mac.Sum(nil)))
+	}
+	return w
+}
+
+// issued gives a challenge the times of its nonce. It reports whether the installation made the nonce
+// for this challenge, under any of its peppers.
+func (w *Wallets) issued(c siwe.Challenge, n siwe.Nonce) (siwe.Challenge, bool) {
+	for _, sealer := range w.sealers {
+		if issued, ours := sealer.Issued(c, n); ours {
+			return issued, true
+		}
+	}
+	return c, false
 }
 
 // WalletAsk says what a wallet is asked to sign.
@@ -94,7 +110,7 @@ func (w *Wallets) proven(p WalletProof, id ID, now time.Time) (proven, error) {
 		return proven{}, unproven("the message is none that was asked for here")
 	}
 	// The sealer gives the challenge the times of its nonce, so other times make another text.
-	issued, ours := w.sealer.Issued(c, nonce)
+	issued, ours := w.issued(c, nonce)
 	switch {
 	case !ours || siwe.Message(issued) != p.Message:
 		return proven{}, unproven("the message is none that was asked for here")

@@ -24,7 +24,7 @@ func (u *Users) AskWallet(_ context.Context, ask WalletAsk) (WalletChallenge, er
 	if !ok {
 		return WalletChallenge{}, invalid("origin", "must be the origin of a page")
 	}
-	c, err := u.Wallets.sealer.Issue(siwe.Challenge{
+	c, err := u.Wallets.sealers[0].Issue(siwe.Challenge{
 		Domain: domain, Address: address, URI: ask.Origin, ChainID: ask.ChainID, Purpose: purposeFor(ask.User),
 	}, u.Clock.Now(), u.Random)
 	if err != nil {

@@ -1,13 +1,22 @@
 // Command provider-hub runs a provider hub as a process of its own; see the
 // service's README for its settings.
+//
+// "provider-hub peppers" lists the peppers of the database that DATABASE_URL names, each with how many
+// hashes are left of it. With -give-up NUMBER these hashes count for nothing from then on.
 package main
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/pg"
 	providerhub "svc.internal/services/provider-hub"
 )
 
@@ -31,5 +40,25 @@ func (p *program) Build(ctx context.Context, n *node.Node) error {
 }
 
 func main() {
+	if len(os.Args) >= 2 && os.Args[1] == "peppers" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		code := providerhub.Peppers.Tool(ctx, os.Args[2:], os.Stdout, os.Stderr, open)
+		stop()
+		os.Exit(code)
+	}
 	os.Exit(node.Main(node.ProviderHub, &program{node.DefaultConfig(), providerhub.DefaultConfig()}))
+}
+
+// open opens the database that DATABASE_URL names.
+func open(ctx context.Context) (*pgxpool.Pool, error) {
+	url := os.Getenv("DATABASE_URL")
+	if url == "" {
+		return nil, errors.New("DATABASE_URL is not set")
+	}
+	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	tables := providerhub.Tables()
+	return pg.Open(ctx, pg.Config{URL: url, Schema: tables.Schema, Role: tables.Role, MaxConns: 1,
+		ApplicationName: "provider-hub peppers"})
 }

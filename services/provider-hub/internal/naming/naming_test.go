@@ -46,7 +46,7 @@ func setup(t *testing.T) *hub {
 	h := &hub{T: t, clock: clock.NewManual(start), log: &bytes.Buffer{}, pool: pgtest.Pool(t, store.Schema, store.Role,
 		store.Migrations)}
 	h.tables = store.New(h.pool)
-	h.accounts = provider.NewDirectory(h.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+	h.accounts = provider.NewDirectory(h.tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "svc.test",
 		URI: "wss://svc.test/ws", ChainID: 1}, h.clock, rand.Reader)
 	h.names = h.another()
 	return h

@@ -73,7 +73,7 @@ func setup(t *testing.T) *fleet {
 	f := &fleet{T: t, clock: clock.NewManual(start), hubs: map[*hub]bool{}}
 	f.pool = pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
 	f.tables = store.New(f.pool)
-	f.accounts = provider.NewDirectory(f.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+	f.accounts = provider.NewDirectory(f.tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "svc.test",
 		URI: "wss://svc.test/ws", ChainID: 1}, f.clock, rand.Reader)
 	var err error
 	f.account, err = f.accounts.Create(t.Context(), "Farm", "", "")

@@ -3,8 +3,6 @@ package provider
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/hmac"
-	"crypto/sha256"
 	"fmt"
 
 	"svc.internal/pkg/ids"
@@ -19,7 +17,6 @@ func (d *Directory) Identities(
 	if err != nil {
 		return nil, fmt.Errorf("read by what providers are known: %w", err)
 	}
-	secret := d.identitySecret()
 	all := make(map[ids.ProviderID][]Identity, len(known))
 	for id, by := range known {
 		list := []Identity{}
@@ -28,7 +25,7 @@ func (d *Directory) Identities(
 			value string
 		}{{identityUser, by.User}, {identityWallet, by.Wallet}, {identityPayout, by.Payout}} {
 			if part.value != "" {
-				list = append(list, identityOf(secret, part.kind, []byte(part.value)))
+				list = append(list, identityOf(d.secrets.Identities, part.kind, []byte(part.value)))
 			}
 		}
 		all[id] = list
@@ -39,12 +36,5 @@ func (d *Directory) Identities(
 // ReceiptKeyIdentity returns the identity of the key with which a node signs its work
 // receipts. Nobody proves at registration that the key is theirs.
 func (d *Directory) ReceiptKeyIdentity(key ed25519.PublicKey) Identity {
-	return identityOf(d.identitySecret(), identityReceiptKey, key)
-}
-
-// identitySecret derives the secret of identities. It says nothing of the pepper.
-func (d *Directory) identitySecret() []byte {
-	mac := hmac.New(sha256.New, d.pepper[:])
-	mac.Write([]byte("svc.internal/services/provider-hub: secret of identities"))
-	return mac.Sum(nil)
+	return identityOf(d.secrets.Identities, identityReceiptKey, key)
 }

@@ -5,13 +5,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/ids"
 )
 
 // Identity is by what a provider is known, without the value itself: a byte for the kind
 // and the beginning of an HMAC of the value. Equal values of different providers have the
-// same identity. Its key is derived from the pepper, so whoever lacks the pepper cannot
-// test a value.
+// same identity. Its key is derived from the fleet's first pepper, so whoever has none of the
+// peppers cannot test a value.
 type Identity [1 + identityDigest]byte
 
 // identityDigest is how many bytes of the HMAC an identity has.
@@ -49,4 +50,12 @@ func identityOf(secret []byte, kind byte, value []byte) Identity {
 	id := Identity{kind}
 	copy(id[1:], mac.Sum(nil))
 	return id
+}
+
+// IdentitySecret derives the secret of identities from the first pepper of a fleet. The secret says
+// nothing of the pepper.
+func IdentitySecret(first apikey.Pepper) []byte {
+	mac := hmac.New(sha256.New, first[:])
+	mac.Write([]byte("svc.internal/services/provider-hub: secret of identities"))
+	return mac.Sum(nil)
 }

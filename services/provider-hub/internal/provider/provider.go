@@ -98,7 +98,7 @@ type Key struct {
 	ID       ids.KeyID
 	Provider ids.ProviderID
 	Name     string
-	Hash     apikey.Hash
+	Hash     apikey.Stored
 	Shown    string
 	MadeAt   time.Time
 }
@@ -109,6 +109,8 @@ type Credential struct {
 	Account
 	// KeyID is zero for a wallet.
 	KeyID ids.KeyID
+	// Hash is the one by which the key was found.
+	Hash apikey.Stored
 	// Revoked reports that the key has ended. Expelled reports that a verdict revoked it:
 	// such a key still reads the account, and asks for a review while the removal lasts.
 	Revoked, Expelled bool
@@ -159,8 +161,11 @@ type Store interface {
 	// AddWarmUp records that an operator asks for a model to be loaded, of all providers where
 	// id is zero.
 	AddWarmUp(ctx context.Context, model string, id ids.ProviderID) error
-	// Credential looks up a key and draws an epoch; ok is false for an unknown key.
-	Credential(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
+	// Credential looks up a key by one or two hashes of its text, and draws an epoch; ok is false for an
+	// unknown key.
+	Credential(ctx context.Context, hashes [][]byte, now time.Time) (c Credential, ok bool, err error)
+	// RenewHash puts a hash of the same text, under a newer pepper, in the place of another.
+	RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error
 	// Standings reads the state of many keys and providers. Unknown ones are left out.
 	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
 
@@ -188,20 +193,36 @@ type Store interface {
 
 // Directory holds the accounts of all providers. It is safe for concurrent use.
 type Directory struct {
-	store  Store
-	pepper apikey.Pepper
-	site   Site
-	// challenges recognizes the fleet's own challenges.
-	challenges siwe.Sealer
+	store   Store
+	secrets Secrets
+	site    Site
+	// challenges recognize the fleet's own challenges. The first one makes them.
+	challenges []siwe.Sealer
 	clock      clock.Clock
 	random     io.Reader
 }
 
+// Secrets are what a directory hashes with.
+type Secrets struct {
+	Peppers apikey.Peppers
+	// Identities is the secret of identities. It stays when the pepper changes, because identities
+	// are kept.
+	Identities []byte
+}
+
+// SecretsOf are the secrets of a fleet that has never changed its pepper.
+func SecretsOf(pepper apikey.Pepper) Secrets {
+	return Secrets{apikey.Only(pepper), IdentitySecret(pepper)}
+}
+
 // NewDirectory returns the accounts that store keeps. site is the site that wallets sign
 // for.
-func NewDirectory(store Store, pepper apikey.Pepper, site Site, c clock.Clock, random io.Reader) *Directory {
-	return &Directory{store: store, pepper: pepper, site: site, challenges: siwe.NewSealer(challengeSecret(pepper)),
-		clock: c, random: random}
+func NewDirectory(store Store, secrets Secrets, site Site, c clock.Clock, random io.Reader) *Directory {
+	d := &Directory{store: store, secrets: secrets, site: site, clock: c, random: random}
+	for pepper := range secrets.Peppers.Each {
+		d.challenges = append(d.challenges, siwe.NewSealer(challengeSecret(pepper)))
+	}
+	return d
 }
 
 // Create opens an account in status pending. The same idempotency key returns the first
@@ -399,7 +420,7 @@ func (d *Directory) newKey(id ids.ProviderID, name string) (Key, string, error) 
 	if err != nil {
 		return Key{}, "", err
 	}
-	hash := d.pepper.Hash(apikey.Sum(text))
+	hash := d.secrets.Peppers.Hash(apikey.Sum(text))
 	return Key{ID: keyID, Provider: id, Name: name, Hash: hash, Shown: apikey.Shown(text), MadeAt: now}, text, nil
 }
 
@@ -425,19 +446,30 @@ func CheckKey(key string) error {
 
 // Authenticate returns the provider whose key an agent showed, with a fresh epoch. It
 // fails with invalid_api_key, key_revoked or, for a provider that may not connect, with
-// account_frozen. A text that cannot be a provider key costs no look-up.
+// account_frozen. A text that cannot be a provider key costs no look-up. A hash of an older pepper
+// is renewed.
 func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, error) {
 	if err := CheckKey(key); err != nil {
 		return Credential{}, err
 	}
-	c, ok, err := d.store.Credential(ctx, d.pepper.Hash(apikey.Sum(key)), d.clock.Now())
+	digest := apikey.Sum(key)
+	c, ok, err := d.store.Credential(ctx, d.secrets.Peppers.Hashes(digest), d.clock.Now())
 	if err != nil {
 		return Credential{}, fmt.Errorf("look up a provider key: %w", err)
 	}
 	if !ok {
 		return Credential{}, invalidKey()
 	}
+	d.renew(ctx, digest, c)
 	return c, c.admissible()
+}
+
+// renew hashes a key again whose hash is of an older pepper. The key is good either way. A hash that
+// is not renewed now is counted as one of the older pepper, and the next look-up tries again.
+func (d *Directory) renew(ctx context.Context, digest apikey.Digest, c Credential) {
+	if to, due := d.secrets.Peppers.Renewed(digest, c.Hash); due && (!c.Revoked || c.Expelled) {
+		_ = d.store.RenewHash(ctx, c.KeyID, c.Hash.Hash, to)
+	}
 }
 
 // admissible says why a credential lets nobody connect. Of a key that a verdict revoked

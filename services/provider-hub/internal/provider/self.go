@@ -49,7 +49,7 @@ type selfStore interface {
 	// count if it ends at once; and AddOwnKey fails with rate_limit_exceeded.
 	AddOwnKey(ctx context.Context, k Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error)
 	// Holder looks up a key without drawing an epoch.
-	Holder(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
+	Holder(ctx context.Context, hashes [][]byte, now time.Time) (c Credential, ok bool, err error)
 }
 
 // Holder returns the provider whose key has this digest, in whatever status. A key that a
@@ -57,7 +57,7 @@ type selfStore interface {
 // lasts to ask for a review.
 // It fails with invalid_api_key or key_revoked.
 func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credential, error) {
-	c, ok, err := d.store.Holder(ctx, d.pepper.Hash(digest), d.clock.Now())
+	c, ok, err := d.store.Holder(ctx, d.secrets.Peppers.Hashes(digest), d.clock.Now())
 	switch {
 	case err != nil:
 		return Credential{}, err
@@ -66,6 +66,7 @@ func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credentia
 	case c.Revoked && !c.Expelled:
 		return Credential{}, RevokedKey()
 	}
+	d.renew(ctx, digest, c)
 	return c, nil
 }
 

@@ -75,7 +75,7 @@ func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error
 
 // ask makes the challenge of an act.
 func (d *Directory) ask(address siwe.Address, act Act) (Challenge, error) {
-	c, err := d.challenges.Issue(d.challenge(address, act), d.clock.Now(), d.random)
+	c, err := d.challenges[0].Issue(d.challenge(address, act), d.clock.Now(), d.random)
 	if err != nil {
 		return Challenge{}, err
 	}
@@ -87,6 +87,17 @@ func (d *Directory) challenge(address siwe.Address, act Act) siwe.Challenge {
 	return siwe.Challenge{
 		Domain: d.site.Domain, Address: address, URI: d.site.URI, ChainID: d.site.ChainID, Purpose: act.text(),
 	}
+}
+
+// issued gives a challenge the times of its nonce. It reports whether the fleet made the nonce for this
+// challenge, under any of its peppers.
+func (d *Directory) issued(c siwe.Challenge, n siwe.Nonce) (siwe.Challenge, bool) {
+	for _, sealer := range d.challenges {
+		if issued, ours := sealer.Issued(c, n); ours {
+			return issued, true
+		}
+	}
+	return c, false
 }
 
 // challengeSecret derives the secret of challenges. It says nothing of the pepper.
@@ -133,7 +144,7 @@ func (d *Directory) proveAct(owner, nonceText string, signature []byte, act Act)
 	if !ok {
 		return Proof{}, Spent()
 	}
-	c, ours := d.challenges.Issued(d.challenge(address, act), n)
+	c, ours := d.issued(d.challenge(address, act), n)
 	if !ours {
 		return Proof{}, unsigned("the challenge is not known, or was made for another wallet or purpose")
 	}

@@ -54,7 +54,8 @@ type fixture struct {
 func setup(t *testing.T, perProvider int, wrap func(*Registry) gate.Registrar) *fixture {
 	t.Helper()
 	tables, quiet := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)), slog.New(slog.DiscardHandler)
-	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws",
+	accounts := provider.NewDirectory(tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "svc.test",
+		URI:     "wss://svc.test/ws",
 		ChainID: 8453},
 		clock.System, rand.Reader)
 	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}

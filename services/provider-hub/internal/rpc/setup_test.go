@@ -59,7 +59,7 @@ func setup(t *testing.T) *desk {
 		bus: bustest.New(t)}
 	d.tables = store.New(d.pool)
 	d.run = presence.Run{HubID: "hub-a", Incarnation: 1, Started: start}
-	d.accounts = provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test",
+	d.accounts = provider.NewDirectory(d.tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "svc.test",
 		URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
 	d.registry = registry.New(d.accounts, presence.NewRecorder("hub-a", d.tables, d.clock, quiet), nil, 0)
 	interceptors, err := serve.NewInterceptors(quiet, noop.NewMeterProvider(), tracenoop.NewTracerProvider())

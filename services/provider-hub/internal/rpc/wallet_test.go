@@ -290,9 +290,9 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
-	other := provider.NewDirectory(d.tables, apikey.Pepper{2}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws",
-		ChainID: 8453}, d.clock, rand.Reader)
-	elsewhere := provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "evil.test",
+	other := provider.NewDirectory(d.tables, provider.SecretsOf(apikey.Pepper{2}), provider.Site{Domain: "svc.test",
+		URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
+	elsewhere := provider.NewDirectory(d.tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "evil.test",
 		URI: "wss://evil.test/ws", ChainID: 8453}, d.clock, rand.Reader)
 	for name, from := range map[string]*provider.Directory{"another secret": other, "another domain": elsewhere} {
 		c, err := from.Ask(t.Context(), p.address)
@@ -314,6 +314,20 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 			fault.InvalidAPIKey) {
 			t.Errorf("byte %d changed: got the error %v, want the reason %v", i, err, fault.InvalidAPIKey)
 		}
+	}
+}
+
+func TestAWalletSignsThroughAChangeOfThePepper(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	p := newPurse(1)
+	d.signUpWith(p)
+	c := d.challenge(p)
+	restarted := provider.NewDirectory(d.tables, provider.Secrets{
+		Peppers: apikey.Numbered(apikey.Pepper{2}, 2, apikey.Pepper{1}, 1),
+	}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
+	if _, err := restarted.AuthenticateWallet(t.Context(), p.address, c.GetNonce(), p.sign(c.GetMessage())); err != nil {
+		t.Errorf("a challenge of the older pepper: got the error %v, want none", err)
 	}
 }
 

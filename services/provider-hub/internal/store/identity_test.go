@@ -21,7 +21,7 @@ const (
 // identitiesOf reads the identities of one provider under a pepper.
 func identitiesOf(t *testing.T, s *Store, pepper byte, id ids.ProviderID) []provider.Identity {
 	t.Helper()
-	d := provider.NewDirectory(s, apikey.Pepper{pepper}, site, clock.System, rand.Reader)
+	d := provider.NewDirectory(s, provider.SecretsOf(apikey.Pepper{pepper}), site, clock.System, rand.Reader)
 	all, err := d.Identities(t.Context(), []ids.ProviderID{id})
 	if err != nil {
 		t.Fatal(err)

@@ -19,9 +19,9 @@ import (
 func (s *Store) AddKey(ctx context.Context, k provider.Key) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
-			SELECT $1, provider_id, $3, $4, $5, $6 FROM provider WHERE provider_id = $2`,
-			k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
+			INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at, pepper)
+			SELECT $1, provider_id, $3, $4, $5, $6, $7 FROM provider WHERE provider_id = $2`,
+			k.ID, k.Provider, k.Name, k.Hash.Hash[:], k.Shown, k.MadeAt, k.Hash.Pepper)
 		if err != nil {
 			return err
 		}
@@ -58,33 +58,44 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) error {
 }
 
 // Credential implements provider.Store.
-func (s *Store) Credential(ctx context.Context, hash apikey.Hash, now time.Time) (provider.Credential, bool, error) {
-	return s.holder(ctx, hash, now, `nextval('session_epoch')`)
+func (s *Store) Credential(ctx context.Context, hashes [][]byte, now time.Time) (provider.Credential, bool, error) {
+	return s.holder(ctx, hashes, now, `nextval('session_epoch')`)
 }
 
 // Holder implements provider.Store.
-func (s *Store) Holder(ctx context.Context, hash apikey.Hash, now time.Time) (provider.Credential, bool, error) {
-	return s.holder(ctx, hash, now, `0::bigint`)
+func (s *Store) Holder(ctx context.Context, hashes [][]byte, now time.Time) (provider.Credential, bool, error) {
+	return s.holder(ctx, hashes, now, `0::bigint`)
 }
 
 func (s *Store) holder(
-	ctx context.Context, hash apikey.Hash, now time.Time, epoch string,
+	ctx context.Context, hashes [][]byte, now time.Time, epoch string,
 ) (c provider.Credential, ok bool, err error) {
 	var expires *time.Time
+	var hash []byte
 	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
 		SELECT `+accountColumns+`,
 			k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false),
-			k.expelled_by IS NOT NULL AND coalesce(k.expires_at > $2, true), k.expires_at, `+epoch+`
+			k.expelled_by IS NOT NULL AND coalesce(k.expires_at > $2, true), k.expires_at, k.key_hash, k.pepper, `+epoch+`
 		FROM provider_key k JOIN provider p USING (provider_id)
-		WHERE k.key_hash = $1`, hash[:], now), &c.KeyID, &c.Revoked, &c.Expelled, &expires, &c.Epoch)
+		WHERE k.key_hash = ANY ($1::bytea[])`, hashes, now), &c.KeyID, &c.Revoked, &c.Expelled, &expires, &hash,
+		&c.Hash.Pepper, &c.Epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return provider.Credential{}, false, nil
 	}
 	if err != nil {
 		return provider.Credential{}, false, fmt.Errorf("read provider key: %w", err)
 	}
-	c.KeyExpires = zero(expires)
+	c.KeyExpires, c.Hash.Hash = zero(expires), apikey.Hash(hash)
 	return c, true, nil
+}
+
+// RenewHash implements provider.Store.
+func (s *Store) RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE provider_key SET key_hash = $3, pepper = $4
+		WHERE key_id = $1 AND key_hash = $2 AND pepper < $4`, id, from[:], to.Hash[:], to.Pepper); err != nil {
+		return fmt.Errorf("renew the hash of a provider key: %w", err)
+	}
+	return nil
 }
 
 // Standings implements provider.Store.
@@ -193,7 +204,8 @@ func replaceable(ctx context.Context, tx pgx.Tx, key ids.KeyID, now time.Time) e
 
 func insertKey(ctx context.Context, tx pgx.Tx, k provider.Key, follows bool) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at, follows)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`, k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt, follows)
+		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at, follows, pepper)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, k.ID, k.Provider, k.Name, k.Hash.Hash[:], k.Shown, k.MadeAt, follows,
+		k.Hash.Pepper)
 	return err
 }

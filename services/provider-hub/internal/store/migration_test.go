@@ -58,7 +58,7 @@ func TestTheMigrationOfReferencesKnowsWhoWasActiveBefore(t *testing.T) {
 	if err := pg.Migrate(t.Context(), url, Schema, Role, Migrations); err != nil {
 		t.Fatal(err)
 	}
-	d := provider.NewDirectory(New(pool), apikey.Pepper{1}, site, clock.System, rand.Reader)
+	d := provider.NewDirectory(New(pool), provider.SecretsOf(apikey.Pepper{1}), site, clock.System, rand.Reader)
 	for text, was := range accounts {
 		id, err := ids.ParseProvider(text)
 		if err != nil {

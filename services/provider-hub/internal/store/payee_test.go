@@ -246,7 +246,7 @@ func TestTheMigrationOfCausesKnowsWhoWasSuspendedAndSinceWhenEarningsGo(t *testi
 			t.Errorf("a provider that is %s: causes: got %v, want admin alone", a.Status, hold)
 		}
 	}
-	d := provider.NewDirectory(s, apikey.Pepper{1}, site, clock.System, nil)
+	d := provider.NewDirectory(s, provider.SecretsOf(apikey.Pepper{1}), site, clock.System, nil)
 	if _, err := d.SetStatus(t.Context(), suspended, provider.Pending, ""); err != nil {
 		t.Errorf("lifted: got the error %v, want none", err)
 	}

@@ -26,7 +26,7 @@ func watched(t *testing.T) (*Store, *provider.Directory, *clock.Manual, provider
 	t.Helper()
 	at := clock.NewManual(began)
 	s := New(pgtest.Pool(t, Schema, Role, Migrations))
-	d := provider.NewDirectory(s, apikey.Pepper{1}, site, at, rand.Reader)
+	d := provider.NewDirectory(s, provider.SecretsOf(apikey.Pepper{1}), site, at, rand.Reader)
 	a := create(t, d, "Farm")
 	a = providertest.Activate(t, d, a.ID, began)
 	tell(t, s, at.Now(), 1)
@@ -192,7 +192,7 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 	s := New(pool)
 	behind, ahead := clock.NewManual(began), clock.NewManual(began.Add(40*time.Second))
 	of := func(c clock.Clock) *provider.Directory {
-		return provider.NewDirectory(s, apikey.Pepper{1}, site, c, rand.Reader)
+		return provider.NewDirectory(s, provider.SecretsOf(apikey.Pepper{1}), site, c, rand.Reader)
 	}
 	a := create(t, of(behind), "Farm")
 	run := presence.Run{HubID: "hub-a", Incarnation: 1, Started: began}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func setup(t *testing.T) (*Store, *provider.Directory) {
 	t.Helper()
 	s := New(pgtest.Pool(t, Schema, Role, Migrations))
-	return s, provider.NewDirectory(s, apikey.Pepper{1}, site, clock.System, rand.Reader)
+	return s, provider.NewDirectory(s, provider.SecretsOf(apikey.Pepper{1}), site, clock.System, rand.Reader)
 }
 
 var site = provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}
@@ -220,7 +220,7 @@ func TestTheRoleCannotRewriteHistory(t *testing.T) {
 	create(t, d, "Farm")
 	for _, sql := range []string{
 		`DELETE FROM provider`, `UPDATE provider SET created_at = now()`, `UPDATE provider SET user_id = NULL`,
-		`UPDATE provider_key SET key_hash = ''`, `UPDATE provider_status_change SET reason = 'x'`,
+		`UPDATE provider_key SET key_prefix = ''`, `UPDATE provider_status_change SET reason = 'x'`,
 		`DELETE FROM provider_status_change`,
 		`INSERT INTO provider_transition VALUES ('rejected', 'active')`, `UPDATE presence_interval SET started = now()`,
 		`UPDATE wallet_nonce SET expires_at = now()`, `UPDATE provider_status_change SET new_address = 'x'`,

@@ -125,7 +125,7 @@ func TestAKeyThatEndedSinceItWasShownIsNotFollowedByAnother(t *testing.T) {
 	a, k, _ := keyed(t, d)
 	next := k
 	next.ID[15]++
-	next.Hash[0]++
+	next.Hash.Hash[0]++
 	if err := d.RevokeKey(t.Context(), k.ID); err != nil {
 		t.Fatal(err)
 	}
