@@ -175,6 +175,11 @@ engine: postgres ## Build Ollama and run the tests on it (minutes of building, o
 	  go test -tags engine -ldflags=-w -timeout 15m -count=1 ./services/proving/e2e/engine/... && \
 	  go test -tags engine -ldflags=-w -timeout 15m -count=1 -v ./services/verifier/internal/engine | { grep -v '^===' || :; }
 
+.PHONY: restore-rehearsal
+restore-rehearsal: postgres ## Lose the database's disk and restore it, then all NATS data with a hub's journal (minutes)
+	@. deploy/dev/postgres.env.sh && \
+	  go test -tags rehearsal -ldflags=-w -timeout 30m -count=1 -v ./services/proving/e2e/worst | { grep -v '^===' || :; }
+
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench.sh
