@@ -5,7 +5,8 @@
 // context belongs to (see WithRequestID), so that one id finds the lines of a
 // request in all services.
 //
-// Metrics are OpenTelemetry instruments read in Prometheus form by Handler.
+// Metrics are OpenTelemetry instruments read in Prometheus form by Handler. A measurement
+// of a recorded trace may be the exemplar of its bucket.
 //
 // Traces are W3C trace context: Traceparent and WithTraceparent move it over
 // hops that are neither gRPC (serve's interceptors) nor NATS (bus). Spans are
@@ -97,9 +98,11 @@ func Start(cfg Config, out io.Writer) (*Telemetry, error) {
 	}, nil
 }
 
-// Handler answers with all metrics in Prometheus form.
+// Handler answers with all metrics in Prometheus form, or in that of OpenMetrics to who asks
+// for it. Only OpenMetrics has exemplars: of a histogram's bucket one measurement that was
+// taken in a recorded trace, with the trace's id.
 func (t *Telemetry) Handler() http.Handler {
-	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 }
 
 // Stop sends what is pending, for at most flushTimeout.

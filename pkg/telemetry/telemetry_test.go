@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -31,6 +32,41 @@ func TestMetricsAreReadInPrometheusForm(t *testing.T) {
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestABucketHasTheTraceOfARecordedMeasurement(t *testing.T) {
+	tel, err := Start(Config{LogLevel: "info", LogFormat: "text"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	histogram, err := tel.Meters.Meter("test").Float64Histogram("svc.test.times", metric.WithUnit("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}
+	other := trace.SpanContextConfig{TraceID: trace.TraceID{3}, SpanID: trace.SpanID{4}}
+	for _, c := range []trace.SpanContextConfig{recorded, other} {
+		histogram.Record(trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(c)), 0.2)
+	}
+	const openMetrics = "application/openmetrics-text; version=1.0.0"
+	want, never := `trace_id="`+recorded.TraceID.String()+`"`, `trace_id="`+other.TraceID.String()+`"`
+	if text := scrape(tel, openMetrics); !strings.Contains(text, want) {
+		t.Errorf("as OpenMetrics: got %s, want %s in it", text, want)
+	} else if strings.Contains(text, never) {
+		t.Errorf("as OpenMetrics: got %s in it, want only traces that are recorded", never)
+	}
+	if text := scrape(tel, "text/plain"); strings.Contains(text, "trace_id") {
+		t.Errorf("as text: got %s, want it without exemplars, which that form does not have", text)
+	}
+}
+
+// scrape is what Handler answers to who accepts a form.
+func scrape(tel *Telemetry, accept string) string {
+	req := httptest.NewRequest("GET", "/metrics", nil)
+	req.Header.Set("Accept", accept)
+	rec := httptest.NewRecorder()
+	tel.Handler().ServeHTTP(rec, req)
+	return rec.Body.String()
 }
 
 func TestATraceGoesOnOverATextHop(t *testing.T) {

@@ -25,6 +25,9 @@ type metrics struct {
 	earnings   metric.Int64Counter
 	answers    metric.Int64Counter
 	alarms     metric.Int64Counter
+	charged    metric.Int64Counter
+	payouts    metric.Int64Counter
+	shortfalls metric.Int64Counter
 
 	// Gauges, which are read when metrics are collected.
 	waiting      metric.Int64ObservableGauge
@@ -44,11 +47,16 @@ type metrics struct {
 	byResult  map[usage.Result]metric.AddOption
 	byRule    map[usage.Rule]metric.AddOption
 	byAnswer  map[idempotency.Outcome]metric.AddOption
+	bySource  map[usage.Source]metric.AddOption
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{},
-		byRule: map[usage.Rule]metric.AddOption{}, byAnswer: map[idempotency.Outcome]metric.AddOption{}}
+		byRule: map[usage.Rule]metric.AddOption{}, byAnswer: map[idempotency.Outcome]metric.AddOption{},
+		bySource: map[usage.Source]metric.AddOption{}}
+	for _, src := range usage.Sources() {
+		m.bySource[src] = metric.WithAttributeSet(attribute.NewSet(attribute.String("source", string(src))))
+	}
 	for _, o := range hold.Outcomes() {
 		m.byOutcome[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
@@ -61,7 +69,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, o := range idempotency.Outcomes() {
 		m.byAnswer[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
-	var errs [19]error
+	var errs [22]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -101,7 +109,24 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.cardLag, errs[18] = meter.Float64ObservableGauge("svc.billing.card_lag", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest event of the card processor that is not handled, or refund that has not "+
 			"ended; 0 without one."))
+	m.charged, errs[19] = meter.Int64Counter("svc.billing.charged_nano_usd",
+		metric.WithDescription("What consumers were charged, in nano-USD, by who pays. The books count, not this."))
+	m.payouts, errs[20] = meter.Int64Counter("svc.billing.payouts_nano_usd",
+		metric.WithDescription("What providers earned, in nano-USD, by who pays. Under plan it counts nothing, because the "+
+			"month's pool pays. The books count, not this."))
+	m.shortfalls, errs[21] = meter.Int64Counter("svc.billing.shortfalls_nano_usd",
+		metric.WithDescription("What could not be charged, in nano-USD, by who pays. The books count, not this."))
 	return m, errors.Join(errs[:]...)
+}
+
+// booked counts the amounts of a settled line.
+func (m *metrics) booked(l usage.Line) {
+	ctx, by := context.Background(), m.bySource[l.Source]
+	m.charged.Add(ctx, int64(l.Charged), by)
+	if l.Source != usage.Plan {
+		m.payouts.Add(ctx, int64(l.Payout), by)
+	}
+	m.shortfalls.Add(ctx, int64(l.Shortfall), by)
 }
 
 func (m *metrics) cardAlarm(r card.AlarmReason) {

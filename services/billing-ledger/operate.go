@@ -2,12 +2,14 @@ package billingledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
@@ -80,6 +82,7 @@ func (s *Service) reconcile(ctx context.Context) {
 		}
 		place = next
 		s.drift.Record(ctx, int64(len(drifts)))
+		s.compared.Add(ctx, 1)
 		for _, d := range drifts {
 			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant),
 				slog.String("drift", d.Text))
@@ -106,12 +109,17 @@ func (s *Service) tellStandby(ctx context.Context) {
 }
 
 // newDrift makes the gauge svc.billing.drift: the rows that the last comparison found to
-// break an invariant, 0 for a sound ledger.
+// break an invariant, 0 for a sound ledger. svc.billing.comparisons counts the comparisons
+// that ended, because a gauge that nobody sets stays at its last value.
 func (s *Service) newDrift() error {
-	var err error
-	s.drift, err = s.deps.Meters.Meter("svc.internal/services/billing-ledger").Int64Gauge("svc.billing.drift")
-	if err != nil {
-		return fmt.Errorf("make the gauge of drift: %w", err)
+	meter := s.deps.Meters.Meter("svc.internal/services/billing-ledger")
+	var errs [2]error
+	s.drift, errs[0] = meter.Int64Gauge("svc.billing.drift",
+		metric.WithDescription("Rows that the last comparison of the ledger with itself found to break an invariant."))
+	s.compared, errs[1] = meter.Int64Counter("svc.billing.comparisons",
+		metric.WithDescription("Comparisons of the ledger with itself that ended."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("make the instruments of drift: %w", err)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ type Service struct {
 	metrics      *metrics
 	tickets      *usage.Tickets
 	drift        metric.Int64Gauge
+	compared     metric.Int64Counter
 
 	renewer   *hold.Renewer
 	concluder *hold.Concluder
@@ -138,7 +139,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	consumer := &events.Consumer{
 		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets}, Seals: proven.seals, Log: deps.Log,
-		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
+		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning, ObserveLine: m.booked,
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets,

@@ -39,6 +39,8 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 			t.Errorf(`event %d: text: got %q, want it without "usage"`, i, text)
 		case e.GetFirstContent() != (i == 1):
 			t.Errorf("event %d: first: got %t, want %t", i, e.GetFirstContent(), i == 1)
+		case (e.GetProviderUs() > 0) != (i == 1):
+			t.Errorf("event %d: the provider's time: got %d us, want one of the first content alone", i, e.GetProviderUs())
 		}
 	}
 	if last := r.events[4].GetCompletionTokens(); last < 3 {

@@ -696,7 +696,11 @@ type DispatchEvent struct {
 	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	// The name of a server-sent event that has one; printable ASCII, at most 64
 	// bytes.
-	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// On the first event that carries content of a stream: how long the hub waited
+	// for that content after it had given the order to the provider, at least 1. The
+	// rest of the time to first content is what the marketplace adds.
+	ProviderUs    int64 `protobuf:"varint,6,opt,name=provider_us,json=providerUs,proto3" json:"provider_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -764,6 +768,13 @@ func (x *DispatchEvent) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DispatchEvent) GetProviderUs() int64 {
+	if x != nil {
+		return x.ProviderUs
+	}
+	return 0
 }
 
 // DispatchFinished ends an answer that was served to its proper end.
@@ -985,13 +996,15 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +
 	"\bfinished\x18\x02 \x01(\v2\x1c.svc.hub.v1.DispatchFinishedH\x00R\bfinished\x124\n" +
 	"\x06failed\x18\x03 \x01(\v2\x1a.svc.hub.v1.DispatchFailedH\x00R\x06failedB\t\n" +
-	"\amessage\"\x9d\x01\n" +
+	"\amessage\"\xbe\x01\n" +
 	"\rDispatchEvent\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12#\n" +
 	"\rfirst_content\x18\x02 \x01(\bR\ffirstContent\x12+\n" +
 	"\x11completion_tokens\x18\x03 \x01(\x03R\x10completionTokens\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04name\"\x86\x01\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x1f\n" +
+	"\vprovider_us\x18\x06 \x01(\x03R\n" +
+	"providerUs\"\x86\x01\n" +
 	"\x10DispatchFinished\x124\n" +
 	"\x16billable_prompt_tokens\x18\x01 \x01(\x03R\x14billablePromptTokens\x12<\n" +
 	"\x1abillable_completion_tokens\x18\x02 \x01(\x03R\x18billableCompletionTokens\"\xfa\x01\n" +

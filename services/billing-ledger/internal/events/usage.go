@@ -38,6 +38,8 @@ type Consumer struct {
 	Observe func(usage.Result)
 	// ObserveHeld gets the rule of each request whose earnings are held.
 	ObserveHeld func(usage.Rule)
+	// ObserveLine gets each line of a committed transaction; nil for nobody.
+	ObserveLine func(usage.Line)
 
 	behind  atomic.Bool
 	waiting atomic.Uint64
@@ -142,6 +144,7 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	following := follow(ctx, c.Log, readable)
 	results, err := c.Settler.Settle(ctx, batch, func(lines []usage.Line) {
 		following.booked(lines)
+		c.observeLines(lines)
 		c.tellHeld(ctx, lines)
 	})
 	if err != nil {
@@ -165,6 +168,15 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	c.tell(ctx, notices)
 	crash.At("billing.settled.noted")
 	return nil
+}
+
+func (c *Consumer) observeLines(lines []usage.Line) {
+	if c.ObserveLine == nil {
+		return
+	}
+	for _, line := range lines {
+		c.ObserveLine(line)
+	}
 }
 
 // tellTooEarly is the planted fault crash.SettledBeforeCommit.

@@ -27,6 +27,9 @@ const (
 	Orphan Source = "orphan"
 )
 
+// Sources returns every source, for metrics.
+func Sources() []Source { return []Source{PayAsYouGo, Free, Plan, Orphan} }
+
 // Result is the fate of one event.
 type Result string
 

@@ -219,6 +219,9 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 		status = a.Status
 	}
 	h.Metrics.request(ctx, x.route.pattern, status, took)
+	if x.err != nil {
+		h.Metrics.refused(ctx, x.route.pattern, apierror.Of(x.err).KnownCode())
+	}
 	if x.model != "" {
 		h.Metrics.model(ctx, measured(x, took))
 	}

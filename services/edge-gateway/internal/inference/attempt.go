@@ -277,6 +277,9 @@ func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hub
 		}
 		crash.At("gateway.committed")
 		m.committed(candidate)
+		if took := time.Duration(e.GetProviderUs()) * time.Microsecond; stream && took > 0 {
+			m.result.Added = max(time.Nanosecond, m.result.FirstContent-took)
+		}
 	} else if unfit || !m.out.accept(e.GetJson()) {
 		return failed(true)
 	}

@@ -99,6 +99,9 @@ type Result struct {
 	Usage *hubv1.DispatchFinished
 	// FirstContent is the time from receipt to the first content; 0 when there was none.
 	FirstContent time.Duration
+	// Added is the part of FirstContent for which the hub did not wait for the provider: what the marketplace
+	// added to the first content of a stream. It is 0 where the hub did not say how long the provider took.
+	Added time.Duration
 }
 
 // modelAttempt is a request on one of its models, or one of its prompts. For every service behind the gateway

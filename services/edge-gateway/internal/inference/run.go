@@ -250,6 +250,9 @@ func (m *modelAttempt) count() {
 	if result.FirstContent > 0 {
 		metrics.firstContent.Record(m.client, result.FirstContent.Seconds())
 	}
+	if result.Added > 0 {
+		metrics.added.Record(m.client, result.Added.Seconds())
+	}
 	if m.req.Endpoint == hubv1.Endpoint_ENDPOINT_CHAT {
 		metrics.tokens.Add(m.client, result.Tokens) // of others it counts something else
 		m.runner.Shapes.Count(m.req.Shape)

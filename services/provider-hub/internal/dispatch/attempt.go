@@ -390,6 +390,9 @@ func (a *attempt) relay(out []byte, name string) *verdict {
 	}
 	count, bytes := a.answer.reader.delivered()
 	a.next = Event{JSON: out, Name: name, FirstContent: first, Tokens: count}
+	if first {
+		a.next.ProviderTime = max(time.Microsecond, a.firstContent)
+	}
 	a.nextBytes = bytes
 	return nil
 }

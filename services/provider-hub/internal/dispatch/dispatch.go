@@ -107,6 +107,9 @@ type Event struct {
 	Name string
 	// FirstContent marks the first event that has content.
 	FirstContent bool
+	// ProviderTime is how long the provider took for the first content of a stream; 0 on
+	// all other events.
+	ProviderTime time.Duration
 	// Tokens counts the answer up to here, in tokens or images.
 	Tokens int64
 	// More reports that another event follows at once.

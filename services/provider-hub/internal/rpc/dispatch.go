@@ -90,6 +90,7 @@ func (c *call) Committed() <-chan struct{} { return c.committed }
 func (c *call) Event(e dispatch.Event) error {
 	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent,
 		e.Tokens, e.More, e.Name
+	c.event.ProviderUs = e.ProviderTime.Microseconds()
 	err := c.stream.Send(&c.message)
 	c.event.Json = nil // it may be large, and the next event may be far away
 	return err
