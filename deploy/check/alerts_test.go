@@ -12,11 +12,12 @@ import (
 var (
 	instrumentName = regexp.MustCompile(`^svc\.[a-z0-9_.]+$`)
 	metricName     = regexp.MustCompile(`\bsvc_[a-z0-9_]+`)
+	histogramPart  = regexp.MustCompile(`_(bucket|count|sum)$`)
 )
 
 // The exporter writes an instrument's name with underscores and adds the unit
 // and, to a counter, "total".
-func TestAlertsNameMetricsThatExist(t *testing.T) {
+func TestAlertsAndDashboardsNameMetricsThatExist(t *testing.T) {
 	exported := map[string]bool{}
 	for _, s := range sources(t) {
 		if s.test {
@@ -35,27 +36,33 @@ func TestAlertsNameMetricsThatExist(t *testing.T) {
 		t.Fatalf("instruments that the search finds: got %d, want at least 50", len(exported))
 	}
 	found := 0
-	for _, path := range files(t, ".yaml") {
-		if !strings.HasPrefix(path, "deploy/alerts/") {
+	for _, path := range append(files(t, ".yaml"), files(t, ".json")...) {
+		if !strings.HasPrefix(path, "deploy/alerts/") && !strings.HasPrefix(path, "deploy/dashboards/") {
 			continue
 		}
 		for _, name := range metricName.FindAllString(string(read(t, path)), -1) {
 			found++
-			if !exported[name] {
+			if !exported[name] && !exported[histogramPart.ReplaceAllString(name, "")] {
 				t.Errorf("%s names %s, want a metric that a service exports", path, name)
 			}
 		}
 	}
 	if found == 0 {
-		t.Error("no alert names any metric: the search is broken")
+		t.Error("no alert or dashboard names any metric: the search is broken")
 	}
 }
 
 // metricsOf returns what Prometheus calls the instrument that a call makes. A
 // name that ends in a variable may end in each text of the file.
 func metricsOf(call *ast.CallExpr, file *ast.File) []string {
-	made, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 {
+	made := ""
+	switch fun := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		made = fun.Sel.Name
+	case *ast.Ident: // a function of the file that makes instruments
+		made = fun.Name
+	}
+	if made == "" || len(call.Args) == 0 {
 		return nil
 	}
 	var names []string
@@ -78,13 +85,15 @@ func metricsOf(call *ast.CallExpr, file *ast.File) []string {
 			}
 		}
 	}
-	if strings.HasSuffix(made.Sel.Name, "Counter") && !strings.Contains(made.Sel.Name, "UpDown") {
-		suffix += "_total"
-	}
+	counts := strings.HasSuffix(strings.ToLower(made), "counter") && !strings.Contains(made, "UpDown")
 	var exported []string
 	for _, name := range names {
 		if instrumentName.MatchString(name) {
-			exported = append(exported, strings.ReplaceAll(name, ".", "_")+suffix)
+			metric := strings.TrimSuffix(strings.ReplaceAll(name, ".", "_"), suffix) + suffix
+			if counts {
+				metric += "_total"
+			}
+			exported = append(exported, metric)
 		}
 	}
 	return exported
