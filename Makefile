@@ -8,7 +8,8 @@ BIN := $(CURDIR)/.bin
 MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
 COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
-APART := charts/check services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
+APART := charts/check services/edge-gateway/corpus deploy/bench deploy/check deploy/dashboards deploy/dev/postgres \
+  deploy/engine deploy/sbom
 
 # Test binaries run at a time: a package waits for about half of its time.
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -222,6 +223,16 @@ bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 r
 .PHONY: bench-hub
 bench-hub: postgres ## Measure one hub with 10,000 agents: memory, a mass cut, streams that share a socket, half-open connections
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench-hub.sh
+
+.PHONY: alerts-check
+alerts-check: ## Check the rules of deploy/alerts and run their unit tests (promtool)
+	@tool=$$(deploy/dev/prometheus.sh) && $$tool/promtool check rules deploy/alerts/*.yaml >/dev/null && \
+	  $$tool/promtool test rules deploy/alerts/tests/*.yaml
+
+.PHONY: watch-check
+watch-check: postgres ## Hold dashboards, alerts and objectives to a real fleet and a real Prometheus, and bring faults about
+	@. deploy/dev/postgres.env.sh && tool=$$(deploy/dev/prometheus.sh) && \
+	  PROMETHEUS_BIN=$$tool go test -tags watch -count=1 -vet=off -ldflags=-w -timeout 30m -v ./services/proving/e2e/watch
 
 .PHONY: build
 build: ## Build every program into .bin

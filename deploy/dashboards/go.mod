@@ -1,0 +1,3 @@
+module svc.internal/deploy/dashboards
+
+go 1.26.0

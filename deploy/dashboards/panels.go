@@ -1,0 +1,126 @@
+package main
+
+import "fmt"
+
+// dashboard is one file.
+type dashboard struct {
+	name, title string
+	rows        []row
+}
+
+// row is a heading with its panels.
+type row struct {
+	title  string
+	panels []panel
+}
+
+// panel is a graph. Its units are Grafana's.
+type panel struct {
+	title, unit string
+	queries     []query
+	// warn, unless it is 0, is where the graph becomes red.
+	warn float64
+	// note says what is not in title and queries.
+	note string
+}
+
+type query struct{ expr, legend string }
+
+// interval stands for the window of a rate.
+const interval = "$__rate_interval"
+
+// graph is a panel of one query.
+func graph(title, unit, expr, legend string) panel {
+	return panel{title: title, unit: unit, queries: []query{{expr, legend}}}
+}
+
+// limit is a graph with the bound at which an alert looks.
+func limit(title, unit string, warn float64, expr, legend string) panel {
+	p := graph(title, unit, expr, legend)
+	p.warn = warn
+	return p
+}
+
+// also adds a query to a panel.
+func (p panel) also(expr, legend string) panel {
+	p.queries = append(p.queries, query{expr, legend})
+	return p
+}
+
+// noted adds what the description says.
+func (p panel) noted(note string) panel {
+	p.note = note
+	return p
+}
+
+// rate is a counter's rate by labels; by may be empty.
+func rate(title, unit, counter, by string) panel {
+	expr := fmt.Sprintf("sum(rate(%s[%s]))", counter, interval)
+	legend := title
+	if by != "" {
+		expr = fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, counter, interval)
+		legend = "{{" + by + "}}"
+	}
+	return graph(title, unit, expr, legend)
+}
+
+// quantiles are the median, the 95th and the 99th percentile of a histogram with its
+// selector, such as x_seconds and {a="b"}.
+func quantiles(title, histogram, selector string) panel {
+	p := panel{title: title, unit: "s"}
+	for _, q := range []string{"0.5", "0.95", "0.99"} {
+		p = p.also(fmt.Sprintf("histogram_quantile(%s, sum by (le) (rate(%s_bucket%s[%s])))", q, histogram, selector,
+			interval), q)
+	}
+	return p
+}
+
+// calls is the RED of the gRPC calls that a service answers.
+func calls(job string) row {
+	selector := fmt.Sprintf(`{job=%q}`, job)
+	const histogram = "rpc_server_call_duration_seconds"
+	return row{"Calls (rate, errors, duration)", []panel{
+		rate("Calls", "reqps", histogram+"_count"+selector, "rpc_method"),
+		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{job=%q,error_type!=""}`, histogram, job), "error_type").
+			noted("Empty while none fails: a refusal for the caller's own reason is no failure."),
+		quantiles("Duration of calls", histogram, selector),
+	}}
+}
+
+// rarely says of a service's panels that they are empty where nobody asks it.
+func (r row) rarely() row {
+	for i := range r.panels {
+		if r.panels[i].note == "" {
+			r.panels[i].note = "Empty while nobody asks."
+		}
+	}
+	return r
+}
+
+// peers is the RED of the gRPC calls that a service makes.
+func peers(job string) row {
+	const histogram = "rpc_client_call_duration_seconds"
+	return row{"Calls of others (rate, errors, duration)", []panel{
+		rate("Calls", "reqps", fmt.Sprintf(`%s_count{job=%q}`, histogram, job), "rpc_method"),
+		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{job=%q,rpc_response_status_code!="OK"}`, histogram, job),
+			"rpc_response_status_code").
+			noted("Empty while all calls are answered. Refusals are among them."),
+		quantiles("Duration of calls", histogram, fmt.Sprintf(`{job=%q}`, job)),
+	}}
+}
+
+// process is the USE of what every process has.
+func process(job string) row {
+	selector := fmt.Sprintf(`{job=%q}`, job)
+	by := func(title, unit, format string) panel {
+		return graph(title, unit, fmt.Sprintf(format, selector), "{{instance}}")
+	}
+	return row{"Process (utilization, saturation)", []panel{
+		limit("Replicas", "none", 0, fmt.Sprintf("sum(up%s)", selector), "up"),
+		by("CPU", "none", "rate(process_cpu_seconds_total%s["+interval+"])").noted("Cores."),
+		by("Memory", "bytes", "process_resident_memory_bytes%s"),
+		by("Heap", "bytes", "go_memstats_heap_alloc_bytes%s"),
+		by("Goroutines", "none", "go_goroutines%s"),
+		by("Open files", "percentunit", "process_open_fds%[1]s / process_max_fds%[1]s"),
+	}}
+}
