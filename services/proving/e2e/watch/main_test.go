@@ -1,0 +1,11 @@
+//go:build watch
+
+package watch
+
+import (
+	"testing"
+
+	"svc.internal/services/proving/internal/trial"
+)
+
+func TestMain(m *testing.M) { trial.Main(m) }
