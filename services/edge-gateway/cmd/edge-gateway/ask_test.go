@@ -105,3 +105,19 @@ func TestAskRefusesACommandLineThatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+func TestAskAsksNobodyWithoutAKey(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	code := ask(t.Context(), []string{"-url", "http://127.0.0.1/v1", "-model", "m", "-key-file", empty}, io.Discard, &errs)
+	if code != 1 {
+		t.Errorf("exit code: got %d, want 1", code)
+	}
+	if want := empty + " is empty"; !strings.Contains(errs.String(), want) {
+		t.Errorf("errors: got %q, want %q in it", errs.String(), want)
+	}
+}
