@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prints the folder with the programs of a pinned tool: buf, generators (of code
 # from the contracts), golangci-lint, helm, kubectl-validate (what checks Kubernetes objects
-# by schemas of its own), anvil (a development chain), solidity (the
+# by schemas of its own), kube-apiserver (beside it is etcd, whose module calls the program
+# server), anvil (a development chain), solidity (the
 # compiler and the library of the contracts on chains, in node_modules) or statement (what
 # checks a provider's daily statement). Installs the
 # tool first if it is missing. The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
@@ -14,12 +15,12 @@ npm='' module='' # where package-lock.json is, and where go.mod is
 case $tool in
   buf) npm=deploy/dev/tools/npm module=deploy/dev/tools/buf ;;
   generators) module=proto ;;
-  golangci-lint | helm | kubectl-validate) module=deploy/dev/tools/$tool ;;
+  golangci-lint | helm | kubectl-validate | kube-apiserver) module=deploy/dev/tools/$tool ;;
   anvil) npm=deploy/dev/tools/anvil ;;
   solidity) npm=services/settlement/contracts ;;
   statement) npm=services/settlement/statement ;;
   *)
-    echo "usage: tool.sh buf|generators|golangci-lint|helm|kubectl-validate|anvil|solidity|statement" >&2
+    echo "usage: tool.sh buf|generators|golangci-lint|helm|kubectl-validate|kube-apiserver|anvil|solidity|statement" >&2
     exit 2
     ;;
 esac
@@ -47,7 +48,14 @@ install_to() {
       anvil) (cd "$1" && ln -s node_modules/@foundry-rs/anvil-*/bin/anvil anvil) ;;
     esac
   else
-    GOBIN=$1 GOWORK=off go -C "$module" install tool
+    local flags=''
+    if [ "$tool" = kube-apiserver ]; then
+      # Without these flags the API server says that it is v0.0.0, and helm refuses each chart with a least version.
+      local version at=k8s.io/component-base/version
+      version=$(GOWORK=off go -C "$module" list -m -f '{{.Version}}' k8s.io/kubernetes)
+      flags="-s -w -X $at.gitVersion=$version -X $at.gitMajor=1 -X $at.gitMinor=$(cut -d. -f2 <<<"$version")"
+    fi
+    GOBIN=$1 GOWORK=off go -C "$module" install -ldflags "$flags" tool
   fi
 }
 
