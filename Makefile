@@ -257,6 +257,11 @@ chart-check: programs ## Check the chart: helm lint, five sets of values rendere
 	@go test -count=1 -vet=off -run TheChart ./services/standalone
 	@$(CHART) .
 
+.PHONY: chart-e2e
+chart-e2e: programs postgres # Install, upgrade, test and uninstall the chart on a real API server of Kubernetes (tens of minutes the first time)
+	@. deploy/dev/postgres.env.sh && kube=$$(deploy/dev/tool.sh kube-apiserver) && export CHART_KUBE=$$kube && \
+	  $(CHART) -timeout 30m -run TestCluster .
+
 .PHONY: chart-update
 chart-update: programs # Writes what the chart copies and what follows from the programs and from values.yaml
 	@go test -count=1 -vet=off -run TheChart ./services/standalone -update-chart
