@@ -97,7 +97,11 @@ func changeAWallet(t *testing.T, m *trial.Market) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close(t.Context())
+	defer func() {
+		if err := db.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
 	const change = `UPDATE billing.wallet SET held = held + 1 WHERE account_id =
 		(SELECT account_id FROM billing.wallet WHERE held < posted ORDER BY account_id LIMIT 1)`
 	tag, err := db.Exec(t.Context(), change)
