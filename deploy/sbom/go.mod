@@ -1,3 +1,3 @@
-module inference-sbom
+module svc.internal/deploy/sbom
 
 go 1.26.0

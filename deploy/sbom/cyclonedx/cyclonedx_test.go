@@ -1,4 +1,4 @@
-package main
+package cyclonedx
 
 import (
 	"encoding/json"
@@ -53,11 +53,7 @@ func TestTheDocumentOfAProgramHasTheShapeOfCycloneDX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := t.TempDir()
-	if err := run(out, []string{self}); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(out, filepath.Base(self)+".cdx.json"))
+	text, err := Of(self)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +94,7 @@ func TestTheDocumentOfAProgramHasTheShapeOfCycloneDX(t *testing.T) {
 	if len(refs) == 0 {
 		t.Error("got no components, want at least the standard library")
 	}
-	if err := run(out, []string{filepath.Join(out, "none")}); err == nil {
+	if _, err := Of(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("got no error for a program that is not there")
 	}
 }
