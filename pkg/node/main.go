@@ -43,9 +43,11 @@ func Main(name string, program Program) int {
 
 const usage = `usage: %[1]s [-config file.yaml] [-check | -print]
        %[1]s migrate [-config file.yaml]
+       %[1]s ready [-config file.yaml]
 
 migrate brings the schema to the version that this program needs, under the
-login of DATABASE_OWNER_URL, and ends. Without it the program serves.
+login of DATABASE_OWNER_URL, and ends. ready asks the process that serves with
+the same settings whether it is ready, and ends. Without them the program serves.
 
 -config names a file of settings; the environment wins over it.
 -check reports every fault of the settings and ends.
@@ -80,9 +82,9 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 }
 
 func run(ctx context.Context, name string, args, environ []string, program Program, out, errs io.Writer) int {
-	migrates := len(args) > 0 && args[0] == "migrate"
-	if migrates {
-		args = args[1:]
+	command := ""
+	if len(args) > 0 && (args[0] == "migrate" || args[0] == "ready") {
+		command, args = args[0], args[1:]
 	}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(errs)
@@ -98,8 +100,11 @@ func run(ctx context.Context, name string, args, environ []string, program Progr
 		flags.Usage()
 		return 2
 	}
-	if migrates {
+	switch command {
+	case "migrate":
 		return runMigrate(ctx, name, options, environ, program, out, errs)
+	case "ready":
+		return runReady(ctx, name, options, environ, program, errs)
 	}
 	done, err := options.Read(program, environ, out)
 	if err != nil {
@@ -126,6 +131,22 @@ func runMigrate(
 	}
 	if err := migrate(ctx, name, program, out); err != nil {
 		fmt.Fprintf(errs, "%s migrate: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// runReady asks the process that serves with the same settings whether it is ready. It is
+// the health check of a container that has no shell and no other program.
+func runReady(
+	ctx context.Context, name string, options Options, environ []string, program Program, errs io.Writer,
+) int {
+	if err := config.Fill(program, options.File, environ); err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", name, err)
+		return 2
+	}
+	if err := askReady(ctx, program.Process().AdminAddr); err != nil {
+		fmt.Fprintf(errs, "%s ready: %v\n", name, err)
 		return 1
 	}
 	return 0
