@@ -171,8 +171,14 @@ func fillFromHost(cfg environment) (environment, error) {
 	return cfg, nil
 }
 
+// release is the version that deploy/images links in; empty in other builds.
+var release string
+
 // version is the version of the build, at most 32 characters.
 func version() string {
+	if release != "" {
+		return release[:min(len(release), 32)]
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "dev"
