@@ -29,7 +29,7 @@ var bans = []struct {
 }{
 	{path: "github.com/nats-io/nats-server", may: []string{"standalone"}},
 	{path: "svc.internal/pkg/bus/natsserver", may: []string{"standalone"}},
-	{path: "svc.internal/pkg/pg/pgserver", may: []string{"standalone", "fleet", "chaos"}},
+	{path: "svc.internal/pkg/pg/pgserver", may: []string{"standalone", "fleet", "fleetfiles", "chaos"}},
 	{path: "github.com/jackc/pgx", may: storing},
 	{path: "github.com/pressly/goose", may: storing},
 	{path: "svc.internal/pkg/pg", may: storing},
@@ -37,7 +37,8 @@ var bans = []struct {
 	{path: "svc.internal/pkg/node", may: running},
 	{path: "github.com/ethereum/go-ethereum", may: onChains},
 	{path: "github.com/aws", may: []string{"chain-signer", "standalone"}},
-	{path: "svc.internal/services/proving", may: []string{"auditor", "chaos", "devcerts", "fleet", "sim", "tinylm"}},
+	{path: "svc.internal/services/proving", may: []string{"auditor", "chaos", "devcerts", "fleet", "fleetfiles", "sim",
+		"tinylm"}},
 	{path: "testing"},
 	{path: "svc.internal/pkg/bustest"},
 	{path: "svc.internal/pkg/pgtest"},
@@ -48,9 +49,9 @@ var bans = []struct {
 }
 
 var (
-	// storing are the programs that keep tables, and the programs that read them.
+	// storing are the programs that keep tables, and the programs that read them or make their logins.
 	storing = []string{"billing-ledger", "catalog", "provider-hub", "settlement", "chain-signer", "verifier", "standalone",
-		"chaos", "fleet"}
+		"chaos", "fleet", "fleetfiles"}
 	// onChains are the programs that read chains and send to them, and those that configure or audit settlement.
 	// go-ethereum is large.
 	onChains = []string{"settlement", "chain-signer", "standalone", "fleet", "chaos"}
