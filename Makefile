@@ -9,7 +9,7 @@ MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod))
 COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
 APART := charts/check services/edge-gateway/corpus deploy/bench deploy/check deploy/dashboards deploy/dev/postgres \
-  deploy/engine deploy/sbom
+  deploy/engine deploy/images deploy/sbom
 
 # Test binaries run at a time: a package waits for about half of its time.
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -242,6 +242,21 @@ build: ## Build every program into .bin
 .PHONY: sbom
 sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
 	@cd deploy/sbom && GOWORK=off go run . -out $(BIN)/sbom $(addprefix $(BIN)/,$(notdir $(COMMANDS)))
+
+.PHONY: images
+images: ## Write an OCI image of each service and of the agent to .bin/images (PLATFORMS=linux/amd64 for one platform)
+	@GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $(BIN)/images $(if $(PLATFORMS),-platforms $(PLATFORMS))
+
+.PHONY: images-check
+images-check: images ## Build the images again from a copy of the tree, compare the digests, and start each program in its image
+	@deploy/images/again.sh $(BIN)/images $(PLATFORMS)
+	@cd deploy/images && SVC_IMAGES=$(BIN)/images GOWORK=off go test -count=1 ./...
+
+.PHONY: images-sdk
+images-sdk: images postgres ## Run the official SDKs against a fleet of the images' programs
+	@GOWORK=off go -C deploy/images run . -out $(BIN)/images -unpack $(BIN)/image-programs -platforms linux/$$(go env GOHOSTARCH)
+	@. deploy/dev/postgres.env.sh && SVC_BIN_DIR=$(BIN)/image-programs SVC_E2E_FORM=fleet \
+	  go test -count=1 -timeout 20m -run SDK ./services/proving/e2e
 
 .PHONY: lint
 lint: ## Run the linters

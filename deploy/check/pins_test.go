@@ -33,6 +33,9 @@ var pinRules = []pinRule{
 	{regexp.MustCompile(`\b(ba|z|da)?sh\s+(-c\s+)?["']?[<$]\(\s*(curl|wget)\b`), nil, "runs what it fetches"},
 	{regexp.MustCompile(`(?i)^\s*FROM\s+\S+`),
 		regexp.MustCompile(`@sha256:[0-9a-f]{64}|(?i)^\s*FROM\s+(scratch|[a-z]+)(\s|$)`), "is an image without a digest"},
+	// images.env names each image with its digest, so a variable that must be set will do.
+	{regexp.MustCompile(`^\s*image:\s*\S+`), regexp.MustCompile(`@sha256:[0-9a-f]{64}|image:\s*\$\{[A-Z_]+_IMAGE:\?`),
+		"is an image without a digest"},
 	{regexp.MustCompile(`^\s*-?\s*uses:\s*\S+@`), regexp.MustCompile(`@[0-9a-f]{40}\b`), "is an action without a hash"},
 	{regexp.MustCompile(`\bpip3?\s+install\b`), regexp.MustCompile(`--require-hashes`),
 		"has no hash: add --require-hashes"},
@@ -159,7 +162,9 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 		"npm install left-pad", "npm i --save x@1.0.0", "cd web && npm ci --no-fund", "npx cowsay@1.6.0 hello",
 		"curl -fsSL https://example.com/install.sh | sh", "wget -qO- https://example.com/x | sudo bash -s -- -y",
 		"bash <(curl -s https://example.com)", `sh -c "$(curl -fsSL https://example.com)"`,
-		"docker run postgres:latest", "FROM golang:1.26", "FROM debian:bookworm AS base", "  - uses: actions/checkout@v4",
+		"docker run postgres:latest", "image: postgres:15",
+		"image: ${ROUTER_IMAGE:-router:1}",
+		"FROM golang:1.26", "FROM debian:bookworm AS base", "  - uses: actions/checkout@v4",
 		"pip install requests==2.32.0", "export GONOSUMDB=*", "GOFLAGS=-insecure go build ./...",
 		"GOSUMDB=off go mod download",
 	} {
@@ -170,6 +175,7 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 	for _, line := range []string{
 		"GOWORK=off go -C deploy/dev/tools/buf install tool", "go build -o x ./...", "npm ci --ignore-scripts --no-fund",
 		"# npm install is not used",
+		"image: postgres:15@sha256:" + digest, "image: ${ROUTER_IMAGE:?make images writes it}",
 		"FROM golang:1.26@sha256:" + digest, "FROM scratch", "FROM base AS final",
 		"  - uses: actions/checkout@" + digest[:40],
 		"apt-get install -y -qq postgresql", "curl -o file https://example.com/file", "go test -run x ./...",
