@@ -52,6 +52,13 @@ type Config struct {
 	// {"billing-ledger": {"billing": {"hold_lease": "5s"}}}. Maps are merged, everything
 	// else is replaced.
 	Settings map[string]map[string]any
+	// Place, unless nil, prepares each process of a service and of NATS, and the migrations of
+	// each service, instead of the fleet: it writes what the process reads, and returns the
+	// arguments of the process and what its environment has beside Environ.
+	Place func(p Place) (args, environ []string, err error)
+	// HubsFromZero calls the hub of provider-hub-1 hub-0, as the pods of a StatefulSet are
+	// counted, and not hub-1.
+	HubsFromZero bool
 	// Via, unless nil, returns the address at which a process finds another, such as a
 	// proxy between the two. from and to are names of processes, and address is where to
 	// listens. from is empty for the address that a hub publishes to everybody.
@@ -71,6 +78,19 @@ type Config struct {
 	Report func(Exit)
 }
 
+// Place is a process that Config.Place prepares.
+type Place struct {
+	// Name is the process's, such as catalog-1. Migrations are catalog-migrate.
+	Name string
+	// Dir is a folder of its own.
+	Dir string
+	// Settings are what the fleet would write for a service. They say where the process
+	// listens, where it finds others, and in which files its secrets are. Of NATS and of
+	// migrations they are those that a service of this form would have: grpc_addr (where
+	// clients connect), admin_addr, tls and journal_dir (the store), or database_url.
+	Settings map[string]any
+}
+
 func (c *Config) fill() error {
 	if c.Dir == "" || c.BinDir == "" {
 		return errors.New("fleet: Dir and BinDir are required")
@@ -87,6 +107,9 @@ func (c *Config) fill() error {
 		if n < 0 || n > MaxReplicas || single && n != 1 {
 			return fmt.Errorf("fleet: %d of %s cannot run", n, program)
 		}
+	}
+	if c.Place != nil && len(c.Settings) > 0 {
+		return errors.New("fleet: Settings would not change what Place writes")
 	}
 	if c.Clock && c.DatabaseURL != "" {
 		return errors.New("fleet: the time of a database that is not the fleet's own stays")

@@ -19,6 +19,8 @@ type member struct {
 	// probe returns nil once it is ready.
 	probe func(ctx context.Context) error
 	log   *logFile
+	// args and environ are what launch gives to a program, once it is prepared.
+	args, environ []string
 
 	mu       sync.Mutex
 	life     *life // the latest; nil before the first

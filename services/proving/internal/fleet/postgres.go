@@ -85,9 +85,17 @@ func (f *Fleet) migrateOne(ctx context.Context, service string) error {
 	if err := f.dir.Write([]byte(f.databases[service].OwnerURL+"\n"), "secrets", file); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // our own program
+	args, environ, err := []string{"migrate"}, []string{"DATABASE_OWNER_URL=" + f.secret(file)}, error(nil)
+	if f.cfg.Place != nil {
+		name := service + "-migrate"
+		args, environ, err = f.cfg.Place(Place{name, f.dir.Path("place", name), settings{"database_url": f.secret(file)}})
+	}
+	if err != nil {
+		return fmt.Errorf("prepare the migrations of %s: %w", service, err)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), args...) //nolint:gosec // our own program
 	cmd.Dir = f.dir.Path()
-	cmd.Env = append(f.cfg.environment(), "DATABASE_OWNER_URL="+f.secret(file))
+	cmd.Env = append(f.cfg.environment(), environ...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s migrate: %w: %s", service, err, bytes.TrimSpace(out))
 	}

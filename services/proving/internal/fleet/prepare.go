@@ -70,7 +70,7 @@ func (f *Fleet) prepareIn() error {
 	}
 	for i := 1; i <= f.cfg.Replicas[Hub]; i++ {
 		name := instance(Hub, i)
-		leaves = append(leaves, devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(HubID(name))}})
+		leaves = append(leaves, devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(f.hubID(name))}})
 	}
 	leaves = append(leaves, devcerts.Leaf{File: NATS, Services: []string{bus.ServerName}})
 	if err := devcerts.Write(f.CertDir(), leaves...); err != nil {
@@ -136,12 +136,13 @@ func (f *Fleet) addMember(program, name string) error {
 	return nil
 }
 
-// program starts a program of BinDir.
+// program starts a program of BinDir, with these arguments unless Config.Place says others.
 func (f *Fleet) program(m *member, file string, environ []string, args ...string) func(context.Context) (*life, error) {
+	m.args, m.environ = args, environ
 	return func(context.Context) (*life, error) {
-		cmd := exec.Command(filepath.Join(f.cfg.BinDir, file), args...) //nolint:gosec // a program that we have built
+		cmd := exec.Command(filepath.Join(f.cfg.BinDir, file), m.args...) //nolint:gosec // a program that we have built
 		cmd.Dir = f.dir.Path()
-		cmd.Env = append(f.cfg.environment(), environ...)
+		cmd.Env = append(f.cfg.environment(), m.environ...)
 		return run(cmd, m.log)
 	}
 }

@@ -25,6 +25,12 @@ func (f *Fleet) configPath(name string) string {
 // writeSettings writes the configuration file of every process that has one.
 func (f *Fleet) writeSettings() error {
 	for _, name := range f.named(NATS) {
+		if f.cfg.Place != nil {
+			if err := f.place(name, f.natsPlace(name)); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := f.dir.Write(f.natsSettings(name), "config", name+".conf"); err != nil {
 			return err
 		}
@@ -34,6 +40,12 @@ func (f *Fleet) writeSettings() error {
 			values, err := f.settings(service, name)
 			if err != nil {
 				return fmt.Errorf("write the settings of %s: %w", name, err)
+			}
+			if f.cfg.Place != nil {
+				if err := f.place(name, values); err != nil {
+					return err
+				}
+				continue
 			}
 			text, err := yaml.Marshal(values)
 			if err != nil {
@@ -47,6 +59,31 @@ func (f *Fleet) writeSettings() error {
 	return nil
 }
 
+// place has Config.Place prepare a process.
+func (f *Fleet) place(name string, values settings) error {
+	m, err := f.member(name)
+	if err != nil {
+		return err
+	}
+	m.args, m.environ, err = f.cfg.Place(Place{name, f.dir.Path("place", name), values})
+	if err != nil {
+		return fmt.Errorf("prepare %s: %w", name, err)
+	}
+	return nil
+}
+
+// natsPlace is what Config.Place needs to know of nats-server.
+func (f *Fleet) natsPlace(name string) settings {
+	certs := f.CertDir()
+	return settings{
+		"grpc_addr": f.layout.grpc(name), "admin_addr": f.layout.admin(name), "journal_dir": f.dir.Path("nats"),
+		"tls": settings{
+			"cert": devcerts.CertFile(certs, NATS), "key": devcerts.KeyFile(certs, NATS),
+			"ca": filepath.Join(certs, devcerts.CAFile),
+		},
+	}
+}
+
 // natsSettings gives nats-server the bounds of the server that pkg/bus runs inside a
 // process, and lets each service in with its certificate, for its own subjects.
 func (f *Fleet) natsSettings(name string) []byte {
@@ -55,7 +92,7 @@ func (f *Fleet) natsSettings(name string) []byte {
 		{Services: []string{Verifier}}, {Services: []string{Gateway}},
 	}
 	for _, hub := range f.named(Hub) {
-		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: HubID(hub)})
+		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: f.hubID(hub)})
 	}
 	certs := f.CertDir()
 	return fmt.Appendf(bus.Authorization(identities...), `listen: %q
@@ -128,7 +165,7 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 			return err
 		}
 		s["hub"] = settings{
-			"id": HubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
+			"id": f.hubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
 			"journal_dir": f.JournalDir(name), "development_collateral": f.verifies(),
 		}
 	case Billing:
@@ -182,11 +219,18 @@ func certName(name string) string {
 	return Program(name)
 }
 
-// HubID is the id of the hub that runs as the named process.
+// HubID is the id of the hub that runs as the named process, unless hubs are counted from 0.
 func HubID(name string) string { return "hub-" + strconv.Itoa(number(name)) }
 
+func (f *Fleet) hubID(name string) string {
+	if f.cfg.HubsFromZero {
+		return "hub-" + strconv.Itoa(number(name)-1)
+	}
+	return HubID(name)
+}
+
 // JournalDir is the folder of a hub's journal.
-func (f *Fleet) JournalDir(name string) string { return f.dir.Path("journal", HubID(name)) }
+func (f *Fleet) JournalDir(name string) string { return f.dir.Path("journal", f.hubID(name)) }
 
 func (f *Fleet) secret(name string) string { return "file:" + f.dir.Path("secrets", name) }
 

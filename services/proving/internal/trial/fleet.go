@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/services/proving/internal/chart"
 	"svc.internal/services/proving/internal/fleet"
 )
 
@@ -22,11 +23,13 @@ const (
 // EnvBin names the variable with a folder of programs to use instead of building them;
 // programs with build tags are beside it in <folder>-<tags>. EnvForm, standalone or
 // fleet, chooses one form for Each. EnvRunning names the demo.env or fleet.env of a
-// marketplace to use instead.
+// marketplace to use instead. EnvChart names what helm template has written for
+// internal/chart/values.yaml: fleets then run by the chart.
 const (
 	EnvBin     = "SVC_BIN_DIR"
 	EnvForm    = "SVC_E2E_FORM"
 	EnvRunning = "SVC_E2E_ENV"
+	EnvChart   = "SVC_E2E_CHART"
 )
 
 // StartFleet runs a marketplace as a fleet of separate processes until the test ends, on a
@@ -75,6 +78,13 @@ func startFleet(dir string, options []func(*fleet.Config)) (m *Market, err error
 		if cfg.BinDir, err = programs.get(""); err != nil {
 			return nil, err
 		}
+	}
+	if rendered := os.Getenv(EnvChart); rendered != "" {
+		c, err := chart.Open(rendered, cfg.BinDir)
+		if err != nil {
+			return nil, err
+		}
+		c.Configure(&cfg)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
 	defer cancel()
