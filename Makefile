@@ -258,6 +258,14 @@ images-sdk: images postgres ## Run the official SDKs against a fleet of the imag
 	@. deploy/dev/postgres.env.sh && SVC_BIN_DIR=$(BIN)/image-programs SVC_E2E_FORM=fleet \
 	  go test -count=1 -timeout 20m -run SDK ./services/proving/e2e
 
+.PHONY: chart-fleet
+chart-fleet: images postgres ## Run the official SDKs against a fleet of the images' programs, with what the chart renders for each
+	@GOWORK=off go -C deploy/images run . -out $(BIN)/images -unpack $(BIN)/image-programs -platforms linux/$$(go env GOHOSTARCH)
+	@mkdir -p .run && tool=$$(deploy/dev/tool.sh helm) && $$tool/helm template market charts/svc --namespace market \
+	  --kube-version 1.30.0 -f services/proving/internal/chart/values.yaml -f $(BIN)/images/values.yaml >.run/chart-fleet.yaml
+	@. deploy/dev/postgres.env.sh && SVC_E2E_CHART=$(CURDIR)/.run/chart-fleet.yaml SVC_BIN_DIR=$(BIN)/image-programs \
+	  SVC_E2E_FORM=fleet go test -count=1 -timeout 20m -run 'SDK|RunsByTheChart' ./services/proving/e2e
+
 .PHONY: lint
 lint: ## Run the linters
 	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf lint && $$tool/buf breaking --against proto/baseline.binpb

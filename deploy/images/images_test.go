@@ -208,7 +208,7 @@ func host(t *testing.T) string {
 
 func TestTwoBuildsInTwoFoldersGiveTheSameDigest(t *testing.T) {
 	one, two := writeTiny(t), writeTiny(t)
-	for _, file := range []string{digestsFile, variablesFile, "tiny/index.json"} {
+	for _, file := range []string{digestsFile, variablesFile, valuesFile, "tiny/index.json"} {
 		first, err := os.ReadFile(filepath.Join(one, filepath.FromSlash(file)))
 		if err != nil {
 			t.Fatal(err)

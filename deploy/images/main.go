@@ -5,9 +5,10 @@
 //	images -out .bin/images -unpack DIR -platforms linux/amd64
 //
 // It writes <out>/<image>/ (a layout whose index names the image for every platform),
-// digests.json (each image's digest by its name) and images.env (each image's reference,
-// for compose.yaml). The same commit and the same Go give the same digests anywhere: see
-// package image for what an image holds, and package program for how programs are built.
+// digests.json (each image's digest by its name), values.yaml (those of the services, as the
+// chart reads them) and images.env (each image's reference, for compose.yaml). The same commit
+// and the same Go give the same digests anywhere: see package image for what an image holds,
+// and package program for how programs are built.
 // With -unpack it builds nothing and writes the programs of the images in <out> to DIR.
 package main
 

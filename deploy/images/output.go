@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"svc.internal/deploy/images/image"
+	"svc.internal/deploy/images/program"
 )
 
 // built is one image for all platforms.
@@ -20,8 +21,10 @@ type built struct {
 
 // Files beside the layouts.
 const (
-	// digestsFile has the digest of each image by its name, as the chart reads it.
+	// digestsFile has the digest of each image by its name.
 	digestsFile = "digests.json"
+	// valuesFile has values of the chart that name the images of the services.
+	valuesFile = "values.yaml"
 	// variablesFile has the variables of compose.yaml.
 	variablesFile = "images.env"
 )
@@ -44,13 +47,24 @@ func write(out, registry string, commit commit, all []built) error {
 		return fmt.Errorf("write the digests: %w", err)
 	}
 	for file, content := range map[string][]byte{
-		digestsFile: append(text, '\n'), variablesFile: []byte(variables.String()),
+		digestsFile: append(text, '\n'), variablesFile: []byte(variables.String()), valuesFile: values(registry, digests),
 	} {
 		if err := os.WriteFile(filepath.Join(out, file), content, 0o644); err != nil { //nolint:gosec // public
 			return fmt.Errorf("write %s: %w", file, err)
 		}
 	}
 	return nil
+}
+
+// values are the chart's values for the images of the services. The chart has no other.
+func values(registry string, digests map[string]string) []byte {
+	text := fmt.Appendf(nil, "images:\n  registry: %s\n  digests:\n", registry)
+	for _, name := range program.Services() {
+		if digest := digests[name]; digest != "" {
+			text = fmt.Appendf(text, "    %s: %s\n", name, digest)
+		}
+	}
+	return text
 }
 
 // variable is the variable of an image's reference: PROVIDER_HUB_IMAGE.

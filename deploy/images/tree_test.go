@@ -102,6 +102,15 @@ func TestTheDigestsAreThoseOfTheLayouts(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(digests)); !slices.Equal(got, names) {
 		t.Errorf("images: got %v, want %v", got, names)
 	}
+	values, err := os.ReadFile(filepath.Join(dir, valuesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range program.Services() {
+		if want := "\n    " + name + ": " + digests[name] + "\n"; !strings.Contains(string(values), want) {
+			t.Errorf("the chart's values: got %q, want %q in them", values, want)
+		}
+	}
 	for name, want := range digests {
 		if _, got := readLayout(t, filepath.Join(dir, name)); got != want {
 			t.Errorf("the digest of %s: got %s, want %s", name, got, want)
