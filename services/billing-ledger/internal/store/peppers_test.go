@@ -159,22 +159,45 @@ func TestTheFirstPepperIsNamedAlone(t *testing.T) {
 	e.wantHashes(t, "a start that was refused", 1)
 }
 
-// Many replicas start at once.
+// Two replicas start at once, and the other one is a little ahead.
 func TestReplicasGiveAPepperOneNumber(t *testing.T) {
 	e := setup(t, unlimited)
 	e.enrol(t, older, apikey.Pepper{})
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			got, err := store.Peppers.Enrol(context.WithoutCancel(t.Context()), e.pool, newer, older)
-			if err != nil {
-				t.Errorf("got the error %v, want none", err)
-			} else if got.CurrentNumber() != 2 {
-				t.Errorf("the number of the new pepper: got %d, want 2", got.CurrentNumber())
-			}
-		})
+	ahead, err := e.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
+	defer func() { _ = ahead.Rollback(context.WithoutCancel(t.Context())) }()
+	f := newer.Fingerprint()
+	if _, err := ahead.Exec(t.Context(),
+		`SELECT pg_advisory_xact_lock(hashtext(current_schema || '.pepper'))`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ahead.Exec(t.Context(), `INSERT INTO pepper (number, fingerprint) VALUES (2, $1)`, f[:]); err != nil {
+		t.Fatal(err)
+	}
+	var got apikey.Peppers
+	enrolled := make(chan error, 1)
+	go func() {
+		var err error
+		got, err = store.Peppers.Enrol(context.WithoutCancel(t.Context()), e.pool, newer, older)
+		enrolled <- err
+	}()
+	for len(enrolled) == 0 && scan[int](t, e, `SELECT count(*) FROM pg_locks WHERE NOT granted
+		AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the replica behind neither waits nor has enrolled")
+		}
+	}
+	if err := ahead.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-enrolled; err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if n := got.CurrentNumber(); n != 2 {
+		t.Errorf("the number of the new pepper: got %d, want 2", n)
+	}
 }
 
 // The look-up is on the path of every key that a gateway has forgotten.
