@@ -11,7 +11,7 @@ import (
 // databases (deploy/scale.md).
 const (
 	ofAccount  = "account"  // one account: it moves with the account
-	everywhere = "copied"   // a rule or a price: it is the same in each database
+	everywhere = "copied"   // a rule, a price or a pepper: it is the same in each database
 	ofDatabase = "database" // the books of one database, such as its seals
 	ofWhole    = "whole"    // all accounts: one database has it
 )
@@ -25,7 +25,7 @@ var belongs = map[string]string{
 		plan_invoice plan_return posting processor_event provider_mark refresh_token renewal request_report
 		session_family spend_counter subscription usage_day usage_series usage_settlement used_proof
 		user_identity user_session void_attempt wallet webhook webhook_delivery work_receipt`,
-	everywhere: `asset card_listing chart entry_kind plan plan_limit plan_price posting_rule schema_function
+	everywhere: `asset card_listing chart entry_kind pepper plan plan_limit plan_price posting_rule schema_function
 		schema_migrations`,
 	ofDatabase: `balance_snapshot cleared_day closed_day document_number ledger_secret passbook_fold quarantine
 		revaluation seal sign_in_attempt sign_in_count usage_key visitor`,
