@@ -46,6 +46,9 @@ type Known struct {
 // ErrUnknownNumber is the error for a number that no pepper has.
 var ErrUnknownNumber = errors.New("no pepper that may be given up has this number")
 
+// ErrInUse is the error for a pepper that has hashes while no newer one has any: it is the one in use.
+var ErrInUse = errors.New("no newer pepper has a hash yet, so this pepper is in use")
+
 // ErrPreviousFirst is the error for a schema that meets its peppers for the first time, two at once:
 // nothing says with which of them its hashes were made.
 var ErrPreviousFirst = errors.New("start once with the pepper that was used until now alone, without a previous one")
@@ -174,15 +177,28 @@ func (r Registry) list(ctx context.Context, tx pgx.Tx) ([]Known, error) {
 }
 
 // GiveUp lets the hashes that are left of a pepper count for nothing, for ever. Services start
-// without the pepper from then on, and never again with it. The newest pepper is refused.
+// without the pepper from then on, and never again with it. Until its restart a service still accepts
+// them. The newest pepper is ErrUnknownNumber, and the pepper in use is ErrInUse.
 func (r Registry) GiveUp(ctx context.Context, db *pgxpool.Pool, number apikey.Number) error {
-	tag, err := db.Exec(ctx, `UPDATE pepper SET given_up_at = now()
-		WHERE number = $1 AND given_up_at IS NULL AND number < (SELECT max(number) FROM pepper)`, number)
-	if err != nil {
-		return fmt.Errorf("give a pepper up: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrUnknownNumber
-	}
-	return nil
+	return pg.InTx(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if err := lock(ctx, tx); err != nil {
+			return err
+		}
+		known, err := r.list(ctx, tx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(known, func(k Known) bool { return k.Number == number && !k.GivenUp })
+		if i < 0 || i == len(known)-1 {
+			return ErrUnknownNumber
+		}
+		newer := func(k Known) bool { return k.Hashes > 0 }
+		if known[i].Hashes > 0 && !slices.ContainsFunc(known[i+1:], newer) {
+			return ErrInUse
+		}
+		if _, err := tx.Exec(ctx, `UPDATE pepper SET given_up_at = now() WHERE number = $1`, number); err != nil {
+			return fmt.Errorf("give a pepper up: %w", err)
+		}
+		return nil
+	})
 }

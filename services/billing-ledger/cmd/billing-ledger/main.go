@@ -6,6 +6,7 @@
 //	billing-ledger verify [--json]
 //	billing-ledger seal [-after 1h]
 //	billing-ledger export [-out FILE]
+//	billing-ledger alarms [-close REASON -object ID -by NAME]
 //	billing-ledger operator [-by NAME] invite NAME ROLE
 //	billing-ledger peppers [-give-up NUMBER]
 //	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
@@ -20,11 +21,12 @@
 // and prints the trial balance and the last root. It exits with 0 for a sound ledger, with
 // 1 for drift, and with 2 when it could not decide. seal seals the days that have been
 // over for so long and prints a line with the root of each; the service does the same
-// every SealInterval. export writes all rows as lines of JSON. rewind has the durable
+// every SealInterval. export writes all rows as lines of JSON. alarms lists the open alarms of
+// card payments or closes one, and exits with 1 while one is open. rewind has the durable
 // consumers deliver again what the streams have stored since a time (RFC 3339). operator
 // invites an operator and prints the invitation, for when nobody can sign in. peppers lists
-// the peppers, each with how many hashes are left of it, or gives one up. These five exit with
-// 0, or with 2 when they failed.
+// the peppers, each with how many hashes are left of it, or gives one up. All exit with 2
+// when they failed, and else with 0.
 package main
 
 import (

@@ -185,6 +185,9 @@ func (k *Keys) AccountTag(id ids.AccountID) []byte {
 	return tag[:8]
 }
 
+// renewWait is how long a call waits for the renewal of a hash, whose row others may have locked.
+const renewWait = 500 * time.Millisecond
+
 // Authenticate finds a key by the digest of its text. A hash of an older pepper is renewed.
 func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, error) {
 	found, err := k.Store.KeyByHash(ctx, k.Peppers.Hashes(digest))
@@ -201,7 +204,9 @@ func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, err
 	if to, due := k.Peppers.Renewed(digest, found.Hash); due {
 		// The key is good either way. A hash that is not renewed now is counted as one of the older
 		// pepper, and the next call tries again.
-		_ = k.Store.RenewHash(ctx, found.ID, found.Hash.Hash, to)
+		soon, stop := context.WithTimeout(ctx, renewWait)
+		defer stop()
+		_ = k.Store.RenewHash(soon, found.ID, found.Hash.Hash, to)
 	}
 	return found, nil
 }

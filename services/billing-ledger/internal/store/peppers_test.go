@@ -129,9 +129,15 @@ func TestAPepperIsGivenUpForGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.enrol(t, newer, older)
+	rotating := e.enrol(t, newer, older)
 	if err := store.Peppers.GiveUp(t.Context(), e.pool, 2); !errors.Is(err, peppers.ErrUnknownNumber) {
 		t.Errorf("giving the newest pepper up: got the error %v, want %v", err, peppers.ErrUnknownNumber)
+	}
+	if err := store.Peppers.GiveUp(t.Context(), e.pool, 1); !errors.Is(err, peppers.ErrInUse) {
+		t.Errorf("giving the pepper in use up: got the error %v, want %v", err, peppers.ErrInUse)
+	}
+	if _, _, err := rotating.Issue(t.Context(), key.IssueRequest{Account: c.account}); err != nil {
+		t.Fatal(err)
 	}
 	if err := store.Peppers.GiveUp(t.Context(), e.pool, 1); err != nil {
 		t.Fatal(err)
@@ -142,6 +148,18 @@ func TestAPepperIsGivenUpForGood(t *testing.T) {
 	}
 	if _, err := store.Peppers.Enrol(t.Context(), e.pool, newer, older); err == nil {
 		t.Error("setting the pepper again: got no error, want one")
+	}
+}
+
+// An owner may give a key that has expired a later end. It would keep the ledger from its next start.
+func TestAKeyThatHasExpiredCountsUnderItsPepper(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, cent)
+	e.enrol(t, older, apikey.Pepper{})
+	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(c.key))
+	e.enrol(t, newer, older)
+	if _, err := store.Peppers.Enrol(t.Context(), e.pool, newer, apikey.Pepper{}); err == nil {
+		t.Error("removing its pepper: got no error, want one")
 	}
 }
 

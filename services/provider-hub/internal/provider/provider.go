@@ -464,11 +464,16 @@ func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, e
 	return c, c.admissible()
 }
 
+// renewWait is how long a look-up waits for the renewal of a hash, whose row others may have locked.
+const renewWait = 500 * time.Millisecond
+
 // renew hashes a key again whose hash is of an older pepper. The key is good either way. A hash that
 // is not renewed now is counted as one of the older pepper, and the next look-up tries again.
 func (d *Directory) renew(ctx context.Context, digest apikey.Digest, c Credential) {
 	if to, due := d.secrets.Peppers.Renewed(digest, c.Hash); due && (!c.Revoked || c.Expelled) {
-		_ = d.store.RenewHash(ctx, c.KeyID, c.Hash.Hash, to)
+		soon, stop := context.WithTimeout(ctx, renewWait)
+		defer stop()
+		_ = d.store.RenewHash(soon, c.KeyID, c.Hash.Hash, to)
 	}
 }
 
