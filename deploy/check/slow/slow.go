@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -59,7 +60,12 @@ func Read(r io.Reader, keep, out io.Writer) (Result, error) {
 			return Result{}, fmt.Errorf("read the events: %w", err)
 		}
 	}
-	if d.goFailed && len(d.Failed)+len(d.Wrong) == 0 {
+	for _, name := range slices.Sorted(maps.Keys(d.packages)) {
+		if name != "" { // what is built has no package
+			d.Wrong = append(d.Wrong, name+" did not end")
+		}
+	}
+	if d.goFailed > d.packagesFailed && len(d.Wrong) == 0 { // a package fails with each go test that fails
 		d.Wrong = append(d.Wrong, "go test")
 	}
 	slices.SortStableFunc(d.Tests, func(a, b Test) int { return cmp.Compare(b.Seconds, a.Seconds) })
@@ -81,7 +87,8 @@ type display struct {
 	Result
 	out      io.Writer
 	packages map[string]*output
-	goFailed bool
+	// goFailed and packagesFailed count the runs of go test and the packages that failed.
+	goFailed, packagesFailed int
 }
 
 // output is what a package has printed by itself, and what its tests have printed
@@ -99,7 +106,7 @@ func (d *display) add(line string) error {
 		return d.show(line) // the go command's own words
 	}
 	if e.Action == "fail" && e.Package == "" {
-		d.goFailed = true
+		d.goFailed++
 		return nil
 	}
 	p := d.packages[e.Package]
@@ -115,14 +122,23 @@ func (d *display) add(line string) error {
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			delete(d.packages, e.Package)
-			if e.Action == "fail" && p.wrong() {
-				d.Wrong = append(d.Wrong, e.Package)
-			}
+			d.endedWhole(e, p)
 			return d.show(p.lines(e.Action)...)
 		}
 		d.ended(e, p)
 	}
 	return nil
+}
+
+// endedWhole notes that a package has ended.
+func (d *display) endedWhole(e event, p *output) {
+	if e.Action != "fail" {
+		return
+	}
+	d.packagesFailed++
+	if p.wrong() {
+		d.Wrong = append(d.Wrong, e.Package)
+	}
 }
 
 // ended notes that a test has ended.
@@ -177,8 +193,9 @@ func (p *output) wrong() bool {
 		all = append(all, lines...)
 	}
 	return len(p.failed) == 0 || slices.ContainsFunc(all, func(line string) bool {
-		return strings.Contains(line, "WARNING: DATA RACE") || strings.HasPrefix(line, "panic: ") ||
-			strings.HasPrefix(line, "fatal error: ")
+		// The report of a race may be among the output of another test; the test's own sentence is not.
+		return strings.Contains(line, "WARNING: DATA RACE") || strings.Contains(line, "race detected ") ||
+			strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 	})
 }
 

@@ -82,6 +82,7 @@ func TestWhatNoSecondRunCanMendIsWrong(t *testing.T) {
 {"Action":"fail"}
 `
 	race := `{"Action":"output","Package":"m/p","Test":"TestA/sub","Output":"WARNING: DATA RACE\n"}` + "\n"
+	told := `{"Action":"output","Package":"m/p","Test":"TestA","Output":"    testing.go:1: race detected during execution of test\n"}` + "\n"
 	panics := `{"Action":"output","Package":"m/p","Test":"TestA","Output":"panic: x\n"}` + "\n"
 	own := `{"Action":"output","Package":"m/p","Output":"fatal error: x\n"}` + "\n"
 	for _, c := range []struct {
@@ -90,6 +91,9 @@ func TestWhatNoSecondRunCanMendIsWrong(t *testing.T) {
 	}{
 		{"a test and a subtest", failed + ended, nil},
 		{"a data race", race + failed + ended, []string{"m/p"}},
+		{"a data race in the output of another test", told + failed + ended, []string{"m/p"}},
+		{"a run that died after a test failed", failed + `{"Action":"fail"}` + "\n", []string{"m/p did not end"}},
+		{"a run that died beside a test that failed", failed + ended + `{"Action":"fail"}` + "\n", []string{"go test"}},
 		{"a panic", panics + failed + ended, []string{"m/p"}},
 		{"a fatal error of the package", failed + own + ended, []string{"m/p"}},
 		{"no test", ended, []string{"m/p"}},
