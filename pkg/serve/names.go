@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/resolver"
@@ -35,7 +36,7 @@ type lookingBuilder struct {
 func (b lookingBuilder) Build(
 	target resolver.Target, client resolver.ClientConn, options resolver.BuildOptions,
 ) (resolver.Resolver, error) {
-	inner, err := b.Builder.Build(target, client, options)
+	inner, err := b.Builder.Build(target, &keeping{ClientConn: client}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +44,26 @@ func (b lookingBuilder) Build(
 	r := &looking{Resolver: inner, stop: stop, done: make(chan struct{})}
 	go r.run(ctx, b.interval)
 	return r, nil
+}
+
+// keeping is a client that keeps its replicas while their name leads nowhere. gRPC's resolver says
+// of a name that does not exist that it has no addresses, as a name server may say that has just
+// started, and gRPC then closes all connections. A replica that is gone is noticed by its connection.
+type keeping struct {
+	resolver.ClientConn
+	found atomic.Bool
+}
+
+// UpdateState passes on every state but an empty one after another.
+func (k *keeping) UpdateState(s resolver.State) error {
+	if len(s.Addresses)+len(s.Endpoints) == 0 {
+		if k.found.Load() {
+			return nil
+		}
+	} else {
+		k.found.Store(true)
+	}
+	return k.ClientConn.UpdateState(s)
 }
 
 // looking is a resolver that looks again until it is closed.

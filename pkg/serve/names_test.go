@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -60,6 +61,32 @@ func TestANameIsLookedUpAgainUntilItsClientIsClosed(t *testing.T) {
 			t.Errorf("times that the inner resolver was closed: got %d, want 1", inner.closed)
 		}
 	})
+}
+
+// heardStates is a client that counts the addresses of each state.
+type heardStates struct {
+	resolver.ClientConn
+	addresses []int
+}
+
+// UpdateState counts.
+func (h *heardStates) UpdateState(s resolver.State) error {
+	h.addresses = append(h.addresses, len(s.Addresses))
+	return nil
+}
+
+func TestReplicasAreKeptWhileTheirNameLeadsNowhere(t *testing.T) {
+	var heard heardStates
+	client := &keeping{ClientConn: &heard}
+	one, two := resolver.Address{Addr: "127.0.0.1:1"}, resolver.Address{Addr: "127.0.0.2:1"}
+	for _, addresses := range [][]resolver.Address{nil, {one}, nil, {one, two}, nil} {
+		if err := client.UpdateState(resolver.State{Addresses: addresses}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{0, 1, 2}; !slices.Equal(heard.addresses, want) {
+		t.Errorf("numbers of addresses: got %v, want %v", heard.addresses, want)
+	}
 }
 
 func TestANameThatCannotBeResolvedIsNotLookedUp(t *testing.T) {
