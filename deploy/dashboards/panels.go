@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // dashboard is one file.
 type dashboard struct {
@@ -59,7 +62,7 @@ func rate(title, unit, counter, by string) panel {
 	legend := title
 	if by != "" {
 		expr = fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, counter, interval)
-		legend = "{{" + by + "}}"
+		legend = "{{" + strings.ReplaceAll(by, ", ", "}} {{") + "}}"
 	}
 	return graph(title, unit, expr, legend)
 }
@@ -100,7 +103,7 @@ func (r row) rarely() row {
 // peers is the RED of the gRPC calls that a service makes.
 func peers(job string) row {
 	const histogram = "rpc_client_call_duration_seconds"
-	return row{"Calls of others (rate, errors, duration)", []panel{
+	return row{"Calls to other services (rate, errors, duration)", []panel{
 		rate("Calls", "reqps", fmt.Sprintf(`%s_count{job=%q}`, histogram, job), "rpc_method"),
 		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{job=%q,rpc_response_status_code!="OK"}`, histogram, job),
 			"rpc_response_status_code").

@@ -42,7 +42,7 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 		metric.WithDescription("Accounts of requests dropped because the queue was full."))
 	// 0.25 is the bound of the objective in deploy/slo.md.
 	m.added, errs[5] = meter.Float64Histogram("svc.edge_gateway.first_content.added", metric.WithUnit("s"),
-		metric.WithDescription("Part of the time to the first content of a stream for which no provider was waited for."),
+		metric.WithDescription("Time to the first content of a stream, without the wait for the provider that answered."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make the instruments of requests: %w", err)
