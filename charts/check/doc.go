@@ -4,6 +4,7 @@
 // each program accepts the settings that the chart renders for it.
 //
 // The tests of rendered objects need helm, kubectl-validate and the programs, which make
-// chart-check names in CHART_HELM, CHART_VALIDATE and CHART_PROGRAMS. Without them those
-// tests are left out.
+// chart-check names in CHART_HELM, CHART_VALIDATE and CHART_PROGRAMS. The tests of a cluster
+// need kube-apiserver and etcd too, which make chart-e2e names in CHART_KUBE. A test whose
+// programs are not named is skipped.
 package check

@@ -43,6 +43,8 @@ func TestWrongValuesAreRefusedByTheirName(t *testing.T) {
 		{"default", "gatewayAPI: {enabled: true, apiHost: a, providersHost: b}", "parentRefs"},
 		{"default", "test: {enabled: true}", "model"},
 		{"default", "development: {nats: {image: 'nats:2'}}", "image"},
+		{"default", "monitoring: {serviceMonitor: {enabled: true}}", "networkPolicy.metricsFrom"},
+		{"default", "ipv6: true", "networkPolicy.internetExceptIPv6"},
 		{"ha", "services: {router: {autoscaling: {maxReplicas: 1}}}", "services.router.autoscaling.maxReplicas"},
 	} {
 		file := filepath.Join(t.TempDir(), "wrong.yaml")

@@ -68,6 +68,12 @@ app.kubernetes.io/part-of: svc
 {{- $_ := required (printf "tls.existingSecrets.%s: is missing" $name) (get $.Values.tls.existingSecrets $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.monitoring.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}
+{{- fail "networkPolicy.metricsFrom: is missing, and monitoring.serviceMonitor is enabled" -}}
+{{- end -}}
+{{- if and .Values.ipv6 .Values.networkPolicy.enabled (not .Values.networkPolicy.internetExceptIPv6) -}}
+{{- fail "networkPolicy.internetExceptIPv6: is missing, and ipv6 is set" -}}
+{{- end -}}
 {{- if and .Values.nats.url .Values.nats.existingSecret -}}
 {{- fail "nats: url and existingSecret are both set" -}}
 {{- end -}}
