@@ -281,7 +281,7 @@ chart-check: programs ## Check the chart: helm lint, five sets of values rendere
 	@$(CHART) .
 
 .PHONY: chart-e2e
-chart-e2e: programs postgres # Install, upgrade, test and uninstall the chart on a real API server of Kubernetes (tens of minutes the first time)
+chart-e2e: programs postgres # Install, upgrade, test and uninstall the chart on a real API server of Kubernetes (some ten minutes the first time)
 	@. deploy/dev/postgres.env.sh && kube=$$(deploy/dev/tool.sh kube-apiserver) && export CHART_KUBE=$$kube && \
 	  $(CHART) -timeout 30m -run TestCluster .
 

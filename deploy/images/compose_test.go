@@ -256,7 +256,7 @@ func TestAPlantedFaultOfTheComposeFileIsFound(t *testing.T) {
 		{"catalog=dns:///catalog:9000,provider-hub", "catalog=dns:///catalogue:9000,provider-hub", "is a container"},
 		{"image: ${ROUTER_IMAGE:?make images writes it to .bin/images/images.env}", "image: router:1",
 			"there is router"},
-		{"${PUBLISH:-127.0.0.1}:8082", "${PUBLISH:-0.0.0.0}:8082", "port 8082 is on loopback"},
+		{"127.0.0.1:8082", "${PUBLISH:-0.0.0.0}:8082", "port 8082 is on loopback"},
 		{"${POSTGRES_IMAGE:?name the official image of PostgreSQL by its digest}", "postgres:15",
 			"postgres: the image has a digest"},
 	} {

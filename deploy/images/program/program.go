@@ -127,7 +127,7 @@ func (i Image) Build(ctx context.Context, tree, version string, platform []strin
 // environment is that of this process, with what changes a program's bytes set.
 func environment() []string {
 	fixed := []string{
-		"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=",
+		"GOENV=off", "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=",
 		"GOAMD64=v1", "GOARM64=v8.0",
 	}
 	return append(os.Environ(), fixed...)

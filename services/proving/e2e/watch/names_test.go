@@ -15,7 +15,7 @@ import (
 // expression is a query with where it stands.
 type expression struct {
 	where, text string
-	// mayBeEmpty says that the panel's description tells when it has no data.
+	// mayBeEmpty reports whether the panel's description says when it has no data.
 	mayBeEmpty bool
 }
 

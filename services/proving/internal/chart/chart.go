@@ -7,8 +7,8 @@
 // a cluster has it, such as the names of Services, is changed by loopback.go and nowhere
 // else.
 //
-// Limits: Kubernetes itself is not here. So nothing is learned about probes, security
-// contexts, NetworkPolicies or DNS.
+// Limits: Kubernetes itself does not run, so such a suite says nothing about probes,
+// security contexts, NetworkPolicies or DNS.
 package chart
 
 import (
