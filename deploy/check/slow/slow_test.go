@@ -82,7 +82,8 @@ func TestWhatNoSecondRunCanMendIsWrong(t *testing.T) {
 {"Action":"fail"}
 `
 	race := `{"Action":"output","Package":"m/p","Test":"TestA/sub","Output":"WARNING: DATA RACE\n"}` + "\n"
-	told := `{"Action":"output","Package":"m/p","Test":"TestA","Output":"    testing.go:1: race detected during execution of test\n"}` + "\n"
+	told := `{"Action":"output","Package":"m/p","Test":"TestA",` +
+		`"Output":"    testing.go:1: race detected during execution of test\n"}` + "\n"
 	panics := `{"Action":"output","Package":"m/p","Test":"TestA","Output":"panic: x\n"}` + "\n"
 	own := `{"Action":"output","Package":"m/p","Output":"fatal error: x\n"}` + "\n"
 	for _, c := range []struct {

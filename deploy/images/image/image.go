@@ -3,14 +3,14 @@
 //
 // An image has two layers. The first holds the root certificates of public CAs, and is the
 // same in all images. The second holds the program at /bin/<program>, its SBOM (CycloneDX)
-// at /sbom/<program>.cdx.json, and /var/lib/svc,
-// a folder of the program's user, from which a new volume that is mounted there takes its
-// owner. Nothing else is in an image: no /etc/passwd, no /tmp, no time zones, because no
-// program asks for one.
+// at /sbom/<program>.cdx.json, and /var/lib/svc, a folder of the program's user, from which
+// a new volume that is mounted there takes its owner. Nothing else is in an
+// image: no /etc/passwd, no /tmp, no time zones, because no program asks for one.
 //
-// The SBOM lies in the image and not beside it as a referrer, for two reasons. It stays with the image through every copy, also through those
-// that know no referrers, such as docker load. And whoever imports all manifests of a layout
-// for one platform need not know what to do with a manifest that has none.
+// The SBOM lies in the image and not beside it as a referrer, for two reasons. It stays with
+// the image through every copy, also through those that know no referrers, such as docker
+// load. And whoever imports all manifests of a layout for one platform need not know what
+// to do with a manifest that has none.
 //
 // The authorities are those of Mozilla as Go's security team publishes them in
 // golang.org/x/crypto/x509roots, so that go.sum pins them. An authority that is trusted
