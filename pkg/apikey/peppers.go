@@ -74,7 +74,10 @@ func (p Peppers) Hashes(d Digest) [][]byte {
 // a newer pepper stays: while replicas are restarted one after the other, those with the older
 // pepper must not undo what those with the newer one have renewed.
 func (p Peppers) Renewed(d Digest, kept Stored) (Stored, bool) {
-	return p.Hash(d), p.current.number > kept.Pepper
+	if p.current.number <= kept.Pepper {
+		return Stored{}, false
+	}
+	return p.Hash(d), true
 }
 
 // String hides the peppers.

@@ -66,7 +66,7 @@ func Unpack(of v1.Image, into string) error {
 	}
 }
 
-// writeProgram writes a program in place of the one that is there, which may be running.
+// writeProgram replaces the file of a program, which may be running.
 func writeProgram(name string, content io.Reader) error {
 	next := name + ".new"
 	file, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755) //nolint:gosec // as in Unpack

@@ -26,7 +26,7 @@ type Image struct {
 	Name, Title string
 	// Module is the folder of the module that builds the programs.
 	Module string
-	// Programs are the programs. The first is the one that starts.
+	// Programs are in the image. A container starts the first program.
 	Programs []Program
 	// Args are the arguments that it has unless others are given.
 	Args []string

@@ -37,16 +37,16 @@ type Known struct {
 	// Fingerprint is nil for a first pepper with which no service has started yet.
 	Fingerprint []byte
 	Since       time.Time
-	// GivenUp reports that the hashes that are left of the pepper count for nothing.
+	// GivenUp reports whether the hashes that are left of the pepper count for nothing.
 	GivenUp bool
 	// Hashes is how many hashes of the pepper still count.
 	Hashes int64
 }
 
-// ErrUnknownNumber is the error for a number that no pepper has.
+// ErrUnknownNumber is the error for a number of no pepper, of the newest, or of one that was given up.
 var ErrUnknownNumber = errors.New("no pepper that may be given up has this number")
 
-// ErrInUse is the error for a pepper that has hashes while no newer one has any: it is the one in use.
+// ErrInUse is the error for a pepper that has hashes while no newer pepper has any.
 var ErrInUse = errors.New("no newer pepper has a hash yet, so this pepper is in use")
 
 // ErrPreviousFirst is the error for a schema that meets its peppers for the first time, two at once:

@@ -10,7 +10,7 @@
 // them: the key of the certificates' authority, and the passwords. All commands may be run
 // again: certificates are made anew, which lasts 90 days, and everything else stays.
 //
-// It is for one machine. A cluster has an issuer of certificates and a store of secrets.
+// The command is for one machine. A cluster has an issuer of certificates and a store of secrets.
 package main
 
 import (
