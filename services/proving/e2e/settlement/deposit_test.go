@@ -25,11 +25,11 @@ type funder struct {
 func (c *town) newFunder(t *testing.T, name string, wallet byte) *funder {
 	t.Helper()
 	f := &funder{town: c, wallet: ethereum.Address{wallet, 2}}
-	made := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "",
+	made := c.Wants(t, http.StatusCreated, http.MethodPost, "/api/v1/user/signup", "",
 		`{"email":"`+name+`@example.org","password":"`+password+`"}`)
 	f.account, f.key, f.token = trial.Text(t, made, "user", "account_id"), trial.Text(t, made, "api_key"),
 		trial.Text(t, made, "token")
-	where := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/consumer/deposit-address", f.token, "")
+	where := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/consumer/deposit-address", f.token, "")
 	chains, _ := trial.At(where, "chains").([]any)
 	var offered []string
 	for _, one := range chains {
@@ -45,7 +45,7 @@ func (c *town) newFunder(t *testing.T, name string, wallet byte) *funder {
 	if got, want := strings.Join(offered, ", "), "1 +0% from $1, 254 +20% from $1, 8453 +0% from $1"; got != want {
 		t.Errorf("where the account is funded: got %q, want %q", got, want)
 	}
-	for _, url := range c.chains {
+	for _, url := range c.Chains {
 		if err := devchain.Ask(t.Context(), url, nil, "anvil_setBalance", f.wallet.String(),
 			"0x"+coins(1_000).Text(16)); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func (c *town) newFunder(t *testing.T, name string, wallet byte) *funder {
 // pays has the funder's wallet send a transaction that succeeds.
 func (f *funder) pays(t *testing.T, chain uint64, to string, value *big.Int, data []byte) {
 	t.Helper()
-	if err := devchain.Send(t.Context(), f.town.chains[chain],
+	if err := devchain.Send(t.Context(), f.town.Chains[chain],
 		devchain.Transaction{From: f.wallet.String(), To: to, Value: value, Data: data}); err != nil {
 		t.Fatalf("pay on chain %d: %v", chain, err)
 	}
@@ -87,7 +87,7 @@ const (
 // program puts a program at an address of a chain.
 func (c *town) program(t *testing.T, chain uint64, at, code string) {
 	t.Helper()
-	if err := devchain.Ask(t.Context(), c.chains[chain], nil, "anvil_setCode", at, "0x"+code); err != nil {
+	if err := devchain.Ask(t.Context(), c.Chains[chain], nil, "anvil_setCode", at, "0x"+code); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func (c *town) program(t *testing.T, chain uint64, at, code string) {
 // list is the funder's list of deposits.
 func (f *funder) list(t *testing.T) (all []any) {
 	t.Helper()
-	answer := f.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/consumer/deposits?page_size=200", f.token, "")
+	answer := f.town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/consumer/deposits?page_size=200", f.token, "")
 	all, _ = trial.At(answer, "list").([]any)
 	return all
 }
@@ -142,7 +142,7 @@ func (c *town) consumersFundThemselves(t *testing.T) (stray ethereum.Address) {
 	t.Helper()
 	f, other := c.newFunder(t, "fay", 0xf1), c.newFunder(t, "gus", 0xf2)
 	c.program(t, 8453, "0x00000000000000000000000000000000000000B1", twice)
-	if err := devchain.Mint(t.Context(), c.chains[8453], ethereum.Address{19: 0xb1}, 4_000_000); err != nil {
+	if err := devchain.Mint(t.Context(), c.Chains[8453], ethereum.Address{19: 0xb1}, 4_000_000); err != nil {
 		t.Fatal(err)
 	}
 	usd := address(t, devchain.USD)
@@ -186,7 +186,7 @@ func (f *funder) tricks(t *testing.T, other *funder) {
 // mines has a transaction of the funder's wallet mined, with gas enough for whatever it calls, and waits for its end.
 func (f *funder) mines(t *testing.T, chain uint64, status, to string, value *big.Int, data []byte) {
 	t.Helper()
-	url := f.town.chains[chain]
+	url := f.town.Chains[chain]
 	form := map[string]string{"from": f.wallet.String(), "to": to, "data": "0x" + hex.EncodeToString(data),
 		"value": "0x" + value.Text(16), "gas": "0x40000"}
 	if err := devchain.Ask(t.Context(), url, nil, "anvil_impersonateAccount", f.wallet.String()); err != nil {
@@ -240,7 +240,7 @@ func (c *town) returnsWhatIsNotAccepted(t *testing.T, f *funder) {
 // spends has the funder ask the dear model, and pays for it with what was deposited.
 func (f *funder) spends(t *testing.T) {
 	t.Helper()
-	f.town.wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, f.key, trial.Chat(dear, `,"max_tokens":16`))
+	f.town.Wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, f.key, trial.Chat(dear, `,"max_tokens":16`))
 	f.town.NothingHeld(t, f.account)
 	balance, _ := f.town.Balance(t, f.account)
 	rest, ok := new(big.Rat).SetString(balance)

@@ -20,7 +20,7 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 	c := newTown(t)
 	o := c.newOwner(t, "ann", 0xa1)
 	o.serveWithCollateral(t, 8453)
-	o.earn(t, 3)
+	o.Earn(t, 3)
 	day := c.nextDay(t)
 	statement := "/api/v1/provider/statements/" + day
 	var answer []byte
@@ -29,7 +29,7 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 		answer = body
 		return status == http.StatusOK && trial.At(trial.Decode(t, body), "signature") != ""
 	})
-	signers := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/stats/signers", "", "")
+	signers := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/stats/signers", "", "")
 	csv := "/api/v1/provider/earnings.csv?from=" + day + "&to=" + day
 	status, _, lines := c.Call(t, http.MethodGet, csv, o.Key, "")
 	if status != http.StatusOK {
@@ -47,9 +47,9 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 // serveWithCollateral puts collateral behind the provider on a chain, and connects its agent.
 func (o *owner) serveWithCollateral(t *testing.T, chain uint64) {
 	t.Helper()
-	o.deposit(t, chain, minimum)
-	o.serve(t)
-	o.waitStatus(t, "active")
+	o.Deposit(t, chain, minimum)
+	o.Serve(t)
+	o.WaitStatus(t, "active")
 }
 
 // signer is the address of the key that signs statements.

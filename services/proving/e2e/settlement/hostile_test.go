@@ -96,10 +96,10 @@ func TestHostile(t *testing.T) {
 	c := newPeered(t, "SVC_SETTLEMENT_PAYOUTS_ALONE_USD=0", "SVC_SETTLEMENT_CARD_COLLATERAL=true")
 	victim, thief := c.newOwner(t, "vic", 0x71), c.newOwner(t, "mal", 0x72)
 	victim.serveWithCollateral(t, 8453)
-	victim.earn(t, 60)
+	victim.Earn(t, 60)
 	c.nextDay(t)
-	victim.payable(t)
-	thief.login(t)
+	victim.Payable(t)
+	thief.Login(t)
 	attacks := []struct {
 		name string
 		run  func(*testing.T, *peered, *owner, *owner)
@@ -124,21 +124,21 @@ func oddAmounts(t *testing.T, c *peered, victim, _ *owner) {
 		`".5"`,
 		`"１２"`, `"١٢"`, `" 12"`, `"12\u0000"`, `"9.99"`, `0`, `"0.00"`, `"99999999999999999999999"`, `"1000000.01"`,
 		`"1000001"`, `true`, `{}`, `["12"]`, `"12","amount_usd":"12"`, `null`, `""`, `"0x10"`, `"Infinity"`, `"NaN"`} {
-		got := c.tries(t, http.MethodPost, payoutsPath, victim.token, `{"amount_usd":`+amount+`}`, "Idempotency-Key",
+		got := c.tries(t, http.MethodPost, payoutsPath, victim.Token, `{"amount_usd":`+amount+`}`, "Idempotency-Key",
 			fmt.Sprint("odd-", i))
 		if got.status != http.StatusBadRequest && got.status != http.StatusUnprocessableEntity {
 			t.Errorf("amount %s: got %d %s, want a refusal", amount, got.status, got.body)
 		}
 	}
 	for i, chain := range []string{"0.5", "-1", `"8453"`, "31337", "1", "254", "99999999999"} {
-		got := c.tries(t, http.MethodPost, payoutsPath, victim.token, `{"amount_usd":"10","chain_id":`+chain+`}`,
+		got := c.tries(t, http.MethodPost, payoutsPath, victim.Token, `{"amount_usd":"10","chain_id":`+chain+`}`,
 			"Idempotency-Key", fmt.Sprint("chain-", i))
 		if got.status != http.StatusBadRequest {
 			t.Errorf("chain %s: got %d %s, want 400", chain, got.status, got.body)
 		}
 	}
 	for _, key := range []string{"", strings.Repeat("k", 256), "ü"} {
-		got := c.tries(t, http.MethodPost, payoutsPath, victim.token, `{"amount_usd":"10"}`, "Idempotency-Key", key)
+		got := c.tries(t, http.MethodPost, payoutsPath, victim.Token, `{"amount_usd":"10"}`, "Idempotency-Key", key)
 		if got.status != http.StatusBadRequest {
 			t.Errorf("the key %q: got %d %s, want 400", key, got.status, got.body)
 		}
@@ -150,18 +150,18 @@ func oddAmounts(t *testing.T, c *peered, victim, _ *owner) {
 
 // sameMoney converts and asks for payouts at once, each of nearly all there is.
 func sameMoney(t *testing.T, c *peered, victim, thief *owner) {
-	before := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
+	before := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
 	payable := nano(t, before, "payable_usd_str")
 	got := c.atOnce(60, func(i int) said {
 		if i%3 > 0 {
-			return c.tries(t, http.MethodPost, convertPath, victim.token, `{"amount_usd":"0.3"}`, "Idempotency-Key",
+			return c.tries(t, http.MethodPost, convertPath, victim.Token, `{"amount_usd":"0.3"}`, "Idempotency-Key",
 				fmt.Sprint("convert-", i))
 		}
-		return c.tries(t, http.MethodPost, payoutsPath, victim.token, `{"amount_usd":"12"}`, "Idempotency-Key",
+		return c.tries(t, http.MethodPost, payoutsPath, victim.Token, `{"amount_usd":"12"}`, "Idempotency-Key",
 			fmt.Sprint("payout-", i))
 	})
 	only(t, "calls", got, "200", "201", "422 insufficient_earnings", "409 payout_pending", "409 payout_too_frequent")
-	after := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
+	after := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
 	taken := nano(t, after, "converted_usd_str") + nano(t, after, "in_flight_usd_str")
 	rest := nano(t, after, "payable_usd_str")
 	if rest < 0 {
@@ -181,14 +181,14 @@ func sameMoney(t *testing.T, c *peered, victim, thief *owner) {
 			c.Admin(t, http.MethodPost, "/api/v1/admin/payouts/"+trial.Text(t, p, "payout_id")+"/cancel", `{"reason":"test"}`)
 		}
 	}
-	victim.earn(t, 60)
+	victim.Earn(t, 60)
 	c.nextDay(t)
 	trial.Until(t, "the next batch is posted", func() bool {
-		earnings := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
+		earnings := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
 		return nano(t, earnings, "payable_usd_str") > 13_000_000_000
 	})
-	victim.login(t)
-	thief.login(t)
+	victim.Login(t)
+	thief.Login(t)
 }
 
 // hundredPayouts asks a hundred times at once, half of the calls with one key.
@@ -199,13 +199,13 @@ func hundredPayouts(t *testing.T, c *peered, victim, _ *owner) {
 		if i%2 == 0 {
 			key = fmt.Sprint("each-", i)
 		}
-		return c.tries(t, http.MethodPost, payoutsPath, victim.token, `{"amount_usd":"12.50"}`, "Idempotency-Key", key)
+		return c.tries(t, http.MethodPost, payoutsPath, victim.Token, `{"amount_usd":"12.50"}`, "Idempotency-Key", key)
 	})
 	only(t, "calls", got, "201", "409 payout_pending", "422 insufficient_earnings")
 	if n := c.counted(t, `SELECT count(*) FROM settlement.payout`); n != before+1 {
 		t.Errorf("payouts: got %d more, want 1 (answers %v)", n-before, got)
 	}
-	earnings := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
+	earnings := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
 	if got, want := earnings["in_flight_usd_str"], "12.50"; got != want {
 		t.Errorf("in flight: got %v, want %s", got, want)
 	}
@@ -214,7 +214,7 @@ func hundredPayouts(t *testing.T, c *peered, victim, _ *owner) {
 // open is the open payout of an owner.
 func (o *owner) open(t *testing.T) (id string) {
 	t.Helper()
-	list, _ := trial.At(o.town.wants(t, http.StatusOK, http.MethodGet, payoutsPath, o.Key, ""), "list").([]any)
+	list, _ := trial.At(o.town.Wants(t, http.StatusOK, http.MethodGet, payoutsPath, o.Key, ""), "list").([]any)
 	for _, one := range list {
 		if trial.Text(t, one, "state") == "requested" {
 			return trial.Text(t, one, "payout_id")
@@ -228,17 +228,17 @@ func ofAnother(t *testing.T, c *peered, victim, thief *owner) {
 	id := victim.open(t)
 	for what, path := range map[string]string{"cancel": payoutsPath + "/%s/cancel",
 		"cancel by another spelling": payoutsPath + "/%s%%20/cancel"} {
-		theirs := c.tries(t, http.MethodPost, fmt.Sprintf(path, id), thief.token, "", "Idempotency-Key", "x")
-		none := c.tries(t, http.MethodPost, fmt.Sprintf(path, never), thief.token, "", "Idempotency-Key", "y")
+		theirs := c.tries(t, http.MethodPost, fmt.Sprintf(path, id), thief.Token, "", "Idempotency-Key", "x")
+		none := c.tries(t, http.MethodPost, fmt.Sprintf(path, never), thief.Token, "", "Idempotency-Key", "y")
 		alike(t, what, theirs, none)
 	}
 	// A key is its provider's.
-	got := c.tries(t, http.MethodPost, payoutsPath, thief.token, `{"amount_usd":"12.50"}`, "Idempotency-Key", "one")
+	got := c.tries(t, http.MethodPost, payoutsPath, thief.Token, `{"amount_usd":"12.50"}`, "Idempotency-Key", "one")
 	if got.code != "insufficient_earnings" {
 		t.Errorf("the victim's key: got %d %s, want insufficient_earnings", got.status, got.body)
 	}
 	for _, path := range []string{payoutsPath, "/api/v1/provider/statements", "/api/v1/provider/penalties"} {
-		page := c.wants(t, http.StatusOK, http.MethodGet, path+"?provider_id="+victim.ID, thief.token, "")
+		page := c.Wants(t, http.StatusOK, http.MethodGet, path+"?provider_id="+victim.ID, thief.Token, "")
 		if list, _ := page["list"].([]any); len(list) > 0 {
 			t.Errorf("%s of the thief: got %v, want nothing", path, list)
 		}
@@ -273,7 +273,7 @@ func keyAlone(t *testing.T, c *peered, victim, _ *owner) {
 
 func besidePayout(t *testing.T, c *peered, victim, _ *owner) {
 	got := c.atOnce(20, func(i int) said {
-		return c.tries(t, http.MethodPost, refundPath, victim.token, "", "Idempotency-Key", fmt.Sprint("refund-", i))
+		return c.tries(t, http.MethodPost, refundPath, victim.Token, "", "Idempotency-Key", fmt.Sprint("refund-", i))
 	})
 	only(t, "refunds", got, "409 refund_blocked")
 	victim.suspendedNot(t)
@@ -289,7 +289,7 @@ func (o *owner) suspendedNot(t *testing.T) {
 // page opens a page on which to pay by card.
 func (o *owner) page(t *testing.T, key, returnURL string) said {
 	t.Helper()
-	return o.town.tries(t, http.MethodPost, depositPath, o.token, `{"amount_usd":"20","return_url":"`+returnURL+`"}`,
+	return o.town.tries(t, http.MethodPost, depositPath, o.Token, `{"amount_usd":"20","return_url":"`+returnURL+`"}`,
 		"Idempotency-Key", key)
 }
 
@@ -346,7 +346,7 @@ func cardPages(t *testing.T, c *peered, victim, thief *owner) {
 // byCard is what is free of the provider's collateral by card.
 func (o *owner) byCard(t *testing.T) string {
 	t.Helper()
-	return trial.Text(t, o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, ""),
+	return trial.Text(t, o.town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, ""),
 		"card", "free_usd_str")
 }
 
@@ -381,8 +381,8 @@ func webhooks(t *testing.T, c *peered, session string) {
 func appealOfAnother(t *testing.T, c *peered, victim, thief *owner) {
 	id := c.penalize(t, victim, 1_000)
 	path := "/api/v1/provider/penalties/%s/appeal"
-	theirs := c.tries(t, http.MethodPost, fmt.Sprintf(path, id), thief.token, `{"text":"it is not mine"}`)
-	none := c.tries(t, http.MethodPost, fmt.Sprintf(path, never), thief.token, `{"text":"it is not mine"}`)
+	theirs := c.tries(t, http.MethodPost, fmt.Sprintf(path, id), thief.Token, `{"text":"it is not mine"}`)
+	none := c.tries(t, http.MethodPost, fmt.Sprintf(path, never), thief.Token, `{"text":"it is not mine"}`)
 	alike(t, "an appeal of another's penalty", theirs, none)
 	if got := trial.At(victim.penalty(t, id), "state"); got != "proposed" {
 		t.Errorf("the victim's penalty: got %v, want proposed", got)

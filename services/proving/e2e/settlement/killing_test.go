@@ -2,10 +2,8 @@ package settlement_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/big"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +14,9 @@ import (
 	"svc.internal/pkg/crash/crashtest"
 	"svc.internal/pkg/pg/devclock"
 	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/trial"
-	"svc.internal/services/settlement/devchain"
-	"svc.internal/services/settlement/signer/development"
 )
 
 // killing is a town of separate processes with one chain, whose settlement, chain-signer and billing-ledger are killed
@@ -27,7 +24,7 @@ import (
 type killing struct {
 	*town
 	t      *testing.T
-	chain  *devchain.Chain
+	paid   *paychain.Chains
 	points *crashtest.Controller
 	peers  peers.Services
 	o      *owner
@@ -44,7 +41,7 @@ type killing struct {
 }
 
 // on is the town's chain.
-const on = 8453
+const on = paychain.Dollars
 
 // hot is what the wallet for payouts begins with, in millionths of a dollar.
 const hot = 1_000_000_000
@@ -55,9 +52,8 @@ const impatience = time.Minute
 
 func newKilling(t *testing.T) *killing {
 	t.Helper()
-	binary := anvilPath(t)
 	bin := trial.Programs(t, "crashpoints")
-	k := &killing{t: t, town: &town{chains: map[uint64]string{}, killed: true}, left: map[string]bool{}}
+	k := &killing{t: t, town: &town{Town: &trial.Town{Killed: true}}, left: map[string]bool{}}
 	var err error
 	if k.points, err = crashtest.New(); err != nil {
 		t.Fatal(err)
@@ -68,11 +64,11 @@ func newKilling(t *testing.T) *killing {
 		}
 	})
 	dir := trial.Dir(t)
-	k.startChain(t, binary, filepath.Join(dir, "signer", "seed"))
-	k.url = newDatabase(t)
+	k.startChain(t, paychain.Seed(dir))
+	k.DatabaseURL = newDatabase(t)
 	configure := k.settings(t)
 	k.Market = trial.StartFleet(t, func(c *fleet.Config) {
-		c.Dir, c.BinDir, c.DatabaseURL, c.Settings = dir, bin, k.url, configure
+		c.Dir, c.BinDir, c.DatabaseURL, c.Settings = dir, bin, k.DatabaseURL, configure
 		c.Environ = []string{crash.EnvSocket + "=" + k.points.Socket()}
 		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0}
 		for _, service := range fleet.Services() {
@@ -89,47 +85,30 @@ func newKilling(t *testing.T) *killing {
 	return k
 }
 
-// startChain starts the chain, with its contracts and with wallets for the signer whose seed is in a file.
-func (k *killing) startChain(t *testing.T, binary, seed string) {
+// startChain starts the chain, for the signer whose seed is in a file.
+func (k *killing) startChain(t *testing.T, seed string) {
 	t.Helper()
-	keys, err := development.Addresses(seed)
+	var err error
+	if k.paid, err = paychain.Start(t.Context(), seed, on); paychain.MayBeMissing(err) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.chain, err = devchain.Start(context.WithoutCancel(t.Context()), devchain.Config{Binary: binary, ID: on})
-	if err != nil {
+	t.Cleanup(k.paid.Stop)
+	if err := k.paid.Chain(on).Mint(t.Context(), k.paid.Keys["payout"], hot); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(k.chain.Stop)
-	if _, err := k.chain.Deploy(t.Context(), devchain.Roles{Operator: keys["operator"], Slasher: keys["slasher"],
-		Arbiter: keys["arbiter"]}); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"payout", "operator", "slasher", "arbiter", "gas"} {
-		if err := k.chain.Fund(t.Context(), keys[name], coins(1_000)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := k.chain.Mint(t.Context(), keys["payout"], hot); err != nil {
-		t.Fatal(err)
-	}
-	k.chains[on] = k.chain.URL
+	k.Chains = map[uint64]string{on: k.paid.Chain(on).URL}
 }
 
 // settings are those of the processes that know the chain, and of a ledger that closes its days at once.
 func (k *killing) settings(t *testing.T) map[string]map[string]any {
 	t.Helper()
-	list := func(text string, err error) (all []map[string]any) {
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &all)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
+	chains, allowed, err := k.paid.Settings()
+	if err != nil {
+		t.Fatal(err)
 	}
-	chains, allowed := list(devchain.Settings(k.chain)), list(devchain.SignerSettings(k.chain))
-	chains[0]["block_time"] = "200ms"
 	return map[string]map[string]any{
 		fleet.Billing: {"billing": map[string]any{"seal_interval": "1s"}},
 		fleet.Settlement: {"settlement": map[string]any{"chains": chains, "development": true,
@@ -225,7 +204,7 @@ func (k *killing) kill(point string, pid int) {
 	if err := k.Fleet().Kill(name); err != nil {
 		k.t.Errorf("kill at %s: %v", point, err)
 	}
-	if _, err := devclock.Advance(ctx, k.url, impatience); err != nil {
+	if _, err := devclock.Advance(ctx, k.DatabaseURL, impatience); err != nil {
 		k.t.Errorf("let time pass after %s: %v", point, err)
 	}
 	if err := k.Fleet().Start(ctx, name); err != nil {
@@ -250,12 +229,12 @@ func (k *killing) dead(t *testing.T, points []string) {
 	})
 }
 
-// pass lets time pass while nobody is being killed.
-func (k *killing) pass(t *testing.T, by time.Duration) {
+// Pass lets time pass while nobody is being killed.
+func (k *killing) Pass(t *testing.T, by time.Duration) {
 	t.Helper()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.town.pass(t, by)
+	k.Town.Pass(t, by)
 }
 
 // posted checks how many entries of each kind the books have.

@@ -152,10 +152,10 @@ func TestEveryPointOfTheTreeIsInAStory(t *testing.T) {
 }
 
 func (k *killing) depositsCollateral(t *testing.T, points []string) {
-	asked := k.o.askDeposit(t, on, minimum)
+	asked := k.o.AskDeposit(t, on, minimum)
 	k.from = k.ask(t, on, "eth_blockNumber")
 	k.arm(points...)
-	k.o.sendDeposit(t, on, asked)
+	k.o.SendDeposit(t, on, asked)
 	k.o.waitStatusOfCollateral(t, "20")
 	k.dead(t, points)
 	k.posted(t, map[string]int{"custody_in": 1})
@@ -168,7 +168,7 @@ func (k *killing) depositsCollateral(t *testing.T, points []string) {
 func (o *owner) waitStatusOfCollateral(t *testing.T, free string) {
 	t.Helper()
 	trial.Until(t, free+" dollars are free on the chain", func() bool {
-		read := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, "")
+		read := o.town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", o.Key, "")
 		list, _ := read["chains"].([]any)
 		return slices.ContainsFunc(list, func(one any) bool {
 			return trial.At(one, "chain_id") == float64(on) && trial.At(one, "free") == free
@@ -179,7 +179,7 @@ func (o *owner) waitStatusOfCollateral(t *testing.T, free string) {
 // checkout opens a page for collateral by card and returns its path.
 func (k *killing) checkout(t *testing.T, key string) string {
 	t.Helper()
-	page := k.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", k.o.token,
+	page := k.Wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/collateral/deposit", k.o.Token,
 		`{"amount_usd":"20","return_url":"http://127.0.0.1/"}`, "Idempotency-Key", key)
 	at, err := url.Parse(trial.Text(t, page, "url"))
 	if err != nil {
@@ -202,7 +202,7 @@ func (k *killing) press(t *testing.T, page, button string) {
 func (k *killing) waitCard(t *testing.T, free string) {
 	t.Helper()
 	trial.Until(t, "$"+free+" is free by card", func() bool {
-		read := k.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", k.o.Key, "")
+		read := k.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/collateral", k.o.Key, "")
 		return trial.At(read, "card", "free_usd_str") == free
 	})
 }
@@ -219,15 +219,15 @@ func (k *killing) paysByCard(t *testing.T, points []string) {
 }
 
 func (k *killing) endsADay(t *testing.T, points []string) {
-	k.o.serveAt(t, dear, 100_000, 300_000)
-	k.o.waitStatus(t, "active")
-	k.o.earn(t, 30)
+	k.o.ServeAt(t, dear, 100_000, 300_000)
+	k.o.WaitStatus(t, "active")
+	k.o.Earn(t, 30)
 	k.sellAPlan(t)
 	k.arm(points...)
 	k.mu.Lock()
 	k.nextDay(t)
 	k.mu.Unlock()
-	k.o.payable(t)
+	k.o.Payable(t)
 	k.dead(t, points)
 	k.posted(t, map[string]int{"earnings_batch": 1})
 }
@@ -247,7 +247,7 @@ func (k *killing) sellAPlan(t *testing.T) {
 	}
 	account, key := k.Consumer(t, "")
 	k.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/plan", `{"plan":"pro"}`)
-	k.wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, key, trial.Chat(dear, ""))
+	k.Wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, key, trial.Chat(dear, ""))
 	trial.Until(t, "the request is settled", func() bool {
 		return k.is(`count(*) = 31 FROM settlement.earning_line`)
 	})
@@ -260,7 +260,7 @@ func (k *killing) closesAMonth(t *testing.T, points []string) {
 	}
 	now, _, _ := k.town.month(t)
 	second := first.AddDate(0, 1, 1).Add(12 * time.Hour) // the second day of the next month
-	k.pass(t, max(0, second.Sub(now))+devclock.NextDay(second))
+	k.Pass(t, max(0, second.Sub(now))+devclock.NextDay(second))
 	trial.Until(t, "the month is closed", func() bool {
 		status, _, _ := k.Call(t, http.MethodGet, "/api/v1/stats/plan-pool/"+k.month, "", "")
 		return status == http.StatusOK
@@ -272,8 +272,8 @@ func (k *killing) closesAMonth(t *testing.T, points []string) {
 // request asks for a payout and returns its id.
 func (k *killing) request(t *testing.T, usd, key string) string {
 	t.Helper()
-	k.o.login(t)
-	return trial.Text(t, k.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", k.o.token,
+	k.o.Login(t)
+	return trial.Text(t, k.Wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", k.o.Token,
 		`{"amount_usd":"`+usd+`"}`, "Idempotency-Key", key), "payout_id")
 }
 
@@ -292,33 +292,33 @@ func (k *killing) waitPayout(t *testing.T, id, state, waiting string) {
 }
 
 func (k *killing) isPaid(t *testing.T, points []string) {
-	before := k.dollars(t, on, k.o.wallet)
+	before := k.dollars(t, on, k.o.Wallet)
 	k.arm(points...)
 	id := k.request(t, "12.50", "paid")
 	k.waitPayout(t, id, "confirmed", "")
 	k.dead(t, points)
-	k.gained(t, "the provider", before, k.dollars(t, on, k.o.wallet), 11_500_000)
+	k.gained(t, "the provider", before, k.dollars(t, on, k.o.Wallet), 11_500_000)
 	k.posted(t, map[string]int{"payout_requested": 1, "payout_confirmed": 1, "payout_failed": 0, "gas": 1})
 }
 
 func (k *killing) takesAPayoutBack(t *testing.T, points []string) {
-	k.pass(t, time.Hour+time.Minute) // one an hour
-	before := k.dollars(t, on, k.o.wallet)
+	k.Pass(t, time.Hour+time.Minute) // one an hour
+	before := k.dollars(t, on, k.o.Wallet)
 	id := k.request(t, "25", "taken-back")
 	k.waitPayout(t, id, "requested", "approval")
 	k.arm(points...)
-	k.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/payouts/"+id+"/cancel", k.o.token, "",
+	k.Wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/payouts/"+id+"/cancel", k.o.Token, "",
 		"Idempotency-Key", "cancel")
 	k.waitPayout(t, id, "cancelled", "")
 	k.dead(t, points)
-	k.gained(t, "the provider", before, k.dollars(t, on, k.o.wallet), 0)
+	k.gained(t, "the provider", before, k.dollars(t, on, k.o.Wallet), 0)
 	k.posted(t, map[string]int{"payout_requested": 2, "payout_failed": 1})
 }
 
 // A payout's transaction waits in a chain that makes no blocks, until an operator cancels it.
 func (k *killing) losesAPayoutToItsCancel(t *testing.T, points []string) {
-	k.pass(t, time.Hour+time.Minute)
-	before := k.dollars(t, on, k.o.wallet)
+	k.Pass(t, time.Hour+time.Minute)
+	before := k.dollars(t, on, k.o.Wallet)
 	k.still(t)
 	id := k.request(t, "15", "cancelled")
 	trial.Until(t, "the transaction is sent", func() bool {
@@ -335,7 +335,7 @@ func (k *killing) losesAPayoutToItsCancel(t *testing.T, points []string) {
 	k.moves(t)
 	k.waitPayout(t, id, "failed", "")
 	k.dead(t, points)
-	k.gained(t, "the provider", before, k.dollars(t, on, k.o.wallet), 0)
+	k.gained(t, "the provider", before, k.dollars(t, on, k.o.Wallet), 0)
 	k.posted(t, map[string]int{"payout_requested": 3, "payout_confirmed": 1, "payout_failed": 2})
 }
 
@@ -362,7 +362,7 @@ func (k *killing) moves(t *testing.T) {
 
 func (k *killing) mine(t *testing.T, method string, argument any) {
 	t.Helper()
-	if err := devchain.Ask(t.Context(), k.chains[on], nil, method, argument); err != nil {
+	if err := devchain.Ask(t.Context(), k.Chains[on], nil, method, argument); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -381,7 +381,7 @@ func (k *killing) operate(t *testing.T, path, body string) {
 
 func (k *killing) converts(t *testing.T, points []string) {
 	k.arm(points...)
-	k.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", k.o.token, `{"amount_usd":"0.5"}`,
+	k.Wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", k.o.Token, `{"amount_usd":"0.5"}`,
 		"Idempotency-Key", "convert")
 	k.dead(t, points)
 	k.posted(t, map[string]int{"earnings_credit": 1})
@@ -406,7 +406,7 @@ func (k *killing) creditsADeposit(t *testing.T, points []string) {
 		t.Fatal(err)
 	}
 	k.arm(points...)
-	k.o.send(t, on, devchain.USD, nil,
+	k.o.Send(t, on, devchain.USD, nil,
 		slices.Concat(transfer, word(to[:]), word(big.NewInt(50_000_000).Bytes())))
 	trial.Until(t, "the deposit is credited", func() bool {
 		return k.is(`count(*) = 1 FROM settlement.transfer WHERE state = 'credited' AND entry_id IS NOT NULL`)
@@ -435,7 +435,7 @@ func (k *killing) isPenalized(t *testing.T, points []string) {
 	trial.Until(t, "both parts are in escrow", func() bool {
 		return k.is(`count(*) = 2 FROM settlement.penalty_part WHERE state = 'escrowed'`)
 	})
-	k.pass(t, appealTime)
+	k.Pass(t, appealTime)
 	k.o.waitPosition(t, on, "the penalty is executed on the chain", 18_000_000, 0)
 	trial.Until(t, "both parts are taken", func() bool {
 		return k.is(`count(*) = 2 FROM settlement.penalty_part WHERE state = 'executed'`)
@@ -448,20 +448,20 @@ func (k *killing) isPenalized(t *testing.T, points []string) {
 }
 
 func (k *killing) getsCollateralBack(t *testing.T, points []string) {
-	k.o.login(t)
-	deposited := k.dollars(t, on, k.o.wallet)
+	k.o.Login(t)
+	deposited := k.dollars(t, on, k.o.Wallet)
 	k.arm(points...)
-	refund := k.wants(t, http.StatusOK, http.MethodPost, refundPath, k.o.token, "", "Idempotency-Key", "refund")
+	refund := k.Wants(t, http.StatusOK, http.MethodPost, refundPath, k.o.Token, "", "Idempotency-Key", "refund")
 	trial.Until(t, "the contract was asked for the refund", func() bool {
 		return k.o.position(t, on).refundAt.Sign() > 0
 	})
-	k.pass(t, 7*24*time.Hour+time.Minute)
+	k.Pass(t, 7*24*time.Hour+time.Minute)
 	k.o.waitPosition(t, on, "the contract has nothing of the depositor", 0, 0)
 	trial.Until(t, "the refund is paid", func() bool {
 		return k.is(`count(*) = 1 AND bool_and(state = 'paid') FROM settlement.collateral_refund`)
 	})
 	k.dead(t, points)
-	k.gained(t, "the depositor", deposited, k.dollars(t, on, k.o.wallet), 18_000_000)
+	k.gained(t, "the depositor", deposited, k.dollars(t, on, k.o.Wallet), 18_000_000)
 	k.posted(t, map[string]int{"collateral_refund": 1, "collateral_refund_paid": 1, "custody_out": 2})
 	if !k.is(`count(*) = 1 AND sum(cents) = 1800 FROM billing.sandbox_return`) {
 		t.Errorf("what the card processor gave back of refund %v: got another sum, want $18 once", refund["refund_id"])
@@ -469,7 +469,7 @@ func (k *killing) getsCollateralBack(t *testing.T, points []string) {
 }
 
 func (k *killing) disputesAPayment(t *testing.T, points []string) {
-	k.o.login(t)
+	k.o.Login(t)
 	page := k.checkout(t, "disputed")
 	k.press(t, page, "pay")
 	k.waitCard(t, "20.00")

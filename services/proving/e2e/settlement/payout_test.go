@@ -11,44 +11,6 @@ import (
 	"svc.internal/services/proving/internal/trial"
 )
 
-// ask asks for a payout and returns its id.
-func (o *owner) ask(t *testing.T, usd, key string) (id string) {
-	t.Helper()
-	asked := o.town.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.token,
-		`{"amount_usd":"`+usd+`"}`, "Idempotency-Key", key)
-	return trial.Text(t, asked, "payout_id")
-}
-
-// confirmed waits until a payout is confirmed on the chain. It returns the payout.
-func (o *owner) confirmed(t *testing.T, id string) (payout map[string]any) {
-	t.Helper()
-	trial.Until(t, "the payout is confirmed", func() bool {
-		list, _ := trial.At(o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/payouts", o.Key, ""),
-			"list").([]any)
-		for _, one := range list {
-			if trial.Text(t, one, "payout_id") == id {
-				payout, _ = one.(map[string]any)
-			}
-		}
-		state, _ := payout["state"].(string)
-		if slices.Contains([]string{"failed", "cancelled"}, state) {
-			t.Fatalf("the payout: got %v, want one that is confirmed", payout)
-		}
-		return state == "confirmed"
-	})
-	return payout
-}
-
-// payable waits until so much may be paid out.
-func (o *owner) payable(t *testing.T) {
-	t.Helper()
-	trial.Until(t, "the batch is posted", func() bool {
-		earnings := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
-		return trial.Text(t, earnings, "payable_usd_str") != "0.00"
-	})
-	o.login(t)
-}
-
 // approved has a payout wait until treasurer approves it, who has been an operator for a day. The role of an operator
 // who approves must be for money, and an operator who is new approves nothing.
 func (c *town) approved(t *testing.T, id string, carer, treasurer *trial.Operator) {
@@ -82,29 +44,29 @@ func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	carer, treasurer := c.NewOperator(t, "ann", "support"), c.NewOperator(t, "tom", "treasurer")
 	o := c.newOwner(t, "bob", 0xb1)
 	o.serveWithCollateral(t, 8453)
-	o.earn(t, 60)
+	o.Earn(t, 60)
 	c.nextDay(t)
-	o.payable(t)
-	c.pass(t, 24*time.Hour) // from now on ann and tom may approve
-	o.login(t)
-	before := c.dollars(t, 8453, o.wallet)
-	id := o.ask(t, "12.50", "first")
+	o.Payable(t)
+	c.Pass(t, 24*time.Hour) // from now on ann and tom may approve
+	o.Login(t)
+	before := c.dollars(t, 8453, o.Wallet)
+	id := o.Ask(t, "12.50", "first")
 	c.approved(t, id, carer, treasurer)
-	paid := o.confirmed(t, id)
-	if got, want := new(big.Int).Sub(c.dollars(t, 8453, o.wallet), before), big.NewInt(11_500_000); got.Cmp(want) != 0 {
+	paid := o.Confirmed(t, id)
+	if got, want := new(big.Int).Sub(c.dollars(t, 8453, o.Wallet), before), big.NewInt(11_500_000); got.Cmp(want) != 0 {
 		t.Errorf("dollars that arrived: got %s, want %s", got, want)
 	}
-	if again := c.wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.token,
+	if again := c.Wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.Token,
 		`{"amount_usd":"12.50"}`, "Idempotency-Key", "first"); again["payout_id"] != paid["payout_id"] {
 		t.Errorf("the same key again: got %v, want %v", again["payout_id"], paid["payout_id"])
 	}
-	c.wants(t, http.StatusConflict, http.MethodPost, "/api/v1/provider/payouts", o.token, `{"amount_usd":"12.50"}`,
+	c.Wants(t, http.StatusConflict, http.MethodPost, "/api/v1/provider/payouts", o.Token, `{"amount_usd":"12.50"}`,
 		"Idempotency-Key", "second")
-	c.wants(t, http.StatusForbidden, http.MethodPost, "/api/v1/provider/payouts", o.Key, `{"amount_usd":"12.50"}`,
+	c.Wants(t, http.StatusForbidden, http.MethodPost, "/api/v1/provider/payouts", o.Key, `{"amount_usd":"12.50"}`,
 		"Idempotency-Key", "stolen")
-	c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", o.token, `{"amount_usd":"0.5"}`,
+	c.Wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/convert", o.Token, `{"amount_usd":"0.5"}`,
 		"Idempotency-Key", "convert")
-	earnings := c.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
+	earnings := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
 	for field, want := range map[string]string{
 		"paid_usd_str": "12.50", "converted_usd_str": "0.50", "in_flight_usd_str": "0.00",
 	} {
@@ -123,13 +85,13 @@ func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	o.serveWithCollateral(t, 254)
 	stray := c.consumersFundThemselves(t)
 	c.walk(t)
-	o.earn(t, 60)
+	o.Earn(t, 60)
 	c.nextDay(t)
 	c.waitStray(t, stray, "4")
-	o.payable(t)
-	before := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
-	paid := o.confirmed(t, o.ask(t, "10", "coins"))
-	after := c.ask(t, 254, "eth_getBalance", o.wallet.String(), "latest")
+	o.Payable(t)
+	before := c.ask(t, 254, "eth_getBalance", o.Wallet.String(), "latest")
+	paid := o.Confirmed(t, o.Ask(t, "10", "coins"))
+	after := c.ask(t, 254, "eth_getBalance", o.Wallet.String(), "latest")
 	got := new(big.Int).Sub(after, before)
 	if want := trial.Text(t, paid, "amount"); got.String() != want {
 		t.Errorf("coins that arrived: got %s, want %s of %v", got, want, paid)

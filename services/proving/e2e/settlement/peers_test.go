@@ -139,9 +139,9 @@ func (o *owner) positionAt(t *testing.T, chain uint64, block string) position {
 func (o *owner) readPosition(ctx context.Context, chain uint64, block string) (position, error) {
 	var text string
 	call := map[string]string{
-		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(slices.Concat(positionOf, o.subject, word(o.wallet[:]))),
+		"to": devchain.Collateral, "data": "0x" + hex.EncodeToString(slices.Concat(positionOf, o.Subject, word(o.Wallet[:]))),
 	}
-	if err := devchain.Ask(ctx, o.town.chains[chain], &text, "eth_call", call, block); err != nil {
+	if err := devchain.Ask(ctx, o.town.Chains[chain], &text, "eth_call", call, block); err != nil {
 		return position{}, err
 	}
 	words, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))

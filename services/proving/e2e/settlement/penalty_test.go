@@ -17,7 +17,7 @@ const appealTime = 48*time.Hour + time.Minute
 // penalty is a penalty as its provider sees it.
 func (o *owner) penalty(t *testing.T, id string) any {
 	t.Helper()
-	page := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/penalties", o.Key, "")
+	page := o.town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/penalties", o.Key, "")
 	list, _ := page["list"].([]any)
 	for _, one := range list {
 		if trial.Text(t, one, "penalty_id") == id {
@@ -55,16 +55,16 @@ func TestAPenaltyIsEscrowedAtOnceAndTakenAfter48Hours(t *testing.T) {
 	c := newPeered(t)
 	o := c.newOwner(t, "dan", 0xd1)
 	o.serveWithCollateral(t, 8453)
-	o.earn(t, 1)
+	o.Earn(t, 1)
 	before := c.dollars(t, 8453, treasury(t))
 	id := c.penalize(t, o, 1_000)
 	o.waitPosition(t, 8453, "a tenth is in escrow on the chain", 18_000_000, 2_000_000)
 	o.waitPenalty(t, id, "proposed", "escrowed")
-	o.waitStatus(t, "pending") // what is free is below the minimum
+	o.WaitStatus(t, "pending") // what is free is below the minimum
 	if n := c.entries(t, "slash_chain"); n != 0 {
 		t.Errorf("taken before the time to appeal is over: got %d entries, want none", n)
 	}
-	c.pass(t, appealTime)
+	c.Pass(t, appealTime)
 	o.waitPosition(t, 8453, "the penalty is executed on the chain", 18_000_000, 0)
 	if p := o.waitPenalty(t, id, "executed", "executed"); trial.At(p, "executed_at") == nil {
 		t.Errorf("the executed penalty: got %v, want one with its time", p)
@@ -73,7 +73,7 @@ func TestAPenaltyIsEscrowedAtOnceAndTakenAfter48Hours(t *testing.T) {
 		t.Errorf("what the treasury received: got %s, want %s", got, want)
 	}
 	trial.Until(t, "the books have what was taken", func() bool { return c.entries(t, "slash_chain") == 1 })
-	o.waitStatus(t, "pending")
+	o.WaitStatus(t, "pending")
 	status, _, answer := c.Call(t, http.MethodPost, "/api/v1/provider/penalties/"+id+"/appeal", o.Key,
 		`{"text":"too late"}`)
 	if status != http.StatusConflict {
@@ -90,18 +90,18 @@ func TestAnAppealedPenaltyThatIsReversedTakesNothing(t *testing.T) {
 	c := newPeered(t)
 	o := c.newOwner(t, "eve", 0xe1)
 	o.serveWithCollateral(t, 8453)
-	o.earn(t, 1)
+	o.Earn(t, 1)
 	before := c.dollars(t, 8453, treasury(t))
 	id := c.penalize(t, o, 1_000)
 	o.waitPosition(t, 8453, "a tenth is in escrow on the chain", 18_000_000, 2_000_000)
 	o.waitPenalty(t, id, "proposed", "escrowed")
-	appealed := c.wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/penalties/"+id+"/appeal", o.Key,
+	appealed := c.Wants(t, http.StatusOK, http.MethodPost, "/api/v1/provider/penalties/"+id+"/appeal", o.Key,
 		`{"text":"the engine was updated"}`)
 	if appealed["state"] != "appealed" {
 		t.Errorf("the state after the appeal: got %v, want appealed", appealed["state"])
 	}
 	o.waitPenalty(t, id, "appealed", "appealed")
-	c.pass(t, appealTime) // the clock stands still
+	c.Pass(t, appealTime) // the clock stands still
 	if p := o.penalty(t, id); trial.At(p, "state") != "appealed" {
 		t.Errorf("48 hours after the appeal: got %v, want a penalty that waits", p)
 	}
@@ -110,7 +110,7 @@ func TestAnAppealedPenaltyThatIsReversedTakesNothing(t *testing.T) {
 	if p := o.waitPenalty(t, id, "reversed", "reversed"); trial.At(p, "resolution") != "he is right" {
 		t.Errorf("what the provider reads: got %v, want the operator's reason", p)
 	}
-	o.waitStatus(t, "active")
+	o.WaitStatus(t, "active")
 	if got := c.dollars(t, 8453, treasury(t)); got.Cmp(before) != 0 {
 		t.Errorf("the treasury: got %s, want %s as before", got, before)
 	}

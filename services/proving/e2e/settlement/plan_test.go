@@ -55,10 +55,10 @@ func (c *town) month(t *testing.T) (now, first time.Time, name string) {
 // shareOf checks what the provider reads of its month of plans.
 func (o *owner) shareOf(t *testing.T, state, earned, paid string) {
 	t.Helper()
-	earnings := o.town.wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
+	earnings := o.town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", o.Key, "")
 	for field, want := range map[string]string{"state": state, "earned_usd_str": earned, "paid_usd_str": paid} {
 		if got := trial.At(earnings, "months", 0, field); got != want {
-			t.Errorf("%s's %s of the month: got %v, want %s, of %v", o.name, field, got, want, earnings)
+			t.Errorf("%s's %s of the month: got %v, want %s, of %v", o.Name, field, got, want, earnings)
 		}
 	}
 }
@@ -71,9 +71,9 @@ func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 	gus, hal := c.newOwner(t, "gus", 0xa7), c.newOwner(t, "hal", 0xa8)
 	const other = "test/dear-too"
 	for o, model := range map[*owner]string{gus: dear, hal: other} {
-		o.deposit(t, 8453, minimum)
-		o.serveModel(t, model)
-		o.waitStatus(t, "active")
+		o.Deposit(t, 8453, minimum)
+		o.ServeModel(t, model)
+		o.WaitStatus(t, "active")
 	}
 	now, first, month := c.month(t)
 	c.sell(t, month, 1_000_000_000)
@@ -82,7 +82,7 @@ func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 	c.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/plan", `{"plan":"pro"}`)
 	for model, times := range map[string]int{dear: 3, other: 4} {
 		for range times {
-			c.wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
+			c.Wants(t, http.StatusOK, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
 		}
 	}
 	trial.Until(t, "all requests are settled", func() bool {
@@ -92,7 +92,7 @@ func TestTheMonthsPoolIsDividedToTheLastNanoDollar(t *testing.T) {
 
 	// The second day of the next month ends.
 	second := first.AddDate(0, 1, 1).Add(12 * time.Hour)
-	c.pass(t, second.Sub(now)+devclock.NextDay(second))
+	c.Pass(t, second.Sub(now)+devclock.NextDay(second))
 	var pool map[string]any
 	trial.Until(t, "the month is closed", func() bool {
 		status, _, body := c.Call(t, http.MethodGet, "/api/v1/stats/plan-pool/"+month, "", "")

@@ -20,17 +20,17 @@ const adoptions = "/api/v1/admin/chains/8453/adoption"
 
 // isSetBack has a payout confirmed, sets settlement's database back to before it, and has an operator adopt it.
 func (k *killing) isSetBack(t *testing.T, points []string) {
-	books, err := store.Open(t.Context(), k.url)
+	books, err := store.Open(t.Context(), k.DatabaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer books.Close()
-	k.pass(t, time.Hour+time.Minute) // one an hour
+	k.Pass(t, time.Hour+time.Minute) // one an hour
 	trial.Until(t, "nothing is under way", func() bool {
 		left, err := books.Underway(t.Context())
 		return err == nil && left == 0
 	})
-	before := k.dollars(t, on, k.o.wallet)
+	before := k.dollars(t, on, k.o.Wallet)
 	if err := books.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func (k *killing) isSetBack(t *testing.T, points []string) {
 	})
 	k.waitPayout(t, id, "confirmed", "")
 	k.dead(t, points)
-	k.gained(t, "the provider", before, k.dollars(t, on, k.o.wallet), 13_000_000)
+	k.gained(t, "the provider", before, k.dollars(t, on, k.o.Wallet), 13_000_000)
 	k.posted(t, map[string]int{"payout_requested": 4, "payout_confirmed": 2, "payout_failed": 2})
 	if !k.is(`count(*) = 1 FROM settlement.adopted_call`) {
 		t.Error("calls that were adopted: got another number, want 1")
@@ -89,7 +89,7 @@ func (k *killing) valuesCoins(t *testing.T, points []string) {
 	if err := k.db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		t.Fatal(err)
 	}
-	k.pass(t, devclock.NextDay(now))
+	k.Pass(t, devclock.NextDay(now))
 	trial.Until(t, "the coin is valued", func() bool {
 		return k.is(`count(*) = 1 FROM settlement.revaluation WHERE entry_id IS NOT NULL`)
 	})

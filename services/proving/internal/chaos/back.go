@@ -22,7 +22,7 @@ func (m *market) recovered(ctx context.Context, lost []int64) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range m.paying.all() {
+	for _, c := range m.paying.All {
 		id := strconv.FormatUint(c.ID(), 10)
 		if err := m.look(ctx, "what chain "+id+" has is adopted", func() error { return m.adopt(ctx, id) }); err != nil {
 			return err

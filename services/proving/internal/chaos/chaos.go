@@ -46,6 +46,7 @@ import (
 
 	"svc.internal/services/proving/internal/chaos/caller"
 	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/standalone/localdata"
 )
 
@@ -134,7 +135,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		}
 	}()
 	if m.paying != nil {
-		if err := errors.Join(m.fund(ctx), m.stakeAll(ctx)); err != nil {
+		if err := errors.Join(paychain.Book(ctx, m.peers()), m.stakeAll(ctx)); err != nil {
 			return nil, fmt.Errorf("chaos: %w", err)
 		}
 	}

@@ -58,7 +58,7 @@ func (m *market) exportChains(ctx context.Context, path string) (err error) {
 			err = fmt.Errorf("export a chain: %w", err)
 		}
 	}()
-	for _, c := range m.paying.all() {
+	for _, c := range m.paying.All {
 		if err := m.paying.exportChain(ctx, w, c); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (p *paying) exportWallets(ctx context.Context, w *chainFile, c *devchain.Ch
 	if !dollars {
 		coin = assetCoin
 	}
-	holders := []struct{ role, address string }{{"treasury", devchain.Treasury}, {"hot", p.keys["payout"].String()}}
+	holders := []struct{ role, address string }{{"treasury", devchain.Treasury}, {"hot", p.Keys["payout"].String()}}
 	contract := struct{ role, address string }{"contract", devchain.Collateral}
 	if !dollars {
 		holders = append(holders, contract)

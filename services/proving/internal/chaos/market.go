@@ -17,6 +17,7 @@ import (
 	"svc.internal/services/proving/internal/chaos/link"
 	"svc.internal/services/proving/internal/chaos/record"
 	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/store"
 )
@@ -157,7 +158,7 @@ func open(ctx context.Context, cfg Config, nights bool) (_ *market, err error) {
 	}
 	config := m.fleetConfig(cfg, nights)
 	if nights {
-		if m.paying, err = startChain(ctx, seedFile(config.Dir)); err != nil {
+		if m.paying, err = startChain(ctx, paychain.Seed(config.Dir)); err != nil {
 			return nil, err
 		}
 	}

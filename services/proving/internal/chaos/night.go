@@ -166,7 +166,7 @@ func (m *market) nextDay(ctx context.Context, by time.Duration) error {
 	}
 	by += appealTime
 	_, err := devclock.Advance(ctx, m.fleet.DatabaseURL(), by)
-	for _, c := range m.paying.all() {
+	for _, c := range m.paying.All {
 		err = errors.Join(err, c.Ahead(ctx, by))
 	}
 	return err

@@ -174,7 +174,7 @@ func (p *paying) removePayouts(ctx context.Context, w window) (removed []transac
 // payoutsIn are the transactions of a block that the wallet for payouts has sent.
 func payoutsIn(p *paying, b block) (sent []transaction) {
 	for _, tx := range b.Transactions {
-		if from, err := ethereum.ParseAddress(tx.From); err == nil && from == p.keys["payout"] {
+		if from, err := ethereum.ParseAddress(tx.From); err == nil && from == p.Keys["payout"] {
 			sent = append(sent, tx)
 		}
 	}

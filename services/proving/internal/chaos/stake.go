@@ -7,11 +7,10 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"svc.internal/pkg/ethereum"
-	"svc.internal/services/proving/internal/peers"
+	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/settlement/devchain"
 )
 
@@ -27,27 +26,7 @@ const (
 	stakedBound = 90 * time.Second
 	// appealTime is how long a provider may appeal.
 	appealTime = 48 * time.Hour
-	// spareUnits are billionths of a coin that the platform holds beyond its books: they count whole ones, and a
-	// transaction that is mined again may cost more.
-	spareUnits = 1_000_000_000
 )
-
-// fund tells the books what the wallet for payouts was given, as if the bank had bought it. What other keys have for
-// gas is nobody's.
-func (m *market) fund(ctx context.Context) error {
-	for i, b := range []peers.Bought{
-		{Token: assetUSDC, Units: hotMicros},
-		{Token: assetETH, Units: gasCoins*1_000_000_000 - spareUnits, Rate: 3_000_000_000_000},
-		{Token: assetCoin, Units: hotCoins*1_000_000_000 - spareUnits, Rate: 500_000_000},
-	} {
-		b.Chain, _, _ = strings.Cut(b.Token, ":")
-		b.Transaction = "0x" + strings.Repeat(fmt.Sprintf("f%d", i), 32)
-		if err := m.peers().BuyTokens(ctx, b); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // stakeAll puts collateral behind every provider, and behind those that serve nothing. The last one that serves and the
 // last one that does not are paid in coins, because their collateral is in them. One more leaves.
@@ -87,7 +66,7 @@ func (m *market) stakeAll(ctx context.Context) error {
 func (m *market) stake(ctx context.Context, provider string, number int, c *devchain.Chain) error {
 	amount := big.NewInt(stakedTokens * 1_000_000)
 	if c.ID() == coinChain {
-		amount = coins(stakedTokens)
+		amount = paychain.Whole(stakedTokens)
 	}
 	call, err := m.peers().PrepareDeposit(ctx, provider, int64(c.ID()), amount.String())
 	if err != nil {
@@ -98,7 +77,7 @@ func (m *market) stake(ctx context.Context, provider string, number int, c *devc
 	if err != nil {
 		return err
 	}
-	if err := c.Fund(ctx, address, coins(2*stakedTokens)); err != nil {
+	if err := c.Fund(ctx, address, paychain.Whole(2*stakedTokens)); err != nil {
 		return err
 	}
 	value := new(big.Int)
