@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -155,11 +156,34 @@ func accepts(t *testing.T, service, config string, environ []string) {
 		dir.certify(t, fmt.Sprintf("tls/hub-%d", hub), "provider-hub", fmt.Sprintf("hub-%d.provider-hub", hub))
 	}
 	dir.write(t, "config/config.yaml", []byte(dir.place(config)))
-	cmd := exec.Command(program(t, service), "-config", string(dir)+"/config/config.yaml", "-check") //nolint:gosec // ours
-	for _, variable := range environ {
-		cmd.Env = append(cmd.Env, dir.place(variable))
+	in := make([]string, len(environ))
+	for i, variable := range environ {
+		in[i] = dir.place(variable)
 	}
+	cmd := exec.Command(program(t, service), "-config", string(dir)+"/config/config.yaml", "-check") //nolint:gosec // ours
+	cmd.Env = in
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s -check: got %v, want no error: %s\n%s", service, err, out, config)
+	}
+	if tool := map[string]string{
+		"billing-ledger": "verify", "settlement": "verify", "provider-hub": "peppers",
+	}[service]; tool != "" {
+		reaches(t, program(t, service), tool, in)
+	}
+}
+
+// reaches checks that a tool finds in the environment of its pod the database that the pod uses.
+func reaches(t *testing.T, program, tool string, environ []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, tool) //nolint:gosec // ours
+	cmd.Env = environ
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("%s %s: got no error, want one, because no server is there: %s", program, tool, out)
+	}
+	if !strings.Contains(string(out), "db.example.com") {
+		t.Errorf("%s %s: got %q, want an error that names db.example.com", program, tool, out)
 	}
 }

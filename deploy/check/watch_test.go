@@ -94,7 +94,8 @@ func TestEachAlertIsTestedFiringAndNotFiring(t *testing.T) {
 
 // subcommands are what programs understand beside their settings, and where that stands.
 var subcommands = map[string]string{
-	"services/billing-ledger/cmd/billing-ledger/main.go": "billing-ledger verify seal export alarms",
+	"services/billing-ledger/cmd/billing-ledger/main.go": "billing-ledger verify seal export alarms peppers",
+	"services/provider-hub/cmd/provider-hub/main.go":     "provider-hub peppers",
 	"services/settlement/cmd/settlement/verify.go":       "settlement verify",
 	"services/verifier/cmd/verifier/main.go":             "verifier replay",
 }

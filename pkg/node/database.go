@@ -74,6 +74,30 @@ func (c *Config) checkDatabase(specs []Spec) []error {
 	return faults
 }
 
+// toolSettings are the settings of a tool that works on the tables of a service, by the names and in
+// the forms that the service has.
+type toolSettings struct {
+	DatabaseURL             config.Secret `env:"DATABASE_URL"`
+	DatabaseAllowUnverified bool          `env:"SVC_DATABASE_ALLOW_UNVERIFIED"`
+}
+
+// ToolDatabaseURL returns the URL of the database that environ gives to a tool. environ has the form
+// of os.Environ. Like a service, a tool refuses a server whose connection others could read or answer.
+func ToolDatabaseURL(tables Tables, environ []string) (string, error) {
+	settings, err := config.Load[toolSettings](environ)
+	if err != nil {
+		return "", err
+	}
+	if !settings.DatabaseURL.IsSet() {
+		return "", errors.New("DATABASE_URL is not set")
+	}
+	url := settings.DatabaseURL.Reveal()
+	if err := tables.CheckURL(url, settings.DatabaseAllowUnverified); err != nil {
+		return "", fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	return url, nil
+}
+
 // migrate brings the tables of a program's services to the version that the program
 // needs, under the owner's login, and says so on out.
 func migrate(ctx context.Context, name string, program Program, out io.Writer) error {

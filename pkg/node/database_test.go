@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -45,6 +48,40 @@ func TestALostConnectionIsAFaultWhereAServiceHasTables(t *testing.T) {
 			t.Errorf("%s: got the error %v, want a fault", what, err)
 		} else if f.Kind != tc.want {
 			t.Errorf("%s: f.Kind: got %d, want %d", what, f.Kind, tc.want)
+		}
+	}
+}
+
+// TestAToolReadsTheDatabaseAsAServiceDoes checks that a tool takes the URL itself and a file with it, and refuses what
+// a service refuses.
+func TestAToolReadsTheDatabaseAsAServiceDoes(t *testing.T) {
+	t.Parallel()
+	const url, open = "postgres://login:hidden@127.0.0.1/x", "postgres://login:hidden@db.example/x"
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte(url+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		environ     []string
+		want, fault string
+	}{
+		"a URL":             {[]string{"DATABASE_URL=" + url}, url, "<nil>"},
+		"a file":            {[]string{"DATABASE_URL=file:" + file}, url, "<nil>"},
+		"no file":           {[]string{"DATABASE_URL=file:" + file + "x"}, "", "no such file"},
+		"nothing":           {nil, "", "DATABASE_URL is not set"},
+		"unverified":        {[]string{"DATABASE_URL=" + open}, "", "DATABASE_URL: "},
+		"unverified by say": {[]string{"DATABASE_URL=" + open, "SVC_DATABASE_ALLOW_UNVERIFIED=1"}, open, "<nil>"},
+	} {
+		got, err := ToolDatabaseURL(pg.Tables{Schema: "x"}, c.environ)
+		if got != c.want {
+			t.Errorf("%s: got the URL %q, want %q", what, got, c.want)
+		}
+		says := fmt.Sprint(err)
+		if !strings.Contains(says, c.fault) {
+			t.Errorf("%s: got the error %v, want %q in it", what, err, c.fault)
+		}
+		if strings.Contains(says, "hidden") {
+			t.Errorf("%s: got the error %q, want no password in it", what, says)
 		}
 	}
 }

@@ -51,7 +51,7 @@ containers:
     image: {{ include "svc.image" . | quote }}
     imagePullPolicy: {{ $v.images.pullPolicy }}
     args: ["-config", "/etc/svc/config/config.yaml"]
-    {{- if or $hub (and $says.database $v.database.existingCASecret) $own.env }}
+    {{- if or $hub $says.database $own.env }}
     env:
       {{- if $hub }}
       - name: HUB_INDEX
@@ -72,6 +72,15 @@ containers:
         value: /etc/svc/tls/hub-$(HUB_INDEX)/tls.key
       - name: SVC_TLS_CA
         value: /etc/svc/tls/hub-$(HUB_INDEX)/ca.crt
+      {{- end }}
+      {{- if $says.database }}
+      # The tools of the program read the environment alone.
+      - name: DATABASE_URL
+        value: file:/etc/svc/database/url
+      {{- if $v.database.allowUnverified }}
+      - name: SVC_DATABASE_ALLOW_UNVERIFIED
+        value: "true"
+      {{- end }}
       {{- end }}
       {{- if and $says.database $v.database.existingCASecret }}
       - name: PGSSLROOTCERT

@@ -19,7 +19,7 @@ func TestAnAlarmIsListedUntilSomebodyClosesIt(t *testing.T) {
 	}
 	try := func(args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := runAlarms(t.Context(), streams{&out, &errs, false}, url, args)
+		code := runAlarms(t.Context(), streams{&out, &errs, false}, []string{"DATABASE_URL=" + url}, args)
 		return code, out.String() + errs.String()
 	}
 	if code, text := try(); fmt.Sprint(code, text) != fmt.Sprint(exitSound, "") {

@@ -13,9 +13,9 @@
 //
 // Without a subcommand it serves; -print shows its settings. migrate brings the schema up
 // to date under the login of DATABASE_OWNER_URL. rewind reads the service's settings and
-// works on its consumers in NATS. The other tools work on the database that DATABASE_URL
-// names, on one view of its data. The service's login suffices for them; a superuser is
-// refused unless the database is on loopback.
+// works on its consumers in NATS. The other tools work on the database of DATABASE_URL, which
+// is the URL or, after "file:", a file with it, on one view of its data. The service's login
+// suffices for them; a superuser is refused unless the database is on loopback.
 //
 // verify recomputes every invariant of the ledger, hashes and sums its sealed days again,
 // and prints the trial balance and the last root. It exits with 0 for a sound ledger, with
@@ -31,7 +31,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -73,7 +72,7 @@ func main() {
 		}
 		if run, ok := tools()[os.Args[1]]; ok {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := run(ctx, streams{os.Stdout, os.Stderr, terminal(os.Stderr)}, os.Getenv("DATABASE_URL"), os.Args[2:])
+			code := run(ctx, streams{os.Stdout, os.Stderr, terminal(os.Stderr)}, os.Environ(), os.Args[2:])
 			stop()
 			os.Exit(code)
 		}
@@ -99,8 +98,8 @@ type streams struct {
 	live      bool
 }
 
-// tool is a subcommand; it returns the exit code.
-type tool func(ctx context.Context, to streams, url string, args []string) int
+// tool is a subcommand with the variables in environ; it returns the exit code.
+type tool func(ctx context.Context, to streams, environ, args []string) int
 
 func tools() map[string]tool {
 	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport, "alarms": runAlarms,
@@ -129,15 +128,14 @@ func failed(to streams, name string, err error) int {
 	return exitUnknown
 }
 
-func open(ctx context.Context, url, name string) (*pgxpool.Pool, error) {
-	if url == "" {
-		return nil, errors.New("DATABASE_URL is not set")
-	}
-	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+func open(ctx context.Context, environ []string, name string) (*pgxpool.Pool, error) {
+	tables := billingledger.Tables()
+	url, err := node.ToolDatabaseURL(tables, environ)
+	if err != nil {
+		return nil, err
 	}
 	db, err := pg.Open(ctx, pg.Config{
-		URL: url, Schema: billingledger.Schema, Role: billingledger.Role,
+		URL: url, Schema: tables.Schema, Role: tables.Role,
 		MaxConns: 1, StatementTimeout: statementTimeout, ApplicationName: "billing-ledger " + name,
 	})
 	if err != nil {
@@ -146,13 +144,13 @@ func open(ctx context.Context, url, name string) (*pgxpool.Pool, error) {
 	return db, nil
 }
 
-func runVerify(ctx context.Context, to streams, url string, args []string) int {
+func runVerify(ctx context.Context, to streams, environ, args []string) int {
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the report as JSON")
 	if !parse(flags, to, args) {
 		return exitUnknown
 	}
-	db, err := open(ctx, url, flags.Name())
+	db, err := open(ctx, environ, flags.Name())
 	if err != nil {
 		return failed(to, flags.Name(), err)
 	}
@@ -174,13 +172,13 @@ func runVerify(ctx context.Context, to streams, url string, args []string) int {
 	return exitSound
 }
 
-func runSeal(ctx context.Context, to streams, url string, args []string) int {
+func runSeal(ctx context.Context, to streams, environ, args []string) int {
 	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
 	after := flags.Duration("after", billingledger.DefaultConfig().SealAfter, "how long a day must have been over")
 	if !parse(flags, to, args) || *after < 0 {
 		return exitUnknown
 	}
-	db, err := open(ctx, url, flags.Name())
+	db, err := open(ctx, environ, flags.Name())
 	if err != nil {
 		return failed(to, flags.Name(), err)
 	}
@@ -196,13 +194,13 @@ func runSeal(ctx context.Context, to streams, url string, args []string) int {
 	return exitSound
 }
 
-func runExport(ctx context.Context, to streams, url string, args []string) int {
+func runExport(ctx context.Context, to streams, environ, args []string) int {
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	path := flags.String("out", "", "the file to write; the standard output without it")
 	if !parse(flags, to, args) {
 		return exitUnknown
 	}
-	db, err := open(ctx, url, flags.Name())
+	db, err := open(ctx, environ, flags.Name())
 	if err != nil {
 		return failed(to, flags.Name(), err)
 	}
@@ -239,7 +237,7 @@ func export(ctx context.Context, db *pgxpool.Pool, path string, out io.Writer, p
 
 // runAlarms lists the alarms of card payments that nobody has closed, or closes one. Its
 // exit code is exitDrift while there is one to look at.
-func runAlarms(ctx context.Context, to streams, url string, args []string) int {
+func runAlarms(ctx context.Context, to streams, environ, args []string) int {
 	flags := flag.NewFlagSet("alarms", flag.ContinueOnError)
 	reason := flags.String("close", "", "the reason of an alarm to close")
 	object := flags.String("object", "", "what the alarm is about")
@@ -257,7 +255,7 @@ func runAlarms(ctx context.Context, to streams, url string, args []string) int {
 		fmt.Fprintln(to.errs, usage)
 		return exitUnknown
 	}
-	db, err := open(ctx, url, flags.Name())
+	db, err := open(ctx, environ, flags.Name())
 	if err != nil {
 		return failed(to, flags.Name(), err)
 	}
@@ -289,7 +287,7 @@ func runAlarms(ctx context.Context, to streams, url string, args []string) int {
 
 // runOperator invites an operator and prints the invitation, which is shown this once. It is
 // for whoever has the database, when no operator can sign in.
-func runOperator(ctx context.Context, to streams, url string, args []string) int {
+func runOperator(ctx context.Context, to streams, environ, args []string) int {
 	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
 	by := flags.String("by", "database", "who invites, for the audit entry")
 	flags.SetOutput(to.errs)
@@ -299,7 +297,7 @@ func runOperator(ctx context.Context, to streams, url string, args []string) int
 		fmt.Fprintln(to.errs, usage)
 		return exitUnknown
 	}
-	db, err := open(ctx, url, flags.Name())
+	db, err := open(ctx, environ, flags.Name())
 	if err != nil {
 		return failed(to, flags.Name(), err)
 	}
@@ -315,8 +313,8 @@ func runOperator(ctx context.Context, to streams, url string, args []string) int
 }
 
 // runPeppers lists the peppers or gives one up.
-func runPeppers(ctx context.Context, to streams, url string, args []string) int {
+func runPeppers(ctx context.Context, to streams, environ, args []string) int {
 	return billingledger.Peppers.Tool(ctx, args, to.out, to.errs, func(ctx context.Context) (*pgxpool.Pool, error) {
-		return open(ctx, url, "peppers")
+		return open(ctx, environ, "peppers")
 	})
 }

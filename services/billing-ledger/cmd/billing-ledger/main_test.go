@@ -20,7 +20,7 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 	url := pgtest.URL(t)
 	try := func(url string, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		code := runVerify(t.Context(), streams{&out, &errs, false}, url, args)
+		code := runVerify(t.Context(), streams{&out, &errs, false}, []string{"DATABASE_URL=" + url}, args)
 		return code, out.String(), errs.String()
 	}
 	if code, _, errs := try(url); code != exitUnknown {
@@ -99,7 +99,7 @@ func TestSealAndExportExitCodes(t *testing.T) {
 	}
 	try := func(run tool, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), streams{&out, &errs, true}, url, args)
+		code := run(t.Context(), streams{&out, &errs, true}, []string{"DATABASE_URL=" + url}, args)
 		return code, out.String(), errs.String()
 	}
 	if code, out, errs := try(runSeal, "-after", "0s"); code != exitSound {

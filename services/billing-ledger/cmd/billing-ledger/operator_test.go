@@ -16,7 +16,7 @@ func TestWhoeverHasTheDatabaseInvitesAnOperator(t *testing.T) {
 	}
 	try := func(args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		code := runOperator(t.Context(), streams{&out, &errs, false}, url, args)
+		code := runOperator(t.Context(), streams{&out, &errs, false}, []string{"DATABASE_URL=" + url}, args)
 		return code, out.String() + errs.String()
 	}
 	code, text := try("-by", "carol", "invite", "alice", "admin")

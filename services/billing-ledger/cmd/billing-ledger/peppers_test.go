@@ -18,7 +18,7 @@ func TestPeppersAreListedAndGivenUp(t *testing.T) {
 	try := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if got := runPeppers(t.Context(), streams{&out, &errs, false}, url, args); got != want {
+		if got := runPeppers(t.Context(), streams{&out, &errs, false}, []string{"DATABASE_URL=" + url}, args); got != want {
 			t.Errorf("%v: exit: got %d, want %d: %s", args, got, want, errs.String())
 		}
 		return out.String() + errs.String()

@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -51,14 +50,11 @@ func main() {
 
 // open opens the database that DATABASE_URL names.
 func open(ctx context.Context) (*pgxpool.Pool, error) {
-	url := os.Getenv("DATABASE_URL")
-	if url == "" {
-		return nil, errors.New("DATABASE_URL is not set")
-	}
-	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
 	tables := providerhub.Tables()
+	url, err := node.ToolDatabaseURL(tables, os.Environ())
+	if err != nil {
+		return nil, err
+	}
 	return pg.Open(ctx, pg.Config{URL: url, Schema: tables.Schema, Role: tables.Role, MaxConns: 1,
 		ApplicationName: "provider-hub peppers"})
 }

@@ -36,7 +36,7 @@ func main() {
 	}
 	if len(os.Args) >= 2 && os.Args[1] == "verify" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		code := runVerify(ctx, os.Stdout, os.Stderr, os.Getenv("DATABASE_URL"), p.chains, os.Args[2:])
+		code := runVerify(ctx, os.Stdout, os.Stderr, os.Environ(), p.chains, os.Args[2:])
 		stop()
 		os.Exit(code)
 	}

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement"
 )
@@ -25,15 +24,15 @@ const (
 // verifyTimeout bounds each query of verify, which reads whole tables.
 const verifyTimeout = 15 * time.Minute
 
-// runVerify recomputes every invariant from the database at url, and prints the result.
-// settings reads the settings in a file.
+// runVerify recomputes every invariant from the database that environ names, and prints the
+// result. settings reads the settings in a file.
 func runVerify(
-	ctx context.Context, out, errs io.Writer, url string, settings func(file string) (settlement.Config, error),
-	args []string,
+	ctx context.Context, out, errs io.Writer, environ []string,
+	settings func(file string) (settlement.Config, error), args []string,
 ) int {
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	w := verifying{url: url, settings: settings}
+	w := verifying{environ: environ, settings: settings}
 	flags.BoolVar(&w.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&w.chains, "chain", false, "compare with the chains of the settings too")
 	flags.StringVar(&w.file, "config", "", "file of settings (YAML), for the chains; the environment wins over it")
@@ -55,7 +54,8 @@ func runVerify(
 
 // verifying is one run.
 type verifying struct {
-	url, file    string
+	environ      []string
+	file         string
 	json, chains bool
 	settings     func(file string) (settlement.Config, error)
 	// others are RPCs that are asked instead of the configured ones.
@@ -103,14 +103,12 @@ func (w verifying) withChains(ctx context.Context, db *pgxpool.Pool) (settlement
 }
 
 func (w verifying) open(ctx context.Context) (*pgxpool.Pool, error) {
-	url := w.url
-	if url == "" {
-		return nil, errors.New("DATABASE_URL is not set")
+	tables := settlement.Tables()
+	url, err := node.ToolDatabaseURL(tables, w.environ)
+	if err != nil {
+		return nil, err
 	}
-	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	db, err := pg.Open(ctx, pg.Config{URL: url, Schema: settlement.Schema, Role: settlement.Role, MaxConns: 1,
+	db, err := pg.Open(ctx, pg.Config{URL: url, Schema: tables.Schema, Role: tables.Role, MaxConns: 1,
 		StatementTimeout: verifyTimeout, ApplicationName: "settlement verify"})
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)

@@ -19,7 +19,7 @@ func TestVerifyRefusesWhatItDoesNotKnow(t *testing.T) {
 		{[]string{"--chain"}, "DATABASE_URL is not set"},
 	} {
 		var out, errs bytes.Buffer
-		if got := runVerify(t.Context(), &out, &errs, "", nil, c.args); got != exitUnknown {
+		if got := runVerify(t.Context(), &out, &errs, nil, nil, c.args); got != exitUnknown {
 			t.Errorf("%q: got the exit code %d, want %d", c.args, got, exitUnknown)
 		}
 		if !strings.Contains(errs.String(), c.says) {
