@@ -112,3 +112,26 @@ func knowsNoSession(t *testing.T, s source) {
 		return true
 	})
 }
+
+// TestOnlyOneFunctionStartsTelemetry checks that each program starts it by node.Observe, which sets
+// what all gRPC clients share before the first of them, the client that sends traces, reads it.
+func TestOnlyOneFunctionStartsTelemetry(t *testing.T) {
+	const starter = "pkg/node/main.go"
+	var starts []string
+	for _, s := range sources(t) {
+		if s.test || !slices.Contains(s.imports, "svc.internal/pkg/telemetry") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if selected, ok := n.(*ast.SelectorExpr); ok && selected.Sel.Name == "Start" {
+				if of, ok := selected.X.(*ast.Ident); ok && of.Name == "telemetry" {
+					starts = append(starts, s.path)
+				}
+			}
+			return true
+		})
+	}
+	if !slices.Equal(starts, []string{starter}) {
+		t.Errorf("files that call telemetry.Start: got %q, want %s alone", starts, starter)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 )
 
@@ -152,9 +153,16 @@ func runReady(
 	return 0
 }
 
+// Observe starts the telemetry of a process. The client that sends traces is the first of its gRPC
+// clients, so what they share is set before it.
+func Observe(cfg telemetry.Config, log io.Writer) (*telemetry.Telemetry, error) {
+	serve.PrepareNames()
+	return telemetry.Start(cfg, log)
+}
+
 // start builds the process and runs it until ctx ends.
 func start(ctx context.Context, name string, program Program, log io.Writer) (err error) {
-	tel, err := telemetry.Start(program.Process().Telemetry(name), log)
+	tel, err := Observe(program.Process().Telemetry(name), log)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,15 @@ const LookAgain = 5 * time.Second
 // looks only when a connection is lost, so a client would find none of the replicas that were
 // started meanwhile when the last replica that it knows says that it is stopping.
 func byName() resolver.Builder {
-	allowLooks()
+	PrepareNames()
 	return lookingBuilder{Builder: resolver.Get("dns"), interval: LookAgain}
 }
 
-// allowLooks sets the pause that gRPC keeps between two looks, which is the same for all
-// clients of a process.
+// PrepareNames sets the pause that gRPC keeps between two looks, which is the same for all
+// clients of a process. Clients read it without a lock, so it is set once, before the first of them
+// looks a name up.
+func PrepareNames() { allowLooks() }
+
 var allowLooks = sync.OnceFunc(func() { dns.SetMinResolutionInterval(LookAgain / 2) })
 
 // lookingBuilder builds resolvers that look again every interval.

@@ -35,7 +35,7 @@ type Streams struct {
 // Run starts what cfg names and blocks until ctx ends and everything has stopped.
 func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	con := console.New(streams.Out, clock.System.Now)
-	tel, err := telemetry.Start(cfg.Telemetry("standalone"), streams.Log)
+	tel, err := node.Observe(cfg.Telemetry("standalone"), streams.Log)
 	if err != nil {
 		return err
 	}

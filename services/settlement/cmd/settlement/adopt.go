@@ -63,7 +63,7 @@ func runAdopt(ctx context.Context, out, errs io.Writer, p *program, args []strin
 func adoption(ctx context.Context, errs io.Writer, p *program, a settlement.Adoption) (plan adopt.Plan, err error) {
 	cfg := *p.Process()
 	cfg.AdminAddr, cfg.GRPCAddr, cfg.GRPCAdvertise = "127.0.0.1:0", "", ""
-	tel, err := telemetry.Start(telemetry.Config{LogLevel: "warn", LogFormat: "text"}, errs)
+	tel, err := node.Observe(telemetry.Config{LogLevel: "warn", LogFormat: "text"}, errs)
 	if err != nil {
 		return plan, err
 	}
