@@ -58,6 +58,17 @@ var ErrPreviousFirst = errors.New("start once with the pepper that was used unti
 func (r Registry) Enrol(
 	ctx context.Context, db *pgxpool.Pool, current, previous apikey.Pepper,
 ) (apikey.Peppers, error) {
+	nothing := func(context.Context, pgx.Tx, apikey.Peppers) error { return nil }
+	return r.EnrolThen(ctx, db, current, previous, nothing)
+}
+
+// EnrolThen is Enrol for a service that keeps something under its peppers: then runs in the
+// transaction that enrols, so a pepper whose work failed is not enrolled. The transaction may run more
+// than once. Starts of other replicas wait for it.
+func (r Registry) EnrolThen(
+	ctx context.Context, db *pgxpool.Pool, current, previous apikey.Pepper,
+	then func(context.Context, pgx.Tx, apikey.Peppers) error,
+) (apikey.Peppers, error) {
 	var enrolled apikey.Peppers
 	err := pg.InTx(ctx, db, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		if err := lock(ctx, tx); err != nil {
@@ -82,7 +93,10 @@ func (r Registry) Enrol(
 			}
 		}
 		enrolled = apikey.Numbered(current, n, previous, m)
-		return r.missing(t.known, n, m)
+		if err := r.missing(t.known, n, m); err != nil {
+			return err
+		}
+		return then(ctx, tx, enrolled)
 	})
 	if err != nil {
 		return apikey.Peppers{}, fmt.Errorf("%s: enrol the pepper: %w", r.Service, err)

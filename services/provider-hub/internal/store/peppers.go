@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/apikey"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pg/peppers"
 	"svc.internal/services/provider-hub/internal/provider"
 )
@@ -27,15 +26,19 @@ var Peppers = peppers.Registry{
 		GROUP BY pepper`,
 }
 
-// Secrets enrols the peppers of the settings and returns what a directory hashes with.
+// Secrets enrols the peppers of the settings and returns what a directory hashes with. A pepper is
+// enrolled together with the secret of identities that is sealed under it, or not at all.
 func (s *Store) Secrets(ctx context.Context, current, previous apikey.Pepper) (provider.Secrets, error) {
-	enrolled, err := Peppers.Enrol(ctx, s.pool, current, previous)
+	var identities []byte
+	enrolled, err := Peppers.EnrolThen(ctx, s.pool, current, previous,
+		func(ctx context.Context, tx pgx.Tx, enrolled apikey.Peppers) (err error) {
+			if identities, err = identitySecret(ctx, tx, enrolled); err != nil {
+				return fmt.Errorf("read the secret of identities: %w", err)
+			}
+			return nil
+		})
 	if err != nil {
 		return provider.Secrets{}, err
-	}
-	identities, err := s.identitySecret(ctx, enrolled)
-	if err != nil {
-		return provider.Secrets{}, fmt.Errorf("read the secret of identities: %w", err)
 	}
 	return provider.Secrets{Peppers: enrolled, Identities: identities}, nil
 }
@@ -45,11 +48,11 @@ const firstPepper = 1
 
 // identitySecret reads the secret of identities under a pepper that has it, and seals it under each
 // pepper that does not.
-func (s *Store) identitySecret(ctx context.Context, enrolled apikey.Peppers) (secret []byte, err error) {
+func identitySecret(ctx context.Context, tx pgx.Tx, enrolled apikey.Peppers) (secret []byte, err error) {
 	var missing []numbered
 	for pepper, number := range enrolled.Each {
 		var sealed []byte
-		if err := s.pool.QueryRow(ctx, `SELECT identities FROM pepper WHERE number = $1`, number).Scan(&sealed); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT identities FROM pepper WHERE number = $1`, number).Scan(&sealed); err != nil {
 			return nil, err
 		}
 		if sealed == nil {
@@ -69,20 +72,16 @@ func (s *Store) identitySecret(ctx context.Context, enrolled apikey.Peppers) (se
 		return nil, errors.New("none of the peppers that are set has it: set the pepper that was used until now as the " +
 			"previous pepper (SVC_PEPPER_PREVIOUS)")
 	}
-	return secret, pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		for _, m := range missing {
-			sealed, err := sealIdentities(m.pepper, secret)
-			if err != nil {
-				return err
-			}
-			// Another hub may be starting too. What it has sealed is the same secret.
-			if _, err := tx.Exec(ctx, `UPDATE pepper SET identities = $2 WHERE number = $1 AND identities IS NULL`, m.number,
-				sealed); err != nil {
-				return err
-			}
+	for _, m := range missing {
+		sealed, err := sealIdentities(m.pepper, secret)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
+		if _, err := tx.Exec(ctx, `UPDATE pepper SET identities = $2 WHERE number = $1`, m.number, sealed); err != nil {
+			return nil, err
+		}
+	}
+	return secret, nil
 }
 
 type numbered struct {

@@ -104,6 +104,19 @@ func TestIdentitiesStayWhenThePepperChanges(t *testing.T) {
 	}
 }
 
+// A pepper that was enrolled by itself would count as in use although nothing was sealed under it.
+func TestAPepperIsEnrolledWithTheSecretOfIdentitiesOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	fleet(t, s, apikey.Pepper{1}, apikey.Pepper{})
+	if _, err := s.Secrets(t.Context(), apikey.Pepper{2}, apikey.Pepper{}); err == nil {
+		t.Error("a pepper that never stood beside the first one: got no error, want one")
+	}
+	if got, want := hashesOf(t, s), []int64{0}; !slices.Equal(got, want) {
+		t.Errorf("after the refusal: hashes of the peppers: got %v, want %v", got, want)
+	}
+}
+
 // Another text under the same pepper would be another key.
 func TestTheTextOfAProviderKeyStays(t *testing.T) {
 	t.Parallel()
