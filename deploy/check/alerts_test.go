@@ -77,6 +77,11 @@ func metricsOf(call *ast.CallExpr, file *ast.File) []string {
 			return true
 		})
 	}
+	return exportedAs(call, made, names)
+}
+
+// exportedAs returns what Prometheus calls the instruments of some names that a call makes.
+func exportedAs(call *ast.CallExpr, made string, names []string) []string {
 	suffix := ""
 	for _, arg := range call.Args[1:] {
 		if option, ok := arg.(*ast.CallExpr); ok && len(option.Args) == 1 {

@@ -70,6 +70,7 @@ func (s *Service) sealer() *seal.Sealer {
 // the open holds, the next 2,000 wallets and what was recorded lately. See
 // store.Reconcile.
 func (s *Service) reconcile(ctx context.Context) {
+	s.compared.Add(ctx, 0) // so that a ledger that never compares itself shows that, and not nothing
 	var place store.Place
 	for range clock.Every(ctx, s.cfg.ReconcileInterval) {
 		next, drifts, err := s.store.Reconcile(ctx, place, 2*s.cfg.ReconcileInterval)

@@ -26,7 +26,7 @@ type Figures struct {
 }
 
 // Figures reads the figures from the indexes of open rows. Days are kept for retention
-// days.
+// days. Where no day was ever sealed, the first day is that which DueDay seals first.
 func (s *Store) Figures(ctx context.Context, retention int) (Figures, error) {
 	var f Figures
 	var held int64
@@ -36,7 +36,8 @@ func (s *Store) Figures(ctx context.Context, retention int) (Figures, error) {
 			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL),
 			(SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour),
 			greatest(0, coalesce((now() AT TIME ZONE 'UTC')::date - 1 - $1::integer
-				- coalesce((SELECT max(day) FROM cleared_day), (SELECT min(day) - 1 FROM seal)), 0))
+				- coalesce((SELECT max(day) FROM cleared_day), (SELECT min(day) - 1 FROM seal),
+					least((SELECT min(created_at) FROM account), (SELECT min(at) FROM entry))::date - 1), 0))
 		FROM hold WHERE state = 'open'`, retention).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews, &f.KeptBytes, &f.Overdue)
 	if err != nil {
 		return Figures{}, fmt.Errorf("read the ledger's figures: %w", err)

@@ -146,6 +146,10 @@ func TestADayIsNotClearedBeforeItsTime(t *testing.T) {
 			e.exec(t, `DELETE FROM seal WHERE day > (SELECT min(day) FROM seal)`)
 			e.dropCleared(t, 500) // the day before it, which is sealed
 		}},
+		{"no day was ever sealed", retention + 3, 3, func(t *testing.T, e *env, _ hold.Reservation) {
+			e.exec(t, `DELETE FROM balance_snapshot`)
+			e.exec(t, `DELETE FROM seal`)
+		}},
 		{"a hold of it is open", retention + 1, 1, func(t *testing.T, e *env, old hold.Reservation) {
 			e.exec(t, `UPDATE hold SET state = 'open', closed_at = NULL WHERE request_id = $1`, [16]byte(old.Request))
 		}},

@@ -29,9 +29,12 @@ const root = "../../../.."
 type server struct{ base string }
 
 // hasty makes rules that a fault of seconds fires: how long an alert waits is left out, and
-// the minutes after which a Prometheus knows, or a ledger is away, are seconds. promtool tests the rules as they are.
+// the time after which a Prometheus knows, a ledger is away or has not compared itself, or probes
+// are not asked, is seconds. promtool tests the rules as they are.
 func hasty(rules []byte) []byte {
 	rules = bytes.ReplaceAll(waits.ReplaceAll(rules, nil), []byte("offset 5m"), []byte("offset 5s"))
+	rules = bytes.ReplaceAll(rules, []byte("comparisons_total[30m]"), []byte("comparisons_total[30s]"))
+	rules = bytes.ReplaceAll(rules, []byte(`="done"}[6h]`), []byte(`="done"}[10s]`))
 	return bytes.ReplaceAll(rules, []byte("lag_seconds[5m]"), []byte("lag_seconds[5s]"))
 }
 

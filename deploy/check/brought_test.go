@@ -1,0 +1,105 @@
+package check
+
+import (
+	"go/ast"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// notBrought are the alerts that no test brings about in a fleet, with the reason. promtool tests
+// their rules (deploy/alerts/tests).
+var notBrought = map[string]string{
+	"VerdictEffectsRefused":     ofChains,
+	"VerdictEffectsLate":        ofChains,
+	"ProbesLate":                ofChains,
+	"ProbesNotAsked":            ofVerdicts,
+	"CommonCauseSuspected":      ofChains,
+	"VerdictsWaitForAnOperator": ofChains,
+	"SignerRefused":             ofChains,
+	"SignerCapReached":          ofChains,
+	"SignerFails":               ofChains,
+	"EarningLinesDiffer":        ofChains,
+	"EarningLinesFilled":        ofChains,
+	"EarningLinesHeldOut":       ofChains,
+	"PenaltiesOverdue":          ofChains,
+	"ChainStalled":              ofChains,
+	"ChainHalted":               ofChains,
+	"ChainRowsMissed":           ofChains,
+	"BatchesBehind":             ofChains,
+	"ProvidersBlocked":          ofChains,
+	"SharesUnposted":            ofChains,
+	"PlanMonthWaiting":          ofChains,
+	"PositionsStuck":            ofChains,
+	"PositionsRestated":         ofChains,
+	"PenaltyPartsVanished":      ofChains,
+	"ForeignSlash":              ofChains,
+	"CustodyUnposted":           ofChains,
+	"PenaltyPartsStuck":         ofChains,
+	"RefundsWaiting":            ofChains,
+	"CoinPriceMissing":          ofChains,
+	"DepositsUncovered":         ofChains,
+	"DepositsUnposted":          ofChains,
+	"CoinsNotRevalued":          ofChains,
+	"SweepsStuck":               ofChains,
+	"SendingHalted":             ofChains,
+	"ReservesShort":             ofChains,
+	"ReservesUnread":            ofChains,
+	"PayoutsStuck":              ofChains,
+	"ConversionsStuck":          ofChains,
+	"PayoutsWait":               ofChains,
+	"PayoutBooksDiffer":         ofChains,
+	"HotWalletLow":              ofChains,
+	"TransactionsRefused":       ofChains,
+	"TransactionsStuck":         ofChains,
+}
+
+// The reasons of notBrought.
+const (
+	ofVerdicts = "it takes the career of a provider that cheats"
+	ofChains   = "it takes a fleet with chains, payouts or sealed days"
+)
+
+// firing are the methods of watch that wait until an alert fires.
+var firing = []string{"fires", "lasts"}
+
+// An alert that never fired in a fleet may watch a metric that its fault does not move. make
+// watch-check runs these tests.
+func TestEachAlertIsBroughtAboutInAFleetByItsFault(t *testing.T) {
+	fired := map[string]bool{}
+	for _, s := range sources(t) {
+		if !s.test || s.dir != "services/proving/e2e/watch" {
+			continue
+		}
+		calls(s.file, func(c *ast.CallExpr) {
+			if f, ok := c.Fun.(*ast.SelectorExpr); ok && slices.Contains(firing, f.Sel.Name) && len(c.Args) > 1 {
+				if alert := text(c.Args[1]); alert != "" {
+					fired[alert] = true
+				}
+			}
+		})
+	}
+	known := map[string]bool{}
+	for file, alerts := range alertsOf(t) {
+		for _, alert := range alerts {
+			known[alert] = true
+			why, excepted := notBrought[alert]
+			if !fired[alert] && !excepted {
+				t.Errorf("deploy/alerts/%s.yaml: %s: got no test of watch in which it fires, want one", file, alert)
+			}
+			if fired[alert] && excepted {
+				t.Errorf("%s: got it in notBrought (%s) and in a test of watch, want it in one of them", alert, why)
+			}
+		}
+	}
+	for _, alert := range slices.Sorted(maps.Keys(fired)) {
+		if !known[alert] {
+			t.Errorf("watch: got a test in which %s fires, want an alert of that name", alert)
+		}
+	}
+	for _, alert := range slices.Sorted(maps.Keys(notBrought)) {
+		if !known[alert] {
+			t.Errorf("notBrought: got %s, want an alert of that name", alert)
+		}
+	}
+}
