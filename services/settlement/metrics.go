@@ -62,7 +62,7 @@ func (m *metrics) ofBatches(meter metric.Meter) (err error) {
 		name, text string
 	}{
 		{&m.waiting, "batch_day_waiting", "Whether a sealed day waits to be batched, by the reason."},
-		{&m.behind, "batch_days_behind", "How many days before yesterday the last batch is."},
+		{&m.behind, "batch_days_behind", "Days up to yesterday that are not batched."},
 		{&m.blocked, "batch_providers_blocked",
 			"Providers of whom nothing is batched, because a witness contradicts their lines."},
 		{&m.unposted, "batch_shares_unposted", "Shares that have not been posted for an hour."},

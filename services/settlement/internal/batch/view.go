@@ -99,7 +99,7 @@ func Export(ctx context.Context, from Lines, provider ids.ProviderID, first, las
 type Backlog struct {
 	// Blocked providers, and shares and statements that have been unposted and unsigned for an hour.
 	Blocked, Unposted, Unsigned int64
-	// Behind is how many days before yesterday the last batch is.
+	// Behind is how many days up to yesterday are not batched, from the first one with an earning line on.
 	Behind int64
 }
 

@@ -135,7 +135,9 @@ func (s Batches) Backlog(ctx context.Context) (b batch.Backlog, err error) {
 			AND d.committed_at < clock_timestamp() - interval '1 hour'),
 		(SELECT count(*) FROM batch_share s JOIN batch_day d USING (day) WHERE s.signature IS NULL
 			AND d.committed_at < clock_timestamp() - interval '1 hour'),
-		coalesce((SELECT (now() AT TIME ZONE 'UTC')::date - 1 - max(day) FROM batch_day WHERE committed_at IS NOT NULL), 0)`).
+		coalesce((now() AT TIME ZONE 'UTC')::date - 1 - coalesce(
+			(SELECT max(day) FROM batch_day WHERE committed_at IS NOT NULL),
+			(SELECT min(day) - 1 FROM earning_line)), 0)`).
 		Scan(&b.Blocked, &b.Unposted, &b.Unsigned, &b.Behind)
 	if err != nil {
 		return b, fmt.Errorf("count what waits: %w", err)

@@ -246,6 +246,39 @@ func TestAProviderWhoseLinesDifferIsBlockedUntilTheyAreMended(t *testing.T) {
 	c.audit(t)
 }
 
+// behind is how many days up to yesterday are not batched.
+func (c *closing) behind(t *testing.T) int64 {
+	t.Helper()
+	b, err := c.store.Backlog(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Behind
+}
+
+// Days count as behind before there is any batch, because the first one may be what never comes.
+func TestDaysAreBehindFromTheFirstOneWithALineOn(t *testing.T) {
+	t.Parallel()
+	c := newClosing(t)
+	if got := c.behind(t); got != 0 {
+		t.Errorf("without a line: got %d days behind, want 0", got)
+	}
+	today := time.Now().UTC().Truncate(24 * time.Hour) // of the database
+	c.books = newBooks(today.AddDate(0, 0, -2))
+	c.closer = c.worker(c.store, c.books)
+	c.earn(t, batch.Payg, newProvider(t), 1, false)
+	if got := c.behind(t); got != 2 {
+		t.Errorf("without a batch: got %d days behind, want the day before yesterday and yesterday", got)
+	}
+	c.books.midnight()
+	if got := c.pass(t); got != batch.Committed {
+		t.Fatalf("the first day: got %s, want committed", got)
+	}
+	if got := c.behind(t); got != 1 {
+		t.Errorf("after the first batch: got %d days behind, want yesterday", got)
+	}
+}
+
 func TestADayOfFilledLinesWaitsForAnOperator(t *testing.T) {
 	t.Parallel()
 	c := newClosing(t)
