@@ -4,53 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
 )
-
-// cluster starts servers that keep streams together, and returns the URL of one of them.
-func cluster(t *testing.T, size int) string {
-	t.Helper()
-	routes, listeners := make([]*url.URL, size), make([]net.Listener, size)
-	for n := range size {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners[n], routes[n] = listener, &url.URL{Scheme: "nats-route", Host: listener.Addr().String()}
-	}
-	all := make([]*server.Server, size)
-	for n := range size {
-		addr := listeners[n].Addr().(*net.TCPAddr)
-		ns, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprint("nats-", n), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(), Routes: routes,
-			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: addr.Port},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := listeners[n].Close(); err != nil { // the server takes the port now
-			t.Fatal(err)
-		}
-		ns.Start()
-		t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-		all[n] = ns
-	}
-	for _, ns := range all {
-		if !ns.ReadyForConnections(time.Minute) {
-			t.Fatal("a server of the cluster is not ready")
-		}
-	}
-	return all[0].ClientURL()
-}
 
 // ensureSoon ensures a stream as soon as the cluster has a leader, who answers none of the
 // requests from before.

@@ -27,7 +27,8 @@ type Config struct {
 	Clock bool
 	// Replicas is how many processes of a program run, by its name. Missing programs have
 	// 2 (services) or 1 (the rest), and 0 leaves one out. Agents connect to the hubs in
-	// turn, the first to the first.
+	// turn, the first to the first. Three of NATS are a cluster that keeps three copies of
+	// each message.
 	Replicas map[string]int
 	// References is how many of the agents, the last ones, are references of the platform.
 	// With one the verifier benchmarks and probes the providers of the others. Without any
@@ -103,13 +104,16 @@ func (c *Config) fill() error {
 		if _, known := replicas[program]; !known {
 			return fmt.Errorf("fleet: there is no program %q", program)
 		}
-		single := program == NATS || program == Postgres && c.DatabaseURL == ""
-		if n < 0 || n > MaxReplicas || single && n != 1 {
+		single := program == Postgres && c.DatabaseURL == ""
+		if n < 0 || n > MaxReplicas || single && n != 1 || program == NATS && n != 1 && n != natsCluster {
 			return fmt.Errorf("fleet: %d of %s cannot run", n, program)
 		}
 	}
 	if c.Place != nil && len(c.Settings) > 0 {
 		return errors.New("fleet: Settings would not change what Place writes")
+	}
+	if c.Place != nil && c.Replicas[NATS] > 1 {
+		return errors.New("fleet: Place prepares no cluster of NATS servers")
 	}
 	if c.Clock && c.DatabaseURL != "" {
 		return errors.New("fleet: the time of a database that is not the fleet's own stays")

@@ -59,6 +59,9 @@ func Services() []string {
 // MaxReplicas bounds the processes of one service.
 const MaxReplicas = 4
 
+// natsCluster is how many NATS servers a cluster has.
+const natsCluster = 3
+
 // Exit is the end of a process that ended by itself.
 type Exit struct {
 	Name   string

@@ -35,6 +35,16 @@ func number(name string) int {
 // Program is the program of a process: the catalog of catalog-1.
 func Program(name string) string { return name[:strings.LastIndexByte(name, '-')] }
 
+// HubID is the id of the hub that runs as the named process, unless hubs are counted from 0.
+func HubID(name string) string { return "hub-" + strconv.Itoa(number(name)) }
+
+func (f *Fleet) hubID(name string) string {
+	if f.cfg.HubsFromZero {
+		return "hub-" + strconv.Itoa(number(name)-1)
+	}
+	return HubID(name)
+}
+
 // slot is where the internal ports of a program begin.
 func slot(program string) int {
 	for i, p := range startOrder {
@@ -51,6 +61,11 @@ func (l layout) grpc(name string) string { return address(l.port(name)) }
 
 // admin is the address of a service's metrics and health.
 func (l layout) admin(name string) string { return address(l.port(name) + 1) }
+
+// route is the address at which a NATS server listens for the other servers of its cluster.
+func (l layout) route(name string) string {
+	return address(l.internal + slot(NATS) + 2*natsCluster + number(name) - 1)
+}
 
 func (l layout) port(name string) int { return l.internal + slot(Program(name)) + 2*(number(name)-1) }
 
@@ -109,7 +124,7 @@ func (f *Fleet) EngineURL() string {
 // DatabaseURL is the superuser's URL of the database. It may hold a password.
 func (f *Fleet) DatabaseURL() string { return f.databaseURL }
 
-// NATSURL is the address of nats-server for clients.
+// NATSURL is the address of the first nats-server for clients.
 func (f *Fleet) NATSURL() string { return "tls://" + f.layout.grpc(instance(NATS, 1)) }
 
 // AdminToken is the token for admin calls.

@@ -31,6 +31,12 @@ func TestNoTwoProcessesShareAPort(t *testing.T) {
 		for i := 1; i <= MaxReplicas; i++ {
 			name := instance(program, i)
 			addresses := []string{l.grpc(name), l.admin(name)}
+			if program == NATS {
+				if i > natsCluster {
+					break
+				}
+				addresses = append(addresses, l.route(name))
+			}
 			if program == Hub || program == Gateway {
 				addresses = append(addresses, l.face(name))
 			}

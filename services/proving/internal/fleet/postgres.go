@@ -153,15 +153,3 @@ func postmaster(home string) (int, error) {
 	}
 	return pid, nil
 }
-
-// WipeNATS removes everything that nats-server keeps. The server must not be running.
-func (f *Fleet) WipeNATS() error {
-	if f.Pid(instance(NATS, 1)) != 0 {
-		return errors.New("wipe NATS: it is running")
-	}
-	store := f.dir.Path("nats")
-	if err := errors.Join(os.RemoveAll(store), os.MkdirAll(store, 0o700)); err != nil {
-		return fmt.Errorf("wipe NATS: %w", err)
-	}
-	return nil
-}

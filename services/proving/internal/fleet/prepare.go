@@ -72,7 +72,7 @@ func (f *Fleet) prepareIn() error {
 		name := instance(Hub, i)
 		leaves = append(leaves, devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(f.hubID(name))}})
 	}
-	leaves = append(leaves, devcerts.Leaf{File: NATS, Services: []string{bus.ServerName}})
+	leaves = append(leaves, f.natsLeaf())
 	if err := devcerts.Write(f.CertDir(), leaves...); err != nil {
 		return err
 	}

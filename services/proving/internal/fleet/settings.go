@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
-	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
 	"svc.internal/services/standalone/logins"
 )
@@ -72,47 +69,6 @@ func (f *Fleet) place(name string, values settings) error {
 	return nil
 }
 
-// natsPlace is what Config.Place needs to know of nats-server.
-func (f *Fleet) natsPlace(name string) settings {
-	certs := f.CertDir()
-	return settings{
-		"grpc_addr": f.layout.grpc(name), "admin_addr": f.layout.admin(name), "journal_dir": f.dir.Path("nats"),
-		"tls": settings{
-			"cert": devcerts.CertFile(certs, NATS), "key": devcerts.KeyFile(certs, NATS),
-			"ca": filepath.Join(certs, devcerts.CAFile),
-		},
-	}
-}
-
-// natsSettings gives nats-server the bounds of the server that pkg/bus runs inside a
-// process, and lets each service in with its certificate, for its own subjects.
-func (f *Fleet) natsSettings(name string) []byte {
-	identities := []bus.Identity{
-		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}},
-		{Services: []string{Verifier}}, {Services: []string{Gateway}},
-	}
-	for _, hub := range f.named(Hub) {
-		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: f.hubID(hub)})
-	}
-	certs := f.CertDir()
-	return fmt.Appendf(bus.Authorization(identities...), `listen: %q
-http: %q
-max_payload: 1MB
-tls {
-  cert_file: %q
-  key_file: %q
-  ca_file: %q
-  verify_and_map: true
-}
-jetstream {
-  store_dir: %q
-  max_file_store: 8GB
-  max_memory_store: 64MB
-}
-`, f.layout.grpc(name), f.layout.admin(name), devcerts.CertFile(certs, NATS), devcerts.KeyFile(certs, NATS),
-		filepath.Join(certs, devcerts.CAFile), f.dir.Path("nats"))
-}
-
 type settings = map[string]any
 
 // settings are the settings of one process, overridden by the configuration's.
@@ -122,7 +78,7 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	nats, err := f.cfg.via(name, instance(NATS, 1), f.layout.grpc(instance(NATS, 1)))
+	nats, err := f.natsURLs(name)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +90,12 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 			"ca": f.dir.Path("certs", devcerts.CAFile),
 		},
 		"peers":       peers,
-		"nats_url":    "tls://" + nats,
+		"nats_url":    nats,
 		"log":         settings{"level": f.cfg.LogLevel, "format": "json"},
 		"drain_delay": f.cfg.DrainDelay.String(),
+	}
+	if f.cfg.Replicas[NATS] > 1 {
+		s["nats_replicas"] = natsCluster
 	}
 	if f.cfg.OTLPEndpoint != "" {
 		s["traces"] = settings{"otlp_endpoint": f.cfg.OTLPEndpoint}
@@ -217,16 +176,6 @@ func certName(name string) string {
 		return name
 	}
 	return Program(name)
-}
-
-// HubID is the id of the hub that runs as the named process, unless hubs are counted from 0.
-func HubID(name string) string { return "hub-" + strconv.Itoa(number(name)) }
-
-func (f *Fleet) hubID(name string) string {
-	if f.cfg.HubsFromZero {
-		return "hub-" + strconv.Itoa(number(name)-1)
-	}
-	return HubID(name)
 }
 
 // JournalDir is the folder of a hub's journal.

@@ -97,7 +97,13 @@ func (m *Market) joinAt(
 // models are callable. It is else like Join.
 func (m *Market) Connect(t testing.TB, p *Provider, engineURL string, models ...string) {
 	t.Helper()
-	p.connect(t, m.WSURL(), "agent", engineURL, roomy, usualWindow, provideragent.Deps{}, models)
+	m.ConnectAt(t, p, m.WSURL(), engineURL, models...)
+}
+
+// ConnectAt is Connect at a certain hub.
+func (m *Market) ConnectAt(t testing.TB, p *Provider, wsURL, engineURL string, models ...string) {
+	t.Helper()
+	p.connect(t, wsURL, "agent", engineURL, roomy, usualWindow, provideragent.Deps{}, models)
 }
 
 func (p *Provider) connect(
