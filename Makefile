@@ -177,9 +177,16 @@ engine: postgres ## Build Ollama and run the tests on it (minutes of building, o
 	  go test -tags engine -ldflags=-w -timeout 15m -count=1 -v ./services/verifier/internal/engine | { grep -v '^===' || :; }
 
 .PHONY: restore-rehearsal
-restore-rehearsal: postgres ## Lose the database's disk and restore it, then all NATS data with a hub's journal (minutes)
+restore-rehearsal: postgres ## Lose the database's disk and restore it, also with payouts on a chain, then all NATS data with a hub's journal (minutes)
 	@. deploy/dev/postgres.env.sh && \
-	  go test -tags rehearsal -ldflags=-w -timeout 30m -count=1 -v ./services/proving/e2e/worst | { grep -v '^===' || :; }
+	  go test -tags rehearsal -ldflags=-w -timeout 30m -count=1 -v -skip 'Zone|Volume|OfThree' ./services/proving/e2e/worst | \
+	  { grep -v '^===' || :; }
+
+.PHONY: zone-rehearsal
+zone-rehearsal: postgres ## Lose a zone, a hub's volume, and NATS servers of a cluster of three, under load (minutes)
+	@. deploy/dev/postgres.env.sh && \
+	  go test -tags rehearsal -ldflags=-w -timeout 30m -count=1 -v -run 'Zone|Volume|OfThree' ./services/proving/e2e/worst | \
+	  { grep -v '^===' || :; }
 
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
