@@ -10,12 +10,7 @@ import (
 // notBrought are the alerts that no test brings about in a fleet, with the reason. promtool tests
 // their rules (deploy/alerts/tests).
 var notBrought = map[string]string{
-	"VerdictEffectsRefused":     ofChains,
-	"VerdictEffectsLate":        ofChains,
-	"ProbesLate":                ofChains,
-	"ProbesNotAsked":            ofVerdicts,
-	"CommonCauseSuspected":      ofChains,
-	"VerdictsWaitForAnOperator": ofChains,
+	"VerdictsWaitForAnOperator": ofVerdicts,
 	"SignerRefused":             ofChains,
 	"SignerCapReached":          ofChains,
 	"SignerFails":               ofChains,
@@ -46,7 +41,7 @@ var notBrought = map[string]string{
 
 // The reasons of notBrought.
 const (
-	ofVerdicts = "it takes the career of a provider that cheats"
+	ofVerdicts = "three benchmarks in a row must fail, or a provider be convicted twice"
 	ofChains   = "it takes a fleet with chains, payouts or sealed days"
 )
 
