@@ -143,6 +143,8 @@ func TestTheLossOfAZoneCostsNoMoney(t *testing.T) {
 	t.Logf("the first call that was answered was sent %v after the loss, and the last that failed %v after; %d were "+
 		"answered and %d failed",
 		first.Round(time.Millisecond), last.Round(time.Millisecond), answered, failed)
+	_, broke, _, _ := a.since(began.Add(-callBound))
+	t.Logf("%d of the calls that were under way broke off", broke-failed)
 	a.settlesMore(t, "requests are settled by the other zone", 100)
 	old := time.Now()
 	trial.Until(t, "no hold from before is open", func() bool { return a.open(t, old) == 0 })
