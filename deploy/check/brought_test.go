@@ -11,32 +11,12 @@ import (
 // their rules (deploy/alerts/tests).
 var notBrought = map[string]string{
 	"VerdictsWaitForAnOperator": ofVerdicts,
-	"SignerRefused":             ofChains,
-	"SignerCapReached":          ofChains,
-	"SignerFails":               ofChains,
-	"ChainStalled":              ofChains,
-	"ChainHalted":               ofChains,
-	"ChainRowsMissed":           ofChains,
 	"PositionsStuck":            ofChains,
-	"PositionsRestated":         ofChains,
 	"PenaltyPartsVanished":      ofChains,
-	"ForeignSlash":              ofChains,
-	"CustodyUnposted":           ofChains,
 	"PenaltyPartsStuck":         ofChains,
-	"CoinPriceMissing":          ofChains,
-	"DepositsUncovered":         ofChains,
-	"DepositsUnposted":          ofChains,
-	"CoinsNotRevalued":          ofChains,
-	"SweepsStuck":               ofChains,
-	"SendingHalted":             ofChains,
-	"ReservesShort":             ofChains,
-	"ReservesUnread":            ofChains,
 	"PayoutsStuck":              ofChains,
 	"PayoutsWait":               ofChains,
 	"PayoutBooksDiffer":         ofChains,
-	"HotWalletLow":              ofChains,
-	"TransactionsRefused":       ofChains,
-	"TransactionsStuck":         ofChains,
 }
 
 // The reasons of notBrought.

@@ -29,11 +29,10 @@ type reserveWork struct {
 	// what is owed lacks.
 	short        metric.Int64Gauge
 	age, missing metric.Float64Gauge
-	now          func() time.Time
 }
 
 func newReserveWork(cfg Config, st *store.Store, reads *chainWork, deps Deps) (w *reserveWork, err error) {
-	w = &reserveWork{store: store.Reserves{Store: st}, log: deps.Log, now: deps.Clock.Now}
+	w = &reserveWork{store: store.Reserves{Store: st}, log: deps.Log}
 	funds := money.NanoUSD(cfg.Reserves.OwnFundsUSD)
 	if cfg.Development {
 		funds = maxOwnFunds
@@ -92,7 +91,7 @@ func (w *reserveWork) measure(ctx context.Context, s reserve.Finding) {
 	of := metric.WithAttributes(attribute.String("subject", string(s.Subject)))
 	w.short.Record(ctx, short, of)
 	w.missing.Record(ctx, lacking(s.Reading), of)
-	w.age.Record(ctx, w.now().Sub(s.ReadAt).Seconds(), of)
+	w.age.Record(ctx, s.Age.Seconds(), of)
 }
 
 // lacking is what lacks of what is owed, from 0 to 1.

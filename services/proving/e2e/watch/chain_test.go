@@ -4,8 +4,13 @@ package watch
 
 import (
 	"maps"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
+	"svc.internal/pkg/ethereum"
 	"svc.internal/services/proving/internal/fleet"
 	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/proving/internal/peers"
@@ -51,7 +56,8 @@ func onChains(t *testing.T) (*paychain.Chains, func(*fleet.Config)) {
 	}
 	return chains, func(c *fleet.Config) {
 		c.Dir, c.Clock = dir, true
-		own(c, fleet.Billing, "billing", object{"seal_interval": "1s", "reconcile_interval": "2s"})
+		own(c, fleet.Billing, "billing", object{"seal_interval": "1s", "reconcile_interval": "2s",
+			"webhooks": object{"development": true}})
 		own(c, fleet.Settlement, "settlement", object{"chains": known, "development": true,
 			"quotes":     object{"fixed": object{"8453:eth": paychain.ETHPrice, "254:native": paychain.CoinPrice}},
 			"batch":      object{"interval": "500ms"},
@@ -94,4 +100,47 @@ func chained(t *testing.T, options ...func(*fleet.Config)) (*trial.Town, *server
 		return len(read) == len(chains.All)
 	})
 	return town, s, chains
+}
+
+// depositAddress is where an owner, as a consumer, deposits on a chain.
+func depositAddress(t *testing.T, town *trial.Town, o *trial.Owner, chain uint64) string {
+	t.Helper()
+	where := town.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/consumer/deposit-address", o.Token, "")
+	list, _ := trial.At(where, "chains").([]any)
+	for _, one := range list {
+		if id, _ := trial.At(one, "chain_id").(float64); uint64(id) == chain {
+			return trial.Text(t, one, "address")
+		}
+	}
+	t.Fatalf("deposit addresses: got %v, want one of chain %d", where, chain)
+	return ""
+}
+
+// waitCredited waits until a deposit of an owner's is credited.
+func waitCredited(t *testing.T, town *trial.Town, o *trial.Owner) {
+	t.Helper()
+	trial.Until(t, "the deposit is credited", func() bool {
+		_, _, list := town.Call(t, http.MethodGet, "/api/v1/consumer/deposits", o.Token, "")
+		return strings.Contains(string(list), `"state":"credited"`)
+	})
+}
+
+// word is a value as an argument of a contract's function.
+func word(value []byte) []byte { return append(make([]byte, 32-len(value)), value...) }
+
+// transferOf is the call that sends so many millionths of the test dollar.
+func transferOf(t *testing.T, to string, micros int64) []byte {
+	t.Helper()
+	at := address(t, to)
+	return slices.Concat([]byte{0xa9, 0x05, 0x9c, 0xbb}, word(at[:]), word(big.NewInt(micros).Bytes()))
+}
+
+// address reads an address.
+func address(t *testing.T, text string) ethereum.Address {
+	t.Helper()
+	a, err := ethereum.ParseAddress(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

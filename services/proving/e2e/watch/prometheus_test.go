@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +189,20 @@ func (s *server) quiet(t *testing.T, alert string) {
 	t.Helper()
 	expr := fmt.Sprintf(`ALERTS{alertname=%q,alertstate="firing"}`, alert)
 	trial.Until(t, alert+" does not fire", func() bool { return len(s.query(t, expr)) == 0 })
+}
+
+// shows waits until each panel that names a metric, of which there is one, has data.
+func (s *server) shows(t *testing.T, metric string) {
+	t.Helper()
+	named := 0
+	for _, e := range panels(t) {
+		if !slices.Contains(e.metrics(), metric) {
+			continue
+		}
+		named++
+		trial.Until(t, e.where+" has data", func() bool { return len(s.query(t, e.text)) > 0 })
+	}
+	if named == 0 {
+		t.Errorf("%s: got no panel that shows it, want one", metric)
+	}
 }

@@ -177,7 +177,8 @@ func (o *Owner) ServeModel(t testing.TB, model string) {
 }
 
 // ServeAt is Serve for a model at prices of a million tokens, in dollars, of which the provider gets nine tenths.
-func (o *Owner) ServeAt(t testing.TB, model string, input, output int) {
+// It returns the engine.
+func (o *Owner) ServeAt(t testing.TB, model string, input, output int) *fakeengine.Engine {
 	t.Helper()
 	o.town.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, fmt.Sprintf(`{"name":"Dear","input_price":"%d",
 		"output_price":"%d","payout_input_price":"%d","payout_output_price":"%d","context_length":8192,
@@ -186,6 +187,7 @@ func (o *Owner) ServeAt(t testing.TB, model string, input, output int) {
 	engine.Script(model, fakeengine.Behaviour{})
 	o.town.Connect(t, o.Provider, engine.URL, model)
 	o.town.WaitOffered(t, model, o.ID)
+	return engine
 }
 
 // Earn has a consumer ask the provider's model so often, and waits until the ledger has settled it.

@@ -76,6 +76,8 @@ type Finding struct {
 	Confirmed bool
 	// Since is when Confirmed last changed; ReadAt is when the last reading was.
 	Since, ReadAt time.Time
+	// Age is how long ago the last reading was.
+	Age time.Duration
 }
 
 // After returns the finding with one more reading. A reading that is at no later place is no new one: what it found

@@ -54,10 +54,12 @@ func (s Reserves) Later(ctx context.Context, id chain.ID, next time.Duration) er
 	return nil
 }
 
-const reserveColumns = `subject, chain_id, read_place, held, owed, in_row, confirmed, since, read_at`
+const reserveColumns = `subject, chain_id, read_place, held, owed, in_row, confirmed, since, read_at,
+	clock_timestamp() - read_at`
 
 func scanFinding(row pgx.CollectableRow) (s reserve.Finding, err error) {
-	return s, row.Scan(&s.Subject, &s.Chain, &s.At, &s.Held, &s.Owed, &s.Row, &s.Confirmed, &s.Since, &s.ReadAt)
+	return s, row.Scan(&s.Subject, &s.Chain, &s.At, &s.Held, &s.Owed, &s.Row, &s.Confirmed, &s.Since, &s.ReadAt,
+		&s.Age)
 }
 
 // Record implements reserve.Store. One process at a time records, so that what is lifted and what is confirmed at once

@@ -31,6 +31,8 @@ const (
 	Lying
 	// Mute takes every question and answers none, until it behaves otherwise or nobody waits any more.
 	Mute
+	// Forgetful passes answers on, and has no logs.
+	Forgetful
 )
 
 // maxBody bounds a question and an answer, in bytes.
@@ -124,7 +126,10 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if manner == Lying {
-		answer = lie(question, answer)
+		answer = change(question, answer, invent)
+	}
+	if manner == Forgetful {
+		answer = change(question, answer, forget)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer) // a caller that left needs no answer
@@ -161,8 +166,8 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// lie changes the answers that lies are about. What it cannot read goes through.
-func lie(question, answer []byte) []byte {
+// change changes the result of each answer to a question. What it cannot read goes through.
+func change(question, answer []byte, to func(q message, result json.RawMessage) json.RawMessage) []byte {
 	asked, single, err := read(question)
 	if err != nil {
 		return answer
@@ -176,7 +181,7 @@ func lie(question, answer []byte) []byte {
 		methods[string(q.ID)] = q
 	}
 	for i := range answers {
-		answers[i].Result = invent(methods[string(answers[i].ID)], answers[i].Result)
+		answers[i].Result = to(methods[string(answers[i].ID)], answers[i].Result)
 	}
 	var lied []byte
 	if single {
@@ -199,6 +204,14 @@ func read(text []byte) (all []message, single bool, err error) {
 	var one message
 	err = json.Unmarshal(text, &one)
 	return []message{one}, true, err
+}
+
+// forget returns what a node answers that has no logs.
+func forget(q message, result json.RawMessage) json.RawMessage {
+	if q.Method == "eth_getLogs" {
+		return json.RawMessage(`[]`)
+	}
+	return result
 }
 
 // invent returns what a liar answers to a question.

@@ -91,6 +91,18 @@ func TestALiarLiesAboutTransactionsAndBlocksAlone(t *testing.T) {
 	}
 }
 
+func TestAForgetfulNodeHasNoLogsAndEverythingElse(t *testing.T) {
+	t.Parallel()
+	const logs = `{"jsonrpc":"2.0","id":1,"result":[{"logIndex":"0x0"}]}`
+	n := start(t, logs)
+	n.Behave(Forgetful)
+	for method, want := range map[string]string{"eth_getLogs": `"result":[]`, "eth_getBlockReceipts": `"logIndex"`} {
+		if _, got := ask(t, n, `{"id":1,"method":"`+method+`"}`); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s in it", method, got, want)
+		}
+	}
+}
+
 func TestAMuteNodeAnswersNothingUntilItIsMended(t *testing.T) {
 	t.Parallel()
 	n := start(t, receipt)
