@@ -146,6 +146,7 @@ func ledger() dashboard {
 			rate("Letters", "reqps", "svc_billing_letters_total", "outcome").noted("Empty while none is sent."),
 			rate("Refresh tokens that came twice", "reqps", "svc_billing_refresh_tokens_reused_total", "").
 				noted("Empty while none does."),
+			rate("Keys that stayed under an older pepper", "reqps", "svc_billing_key_renewals_failed_total", "instance"),
 			rate("Tries to deliver events to accounts", "reqps", "svc_billing_webhook_tries_total", "problem").
 				noted("Empty while no account has an endpoint."),
 			rate("Events of accounts dropped", "reqps", "svc_billing_webhook_events_dropped_total", "").
@@ -209,6 +210,7 @@ func hub() dashboard {
 			flow("Bytes of answers", "Bps", "data_received"),
 			flow("Connections without room to be recorded", "reqps", "presence_forgotten"),
 			flow("Answers to an earlier connection", "reqps", "strays"),
+			flow("Keys that stayed under an older pepper", "reqps", "key_renewals_failed"),
 			rate("Providers that time moved", "reqps", "svc_provider_hub_providers_swept_total", "status").
 				noted("Empty while none is."),
 		}},

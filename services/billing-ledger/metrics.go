@@ -28,6 +28,7 @@ type metrics struct {
 	charged    metric.Int64Counter
 	payouts    metric.Int64Counter
 	shortfalls metric.Int64Counter
+	renewals   metric.Int64Counter
 
 	// Gauges, which are read when metrics are collected.
 	waiting      metric.Int64ObservableGauge
@@ -116,7 +117,16 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 			"month's pool pays. The books count, not this."))
 	m.shortfalls, errs[21] = meter.Int64Counter("svc.billing.shortfalls_nano_usd",
 		metric.WithDescription("What could not be charged, in nano-USD, by who pays. The books count, not this."))
-	return m, errors.Join(errs[:]...)
+	return m, errors.Join(append(errs[:], m.countRenewals(meter))...)
+}
+
+func (m *metrics) countRenewals(meter metric.Meter) (err error) {
+	if m.renewals, err = meter.Int64Counter("svc.billing.key_renewals_failed", metric.WithDescription(
+		"Hashes of API keys that stayed under an older pepper although their key was used.")); err != nil {
+		return err
+	}
+	m.renewals.Add(context.Background(), 0) // so that the first failure is seen as an increase
+	return nil
 }
 
 // booked counts the amounts of a settled line.
@@ -133,6 +143,8 @@ func (m *metrics) cardAlarm(r card.AlarmReason) {
 	m.alarms.Add(context.Background(), 1,
 		metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", string(r)))))
 }
+
+func (m *metrics) renewFailed() { m.renewals.Add(context.Background(), 1) }
 
 func (m *metrics) admitted(o hold.Outcome, n int) {
 	m.admissions.Add(context.Background(), int64(n), m.byOutcome[o])

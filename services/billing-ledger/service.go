@@ -158,7 +158,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		keys: &key.Keys{
 			Store: st, Peppers: peppers, Clock: deps.Clock, Random: deps.Random, MaxKeys: cfg.MaxKeys,
-			Announce: events.Keys{Bus: deps.Bus, Log: deps.Log}.Changed,
+			Announce: events.Keys{Bus: deps.Bus, Log: deps.Log}.Changed, RenewFailed: m.renewFailed,
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
 		plans:    &plan.Plans{Store: st},

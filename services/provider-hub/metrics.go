@@ -28,6 +28,7 @@ type metrics struct {
 	statuses   map[provider.Status]metric.MeasurementOption
 	challenges metric.Int64Counter
 	ends       map[challenge.End]metric.MeasurementOption
+	renewals   metric.Int64Counter
 }
 
 const meterName = "svc.internal/services/provider-hub"
@@ -55,6 +56,12 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 		metric.WithDescription("Challenges of the verifier by how they ended.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
+	if m.renewals, err = meter.Int64Counter("svc.provider_hub.key_renewals_failed",
+		metric.WithDescription("Hashes of provider keys that stayed under an older pepper although their key was "+
+			"used.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	m.renewals.Add(context.Background(), 0) // so that the first failure is seen as an increase
 	if m.warmUps, err = meter.Int64Counter("svc.provider_hub.warmups",
 		metric.WithDescription("Warm-ups of models by what became of them.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
@@ -184,3 +191,5 @@ func (s *Service) journalBytes() int64 {
 	}
 	return j.Usage().Bytes
 }
+
+func (m *metrics) renewFailed() { m.renewals.Add(context.Background(), 1) }

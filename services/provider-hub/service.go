@@ -122,6 +122,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	secrets.RenewFailed = m.renewFailed
 	s.accounts = provider.NewDirectory(tables, secrets, cfg.site(), deps.Clock, deps.Random)
 	s.told = &accountevent.Publisher{Outbox: tables, Bus: deps.Bus, Notes: bus.SubjectNotedHubs, Queue: "hubs",
 		Log: deps.Log}

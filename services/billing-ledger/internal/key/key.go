@@ -87,6 +87,8 @@ type Keys struct {
 	// Announce tells the gateways that a key has changed. A gateway that it does not
 	// reach forgets the key when its cache is too old.
 	Announce func(context.Context, ids.KeyID)
+	// RenewFailed is told of each hash that could not be renewed. Nil is nobody.
+	RenewFailed func()
 }
 
 // IssueRequest asks for a key.
@@ -206,7 +208,9 @@ func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, err
 		// pepper, and the next call tries again.
 		soon, stop := context.WithTimeout(ctx, renewWait)
 		defer stop()
-		_ = k.Store.RenewHash(soon, found.ID, found.Hash.Hash, to)
+		if k.Store.RenewHash(soon, found.ID, found.Hash.Hash, to) != nil && k.RenewFailed != nil {
+			k.RenewFailed()
+		}
 	}
 	return found, nil
 }

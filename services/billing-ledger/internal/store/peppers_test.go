@@ -261,6 +261,42 @@ func TestAHashIsRenewedUnderANewerPepperAlone(t *testing.T) {
 	}
 }
 
+// The row is locked, so the look-up waits for no longer than it may.
+func TestAHashThatCannotBeRenewedIsCountedAndItsKeyIsGood(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	account, err := e.accounts.Create(t.Context(), "test", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, err := e.enrol(t, older, apikey.Pepper{}).Issue(t.Context(), key.IssueRequest{Account: account.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, failed := e.enrol(t, newer, older), 0
+	keys.RenewFailed = func() { failed++ }
+	tx, err := e.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM consumer_key FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Authenticate(t.Context(), apikey.Sum(text)); err != nil {
+		t.Errorf("a key whose row is locked: got the error %v, want none", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Authenticate(t.Context(), apikey.Sum(text)); err != nil {
+		t.Errorf("the key after the lock: got the error %v, want none", err)
+	}
+	if failed != 1 {
+		t.Errorf("failures: got %d, want 1", failed)
+	}
+	e.wantHashes(t, "after the lock", 0, 1)
+}
+
 // An operator's codes are good through a change of the pepper, and a sign-in seals their secret anew.
 func TestOperatorsSignInThroughAChangeOfThePepper(t *testing.T) {
 	s := setup(t, unlimited).staff(t)

@@ -208,11 +208,13 @@ type Secrets struct {
 	// Identities is the secret of identities. It stays when the pepper changes, because identities
 	// are kept.
 	Identities []byte
+	// RenewFailed is told of each hash that could not be renewed. Nil is nobody.
+	RenewFailed func()
 }
 
 // SecretsOf are the secrets of a fleet that has never changed its pepper.
 func SecretsOf(pepper apikey.Pepper) Secrets {
-	return Secrets{apikey.Only(pepper), IdentitySecret(pepper)}
+	return Secrets{Peppers: apikey.Only(pepper), Identities: IdentitySecret(pepper)}
 }
 
 // NewDirectory returns the accounts that store keeps. site is the site that wallets sign
@@ -473,7 +475,9 @@ func (d *Directory) renew(ctx context.Context, digest apikey.Digest, c Credentia
 	if to, due := d.secrets.Peppers.Renewed(digest, c.Hash); due && (!c.Revoked || c.Expelled) {
 		soon, stop := context.WithTimeout(ctx, renewWait)
 		defer stop()
-		_ = d.store.RenewHash(soon, c.KeyID, c.Hash.Hash, to)
+		if d.store.RenewHash(soon, c.KeyID, c.Hash.Hash, to) != nil && d.secrets.RenewFailed != nil {
+			d.secrets.RenewFailed()
+		}
 	}
 }
 

@@ -79,6 +79,47 @@ func TestHubsChangeThePepperUnderUseWithoutARefusal(t *testing.T) {
 	use("the older pepper is removed", fleet(t, s, newer, apikey.Pepper{}))
 }
 
+// The row is locked, so the look-up waits for no longer than it may.
+func TestAHashThatCannotBeRenewedIsCountedAndItsKeyIsGood(t *testing.T) {
+	t.Parallel()
+	s, _ := setup(t)
+	older, newer := apikey.Pepper{1}, apikey.Pepper{2}
+	first := fleet(t, s, older, apikey.Pepper{})
+	_, text, err := first.IssueKey(t.Context(), create(t, first, "Farm").ID, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := s.Secrets(t.Context(), newer, older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	secrets.RenewFailed = func() { failed++ }
+	hub := provider.NewDirectory(s, secrets, site, clock.System, rand.Reader)
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM provider_key FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hub.Holder(t.Context(), apikey.Sum(text)); err != nil {
+		t.Errorf("a key whose row is locked: got the error %v, want none", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hub.Holder(t.Context(), apikey.Sum(text)); err != nil {
+		t.Errorf("the key after the lock: got the error %v, want none", err)
+	}
+	if failed != 1 {
+		t.Errorf("failures: got %d, want 1", failed)
+	}
+	if got, want := hashesOf(t, s), []int64{0, 1}; !slices.Equal(got, want) {
+		t.Errorf("after the lock: hashes of the peppers: got %v, want %v", got, want)
+	}
+}
+
 // The verifier keeps identities for ever: a removed provider is known again under any pepper.
 func TestIdentitiesStayWhenThePepperChanges(t *testing.T) {
 	t.Parallel()
