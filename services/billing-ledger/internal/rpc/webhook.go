@@ -235,7 +235,7 @@ func lowToProto(low money.NanoUSD) string {
 func webhookToProto(e webhook.Endpoint) *billingv1.Webhook {
 	m := &billingv1.Webhook{
 		WebhookId: e.ID.String(), Url: e.URL, Description: e.Description, Enabled: e.Note == webhook.Enabled,
-		Note: string(e.Note), CreatedAt: timestamppb.New(e.Created), PreviousSecretUntil: timestamp(e.PreviousUntil),
+		Note: string(e.Note), CreatedAt: timestamppb.New(e.Created), PreviousSecretUntil: timestamp(lastOverlap(e.Former)),
 		FailingSince: timestamp(e.FailingSince), Dropped: int32(min(e.Dropped, 1<<31-1)),
 	}
 	for _, k := range e.Kinds {
@@ -250,4 +250,12 @@ func deliveryToProto(d webhook.Delivery) *billingv1.WebhookDelivery {
 		Status: int32(d.Status), Problem: string(d.Problem), CreatedAt: timestamppb.New(d.Made), TriedAt: timestamp(d.Tried),
 		NextAt: timestamp(d.Next),
 	}
+}
+
+// lastOverlap is when only the present secret of an endpoint signs again; zero when no other does.
+func lastOverlap(former []webhook.Former) time.Time {
+	if len(former) == 0 {
+		return time.Time{}
+	}
+	return former[0].Until
 }

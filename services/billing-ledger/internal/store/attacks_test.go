@@ -302,7 +302,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	may := map[string]string{
 		"account_event": "DELETE SELECT INSERT(id,account_id,kind,data,at) UPDATE(pending)",
 		"webhook": "DELETE SELECT INSERT(id,account_id,url,description,kinds,secret) UPDATE(url,description,kinds,secret," +
-			"previous,previous_until,note,tested_at,failures,failing_since,paused_until,dropped,next_at,busy_until,served_at)",
+			"previous,previous_until,note,tested_at,failures,failing_since,paused_until,dropped,next_at,busy_until,served_at," +
+			"earlier,earlier_until)",
 		"webhook_delivery": "DELETE SELECT INSERT(webhook_id,event_id) " +
 			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
 		"account":       "INSERT SELECT UPDATE(state)",

@@ -34,7 +34,7 @@ var secret = map[string][]string{
 	"consumer_key": {"hash", "old_hash"}, "idempotency_claim": {"sealed"}, "app_user": {"password_hash"},
 	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
 	"refresh_token": {"token_sha256", "sealed"}, "letter_token": {"token_sha256"},
-	"webhook": {"secret", "previous"}, "operator": {"ticket_sha256", "password_hash", "totp_sealed"},
+	"webhook": {"secret", "previous", "earlier"}, "operator": {"ticket_sha256", "password_hash", "totp_sealed"},
 	"operator_session": {"token_sha256"},
 }
 

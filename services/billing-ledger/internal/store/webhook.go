@@ -28,15 +28,19 @@ var (
 )
 
 const webhookColumns = `w.id, w.account_id, w.url, w.description, w.kinds, w.note, w.created_at, w.secret,
-	CASE WHEN w.previous_until > now() THEN w.previous END, CASE WHEN w.previous_until > now() THEN w.previous_until END,
-	w.failures, w.failing_since, w.dropped`
+	CASE WHEN w.previous_until > now() THEN w.previous END, w.previous_until,
+	CASE WHEN w.earlier_until > now() THEN w.earlier END, w.earlier_until, w.failures, w.failing_since, w.dropped`
 
 func scanWebhook(row pgx.CollectableRow) (e webhook.Endpoint, err error) {
-	var until, since *time.Time
-	err = row.Scan(&e.ID, &e.Account, &e.URL, &e.Description, &e.Kinds, &e.Note, &e.Created, &e.Secret, &e.Previous, &until,
-		&e.Failures, &since, &e.Dropped)
-	if until != nil {
-		e.PreviousUntil = *until
+	var former [webhook.MaxFormer][]byte
+	var until [webhook.MaxFormer]*time.Time
+	var since *time.Time
+	err = row.Scan(&e.ID, &e.Account, &e.URL, &e.Description, &e.Kinds, &e.Note, &e.Created, &e.Secret,
+		&former[0], &until[0], &former[1], &until[1], &e.Failures, &since, &e.Dropped)
+	for i, secret := range former {
+		if secret != nil {
+			e.Former = append(e.Former, webhook.Former{Secret: secret, Until: *until[i]})
+		}
 	}
 	if since != nil {
 		e.FailingSince = *since
@@ -120,11 +124,14 @@ func (s Webhooks) ChangeWebhook(
 		if err := apply(&e, now); err != nil {
 			return err
 		}
+		var former [webhook.MaxFormer]webhook.Former
+		copy(former[:], e.Former)
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE webhook SET url = $2, description = $3, kinds = $4, note = $5, secret = $6, previous = $7,
-			previous_until = $8, failures = $9, failing_since = $10,
-			paused_until = CASE WHEN $9 = 0 THEN NULL ELSE paused_until END WHERE id = $1`, e.ID, e.URL, e.Description,
-			e.Kinds, e.Note, e.Secret, e.Previous, timeOrNull(e.PreviousUntil), e.Failures, timeOrNull(e.FailingSince))
+			previous_until = $8, earlier = $9, earlier_until = $10, failures = $11, failing_since = $12,
+			paused_until = CASE WHEN $11 = 0 THEN NULL ELSE paused_until END WHERE id = $1`, e.ID, e.URL, e.Description,
+			e.Kinds, e.Note, e.Secret, former[0].Secret, timeOrNull(former[0].Until), former[1].Secret,
+			timeOrNull(former[1].Until), e.Failures, timeOrNull(e.FailingSince))
 		if e.Note != webhook.Enabled {
 			dropWaiting(batch, e.ID)
 		}

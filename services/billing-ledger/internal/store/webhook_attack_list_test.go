@@ -13,6 +13,8 @@ webhook webhook_bound | ! INSERT INTO webhook (id, account_id, url, description,
 	SELECT gen_random_uuid(), account_id, url, '', kinds, secret FROM webhook, generate_series(1, 10)
 webhook webhook_description_check | description = repeat('x', 201)
 webhook webhook_dropped_check | ! UPDATE webhook SET dropped = -1
+webhook webhook_earlier_check | ! UPDATE webhook SET earlier = '', earlier_until = now()
+webhook webhook_earlier_overlap | ! UPDATE webhook SET earlier = 'x'
 webhook webhook_failing | ! UPDATE webhook SET failures = 1
 webhook webhook_failures_check | ! UPDATE webhook SET failures = -1
 webhook webhook_kinds | kinds = '{webhook.test}'

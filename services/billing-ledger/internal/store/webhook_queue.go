@@ -117,9 +117,10 @@ const takeTurns = `WITH due AS (
 	taken AS (
 		UPDATE webhook w SET busy_until = clock_timestamp() + $3, served_at = clock_timestamp()
 		FROM locked WHERE w.id = locked.id
-		RETURNING w.id, w.account_id, w.url, w.secret, w.previous, w.previous_until, w.busy_until, w.failures)
+		RETURNING w.id, w.account_id, w.url, w.secret, w.previous, w.previous_until, w.earlier, w.earlier_until,
+			w.busy_until, w.failures)
 	SELECT t.id, t.account_id, t.url, t.secret, CASE WHEN t.previous_until > clock_timestamp() THEN t.previous END,
-		t.busy_until, e.id, coalesce(e.kind, ''), coalesce(e.at, t.busy_until), coalesce(e.data::text, ''),
+		CASE WHEN t.earlier_until > clock_timestamp() THEN t.earlier END, t.busy_until, e.id, coalesce(e.kind, ''), coalesce(e.at, t.busy_until), coalesce(e.data::text, ''),
 		coalesce(d.attempt, 0) + 1, t.failures > 0
 	FROM taken t
 	LEFT JOIN LATERAL (SELECT event_id, attempt FROM webhook_delivery WHERE webhook_id = t.id AND state = 'waiting'
@@ -156,14 +157,16 @@ func (s Webhooks) TakeTurns(ctx context.Context, room webhook.Room) ([]webhook.T
 }
 
 func scanTurn(row pgx.CollectableRow) (t webhook.Turn, err error) {
-	var secret, previous []byte
+	var secret, previous, earlier []byte
 	var event *accountevent.ID
 	var data string
-	err = row.Scan(&t.Endpoint, &t.Account, &t.URL, &secret, &previous, &t.Lease, &event, &t.Message.Kind, &t.Message.At,
-		&data, &t.Attempt, &t.Failing)
+	err = row.Scan(&t.Endpoint, &t.Account, &t.URL, &secret, &previous, &earlier, &t.Lease, &event, &t.Message.Kind,
+		&t.Message.At, &data, &t.Attempt, &t.Failing)
 	t.Message.Data, t.Secrets = []byte(data), [][]byte{secret}
-	if previous != nil {
-		t.Secrets = append(t.Secrets, previous)
+	for _, former := range [][]byte{previous, earlier} {
+		if former != nil {
+			t.Secrets = append(t.Secrets, former)
+		}
 	}
 	if event != nil {
 		t.Message.ID = *event

@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -369,8 +371,11 @@ func TestTheSecretBeforeSignsUntilItsOverlapIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rotated.PreviousUntil.IsZero() || secret.Reveal() == "" {
-		t.Errorf("rotated: got %v and a secret of %d bytes, want both", rotated.PreviousUntil, len(secret.Reveal()))
+	if len(rotated.Former) != 1 {
+		t.Errorf("former secrets: got %d, want 1", len(rotated.Former))
+	}
+	if secret.Reveal() == "" {
+		t.Error("the new secret: got none, want one")
 	}
 	turn := h.turn(t)
 	if n := len(turn.Secrets); n != 2 {
@@ -385,6 +390,50 @@ func TestTheSecretBeforeSignsUntilItsOverlapIsOver(t *testing.T) {
 		[]byte(webhook.SecretPrefix)); n != 0 {
 		t.Errorf("secrets that can be read in the database: got %d, want 0", n)
 	}
+}
+
+// TestEachFormerSecretSignsForItsWholeOverlap changes a secret more often than the table has room for.
+func TestEachFormerSecretSignsForItsWholeOverlap(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t)
+	c := h.consumer(t, 0)
+	e := h.endpoint(t, c)
+	h.happen(t, c, 3)
+	rotate := func() error {
+		_, _, err := h.owner.Rotate(t.Context(), c.account, e.ID)
+		return err
+	}
+	sign := func(when string, want int) {
+		turn := h.turn(t)
+		if n := len(turn.Secrets); n != want {
+			t.Errorf("%s: secrets that sign: got %d, want %d", when, n, want)
+		}
+		for i, sealed := range turn.Secrets {
+			if slices.ContainsFunc(turn.Secrets[:i], func(other []byte) bool { return bytes.Equal(other, sealed) }) {
+				t.Errorf("%s: secret %d: got one that signs already, want another", when, i)
+			}
+		}
+		h.end(t, turn, 200)
+	}
+	for n := range webhook.MaxFormer {
+		if err := rotate(); err != nil {
+			t.Errorf("change %d: got the error %v, want none", n+1, err)
+		}
+	}
+	sign("after two changes", 3)
+	if err := rotate(); !fault.Is(err, fault.TransitionNotAllowed) {
+		t.Errorf("a third change: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	}
+	text := "another text"
+	if _, err := h.owner.Change(t.Context(), c.account, e.ID, webhook.Change{Description: &text}); err != nil {
+		t.Fatal(err)
+	}
+	sign("after a refusal and another change", 3)
+	h.exec(t, `UPDATE webhook SET earlier_until = now()`)
+	if err := rotate(); err != nil {
+		t.Errorf("a change after the first overlap: got the error %v, want none", err)
+	}
+	sign("after three changes and one overlap", 3)
 }
 
 func TestWhatIsDeletedOrDroppedWhileItIsSentEndsQuietly(t *testing.T) {

@@ -117,11 +117,19 @@ func (s *Endpoints) Delete(ctx context.Context, account ids.AccountID, id ID) er
 	return s.Store.DeleteWebhook(ctx, account, id)
 }
 
-// Rotate gives an endpoint another secret. The secret before signs, too, for Overlap.
+// Rotate gives an endpoint another secret. The secret before signs too, for Overlap. While MaxFormer
+// secrets do, there is no further change: it would end the overlap of one of them, and a receiver that
+// still has this one would refuse deliveries.
 func (s *Endpoints) Rotate(ctx context.Context, account ids.AccountID, id ID) (Endpoint, Secret, error) {
 	secret, sealed := s.Sealer.make(id)
 	e, err := s.Store.ChangeWebhook(ctx, account, id, func(e *Endpoint, now time.Time) error {
-		e.Previous, e.PreviousUntil, e.Secret = e.Secret, now.Add(Overlap), sealed
+		if len(e.Former) >= MaxFormer {
+			return fault.New(fault.Conflict, fault.TransitionNotAllowed,
+				"%d former secrets of the webhook still sign, one of them until %s. Change the secret after that.", MaxFormer,
+				e.Former[MaxFormer-1].Until.UTC().Format(time.RFC3339))
+		}
+		e.Former = append([]Former{{e.Secret, now.Add(Overlap)}}, e.Former...)
+		e.Secret = sealed
 		return nil
 	})
 	if err != nil {

@@ -46,8 +46,10 @@ const (
 	MaxEndpoints   = 10
 	MaxURL         = 2048 // bytes
 	MaxDescription = 200  // characters
-	// Overlap is how long the secret before signs beside its successor.
+	// Overlap is how long a secret signs beside its successor.
 	Overlap = 24 * time.Hour
+	// MaxFormer bounds the former secrets that sign beside the present one.
+	MaxFormer = 2
 	// TestPause is the least time between two tests of an endpoint.
 	TestPause = 10 * time.Second
 	// MaxPage bounds a page of deliveries.
@@ -67,7 +69,13 @@ const (
 	Failing Note = "failing"
 )
 
-// Endpoint is where an account hears events. Secret and Previous are sealed.
+// Former is a secret that signs until its overlap is over. It is sealed.
+type Former struct {
+	Secret []byte
+	Until  time.Time
+}
+
+// Endpoint is where an account hears events. Secret is sealed.
 type Endpoint struct {
 	ID          ID
 	Account     ids.AccountID
@@ -77,8 +85,9 @@ type Endpoint struct {
 	Note        Note
 	Created     time.Time
 
-	Secret, Previous []byte
-	PreviousUntil    time.Time
+	Secret []byte
+	// Former are the secrets before that sign too, the newest first: at most MaxFormer.
+	Former []Former
 
 	Failures     int
 	FailingSince time.Time
