@@ -34,8 +34,13 @@ var secretSettings = []string{"DATABASE_URL", "DATABASE_OWNER_URL", "SVC_PEPPER"
 // compose loads the text of a compose file as Compose does, all profiles of it, with the
 // variables that images.env has.
 func compose(ctx context.Context, text []byte) (*types.Project, error) {
+	return composeIn(ctx, text, types.Mapping{})
+}
+
+// composeIn is compose with variables of whoever starts the fleet.
+func composeIn(ctx context.Context, text []byte, environment types.Mapping) (*types.Project, error) {
 	digest := "@sha256:" + strings.Repeat("0", 64)
-	environment := types.Mapping{"POSTGRES_IMAGE": "postgres:15" + digest}
+	environment["POSTGRES_IMAGE"] = "postgres:15" + digest
 	for _, name := range program.Names() {
 		environment[variable(name)] = "svc.internal/" + name + ":test" + digest
 	}
@@ -256,7 +261,7 @@ func TestAPlantedFaultOfTheComposeFileIsFound(t *testing.T) {
 		{"catalog=dns:///catalog:9000,provider-hub", "catalog=dns:///catalogue:9000,provider-hub", "is a container"},
 		{"image: ${ROUTER_IMAGE:?make images writes it to .bin/images/images.env}", "image: router:1",
 			"there is router"},
-		{"127.0.0.1:8082", "${PUBLISH:-0.0.0.0}:8082", "port 8082 is on loopback"},
+		{"127.0.0.1:8082:8082", "${PUBLISH:-0.0.0.0}:8082:8082", "port 8082 is on loopback"},
 		{"${POSTGRES_IMAGE:?name the official image of PostgreSQL by its digest}", "postgres:15",
 			"postgres: the image has a digest"},
 	} {
@@ -273,6 +278,35 @@ func TestAPlantedFaultOfTheComposeFileIsFound(t *testing.T) {
 		if found := strings.Join(faults(fleet, known), "\n"); !strings.Contains(found, plant.says) {
 			t.Errorf("%q: got %q, want %q in it", plant.becomes, found, plant.says)
 		}
+	}
+}
+
+// hostsOf are the addresses at which the ports of a fleet are published.
+func hostsOf(t *testing.T, text string, publish string) map[string]string {
+	t.Helper()
+	fleet, err := composeIn(t.Context(), []byte(text), types.Mapping{"PUBLISH": publish})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := map[string]string{}
+	for _, service := range fleet.Services {
+		for _, port := range service.Ports {
+			hosts[port.Published] = port.HostIP
+		}
+	}
+	return hosts
+}
+
+func TestPublishOpensThePublicPortsAndNeverTheOperators(t *testing.T) {
+	const everywhere = "0.0.0.0"
+	text := composeText(t)
+	want := map[string]string{"8080": everywhere, "8081": everywhere, "8082": "127.0.0.1"}
+	if got := hostsOf(t, text, everywhere); !maps.Equal(got, want) {
+		t.Errorf("published ports: got %v, want %v", got, want)
+	}
+	planted := strings.Replace(text, "127.0.0.1:8082:8082", "${PUBLISH:-127.0.0.1}:8082:8082", 1)
+	if got := hostsOf(t, planted, everywhere); maps.Equal(got, want) {
+		t.Error("a port of operators that follows PUBLISH: got no difference, want one")
 	}
 }
 
