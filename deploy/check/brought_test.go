@@ -11,12 +11,6 @@ import (
 // their rules (deploy/alerts/tests).
 var notBrought = map[string]string{
 	"VerdictsWaitForAnOperator": ofVerdicts,
-	"PositionsStuck":            ofChains,
-	"PenaltyPartsVanished":      ofChains,
-	"PenaltyPartsStuck":         ofChains,
-	"PayoutsStuck":              ofChains,
-	"PayoutsWait":               ofChains,
-	"PayoutBooksDiffer":         ofChains,
 }
 
 // The reasons of notBrought.
