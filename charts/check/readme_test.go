@@ -18,6 +18,7 @@ func TestThePageOfTheChartFollowsFromItsValues(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("<!-- Written by charts/check of about.md and values.yaml: make chart-update -->\n\n")
 	page.Write(read(t, chart+"/about.md"))
+	page.WriteString(connections(t))
 	page.WriteString("\n## Values\n\n| value | default | |\n|---|---|---|\n")
 	for _, row := range rows("", values.Content[0]) {
 		if row.text == "" {

@@ -2,7 +2,9 @@ package check
 
 import (
 	"os/exec"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,5 +49,53 @@ kubectl() {
 		t.Errorf("without a pod: got no error, want one: %s", got)
 	} else if !strings.Contains(string(got), "no pod of settlement runs") {
 		t.Errorf("without a pod: got %q, want %q in it", got, "no pod of settlement runs")
+	}
+}
+
+var (
+	// unseen is a metric, or its beginning, that a fleet without chains does not expose, with the reason.
+	unseen      = regexp.MustCompile(`(?m)^\t"(svc_\w+)": +"([^"]+)",$`)
+	alertRule   = regexp.MustCompile(`(?s)- alert: (\w+)\n\s+expr: (.*?)\n        (?:for|labels):`)
+	metric      = regexp.MustCompile(`svc_\w+`)
+	chainAlerts = regexp.MustCompile(`where no chain is configured, because their metrics are missing there: ([^.]+)\.`)
+)
+
+// TestRunbooksNameTheAlertsThatNeedChains holds the list to the rules, and to what a test of the fleet
+// knows of metrics.
+func TestRunbooksNameTheAlertsThatNeedChains(t *testing.T) {
+	reasons := []string{"a chain is configured", "somebody has the slasher's key", "something is to be signed"}
+	var absent []string
+	for _, found := range unseen.FindAllStringSubmatch(string(read(t, "services/proving/e2e/watch/watch_test.go")), -1) {
+		if slices.Contains(reasons, found[2]) {
+			absent = append(absent, found[1])
+		}
+	}
+	if len(absent) < 15 {
+		t.Errorf("metrics that need chains: got %d, want at least 15", len(absent))
+	}
+	needs := func(name string) bool {
+		return slices.ContainsFunc(absent, func(start string) bool { return strings.HasPrefix(name, start) })
+	}
+	var want []string
+	for _, file := range files(t, ".yaml") {
+		if path.Dir(file) != "deploy/alerts" {
+			continue
+		}
+		for _, rule := range alertRule.FindAllStringSubmatch(string(read(t, file)), -1) {
+			of := metric.FindAllString(rule[2], -1)
+			if len(of) > 0 && !slices.ContainsFunc(of, func(name string) bool { return !needs(name) }) {
+				want = append(want, rule[1])
+			}
+		}
+	}
+	found := chainAlerts.FindStringSubmatch(string(read(t, "deploy/runbooks/README.md")))
+	if found == nil {
+		t.Fatal("deploy/runbooks/README.md: got no list of alerts that need chains, want one")
+	}
+	got := strings.Split(strings.ReplaceAll(found[1], " and ", ", "), ", ")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("alerts that need chains: got %q, want %q", got, want)
 	}
 }
