@@ -7,18 +7,6 @@ import (
 	"testing"
 )
 
-// notBrought are the alerts that no test brings about in a fleet, with the reason. promtool tests
-// their rules (deploy/alerts/tests).
-var notBrought = map[string]string{
-	"VerdictsWaitForAnOperator": ofVerdicts,
-}
-
-// The reasons of notBrought.
-const (
-	ofVerdicts = "three benchmarks in a row must fail, or a provider be convicted twice"
-	ofChains   = "it takes a fleet with chains, payouts or sealed days"
-)
-
 // firing are the methods of watch that wait until an alert fires.
 var firing = []string{"fires", "lasts"}
 
@@ -42,23 +30,14 @@ func TestEachAlertIsBroughtAboutInAFleetByItsFault(t *testing.T) {
 	for file, alerts := range alertsOf(t) {
 		for _, alert := range alerts {
 			known[alert] = true
-			why, excepted := notBrought[alert]
-			if !fired[alert] && !excepted {
+			if !fired[alert] {
 				t.Errorf("deploy/alerts/%s.yaml: %s: got no test of watch in which it fires, want one", file, alert)
-			}
-			if fired[alert] && excepted {
-				t.Errorf("%s: got it in notBrought (%s) and in a test of watch, want it in one of them", alert, why)
 			}
 		}
 	}
 	for _, alert := range slices.Sorted(maps.Keys(fired)) {
 		if !known[alert] {
 			t.Errorf("watch: got a test in which %s fires, want an alert of that name", alert)
-		}
-	}
-	for _, alert := range slices.Sorted(maps.Keys(notBrought)) {
-		if !known[alert] {
-			t.Errorf("notBrought: got %s, want an alert of that name", alert)
 		}
 	}
 }

@@ -95,6 +95,7 @@ func startPrometheus(t *testing.T, f *fleet.Fleet) *server {
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
+	t.Cleanup(func() { s.remember(t) })
 	return s
 }
 
@@ -135,7 +136,12 @@ type sample struct {
 // ask makes a call of Prometheus's API and decodes its data.
 func (s *server) ask(t *testing.T, path string, values url.Values, into any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	s.askIn(t.Context(), t, path, values, into)
+}
+
+func (s *server) askIn(ctx context.Context, t *testing.T, path string, values url.Values, into any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/api/v1/"+path+"?"+values.Encode(), nil)
 	if err != nil {
@@ -164,8 +170,13 @@ func (s *server) ask(t *testing.T, path string, values url.Values, into any) {
 // query evaluates an expression now.
 func (s *server) query(t *testing.T, expr string) []sample {
 	t.Helper()
+	return s.queryIn(t.Context(), t, expr)
+}
+
+func (s *server) queryIn(ctx context.Context, t *testing.T, expr string) []sample {
+	t.Helper()
 	var data struct{ Result []sample }
-	s.ask(t, "query", url.Values{"query": {expr}}, &data)
+	s.askIn(ctx, t, "query", url.Values{"query": {expr}}, &data)
 	return data.Result
 }
 

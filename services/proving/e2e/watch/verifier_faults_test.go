@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,11 @@ func TestAlertsFireByEffectsOfVerdicts(t *testing.T) {
 	l := newLaboratory(t)
 	swapped := l.seat(t, "swapped", 31, cheat.Recalling(t, cheat.OtherTraining(31), fakeengine.Recall{}))
 	lost := l.seat(t, "lost", 32, cheat.Recalling(t, cheat.FourBit(32), fakeengine.Recall{}))
-	l.ready(t, swapped, lost)
+	words := fakeengine.New(t)
+	words.Script(cheat.Model, fakeengine.Behaviour{Tokens: slices.Repeat([]string{"word "}, 64)})
+	wrong := l.seat(t, "wrong", 33, words)
+	l.ready(t, swapped, lost, wrong)
+	t.Run("a provider fails three benchmarks", func(t *testing.T) { benchmarksFail(t, l, wrong) })
 	t.Run("settlement does not take a penalty", func(t *testing.T) { penaltyLate(t, l, swapped) })
 	t.Run("hubs do not know a provider", func(t *testing.T) { providerUnknown(t, l, lost) })
 }
@@ -84,7 +89,7 @@ func (l *laboratory) ready(t *testing.T, providers ...*seat) {
 	}
 	l.calibrate(t)
 	for _, alert := range []string{"VerdictEffectsRefused", "VerdictEffectsLate", "ProbesLate", "CommonCauseSuspected",
-		"ProbesNotAsked"} {
+		"ProbesNotAsked", "VerdictsWaitForAnOperator"} {
 		l.s.quiet(t, alert)
 	}
 }
@@ -277,6 +282,21 @@ func (l *laboratory) benchmarked(t *testing.T, of *seat, what, query string) {
 		}
 		return false
 	})
+}
+
+// benchmarksFail has a provider answer each question with the same words. Its third failure in a row
+// would end its place in the market, to which an operator has to agree.
+func benchmarksFail(t *testing.T, l *laboratory, wrong *seat) {
+	l.s.quiet(t, "VerdictsWaitForAnOperator")
+	wrong.engine.Turn(true)
+	l.benchmarked(t, wrong, "a verdict waits for an operator",
+		`SELECT count(*) FROM verifier.verdict WHERE needs_operator AND provider_id = '`+wrong.ID+`'`)
+	l.s.fires(t, "VerdictsWaitForAnOperator", `,severity="ticket"`)
+	const verdicts = "/api/v1/admin/verification/verdicts"
+	for _, id := range l.listed(t, verdicts+"?provider_id="+wrong.ID+"&waiting=true", "verdict_id") {
+		l.m.Admin(t, http.MethodPost, verdicts+"/"+id+"/approve", `{}`)
+	}
+	l.s.quiet(t, "VerdictsWaitForAnOperator")
 }
 
 // penaltyLate has probes convict a provider while settlement is away, so that nobody opens the

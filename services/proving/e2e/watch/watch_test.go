@@ -103,17 +103,19 @@ func market(t *testing.T, options ...func(*fleet.Config)) (*trial.Market, *serve
 }
 
 func TestWhatOperatorsWatchIsThere(t *testing.T) {
-	_, s, load := market(t)
+	chains, pays := onChains(t)
+	m, s, load := market(t, pays)
 	trial.Until(t, "two hundred requests are answered", func() bool { return load.Answered() >= 200 })
 	trial.Until(t, "usage is settled and the ledger compared", func() bool {
 		return len(s.query(t, `increase(svc_billing_comparisons_total[1m]) > 0`)) > 0 &&
 			len(s.query(t, `svc_billing_charged_nano_usd_total > 0`)) > 0 &&
 			len(s.query(t, `slo:settlement_late:ratio_avg5m`)) > 0
 	})
+	t.Run("no alert fires but that of the standby", func(t *testing.T) { calm(t, s) })
+	lively(t, inTown(t, m, chains))
 	t.Run("each metric and label is exposed", func(t *testing.T) { exposed(t, s) })
 	t.Run("each metric is shown or left out", func(t *testing.T) { shown(t, s) })
 	t.Run("each panel has data", func(t *testing.T) { haveData(t, s) })
-	t.Run("no alert fires but that of the standby", func(t *testing.T) { calm(t, s) })
 }
 
 func exposed(t *testing.T, s *server) {
