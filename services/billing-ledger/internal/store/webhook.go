@@ -212,7 +212,7 @@ func (s Webhooks) TestWebhook(
 			return err
 		}
 		if e.Note != webhook.Enabled {
-			return fault.New(fault.Conflict, fault.TransitionNotAllowed, "The webhook is not enabled.")
+			return fault.New(fault.Precondition, fault.TransitionNotAllowed, "The webhook is not enabled.")
 		}
 		var seconds float64
 		if err := tx.QueryRow(ctx, `SELECT coalesce(extract(epoch FROM tested_at + $2 - clock_timestamp()), 0)::float8

@@ -421,8 +421,8 @@ func TestEachFormerSecretSignsForItsWholeOverlap(t *testing.T) {
 		}
 	}
 	sign("after two changes", 3)
-	if err := rotate(); !fault.Is(err, fault.TransitionNotAllowed) {
-		t.Errorf("a third change: got the error %v, want the reason %s", err, fault.TransitionNotAllowed)
+	if f, ok := fault.As(rotate()); !ok || f.Kind != fault.Precondition || f.Reason != fault.TransitionNotAllowed {
+		t.Errorf("a third change: got %v, want a failed precondition, %s", f, fault.TransitionNotAllowed)
 	}
 	text := "another text"
 	if _, err := h.owner.Change(t.Context(), c.account, e.ID, webhook.Change{Description: &text}); err != nil {

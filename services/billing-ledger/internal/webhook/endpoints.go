@@ -124,7 +124,7 @@ func (s *Endpoints) Rotate(ctx context.Context, account ids.AccountID, id ID) (E
 	secret, sealed := s.Sealer.make(id)
 	e, err := s.Store.ChangeWebhook(ctx, account, id, func(e *Endpoint, now time.Time) error {
 		if len(e.Former) >= MaxFormer {
-			return fault.New(fault.Conflict, fault.TransitionNotAllowed,
+			return fault.New(fault.Precondition, fault.TransitionNotAllowed,
 				"%d former secrets of the webhook still sign, one of them until %s. Change the secret after that.", MaxFormer,
 				e.Former[MaxFormer-1].Until.UTC().Format(time.RFC3339))
 		}

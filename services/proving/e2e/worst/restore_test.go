@@ -134,7 +134,7 @@ func TestNothingSettledIsLostBeyondTheLastArchivedSegment(t *testing.T) {
 	a.export(t)
 	known := d.holds(t)
 	maps.Copy(known, admitted)
-	a.forget(t, known)
+	a.forget(t, known, back)
 	a.exclude(t, d.holds(t))
 	agrees(t, a.report(t), d.rows(t, `SELECT request_id::text, 0::bigint FROM billing.quarantine q
 		WHERE reason = 'unknown_request' AND NOT EXISTS (SELECT FROM billing.hold h WHERE h.request_id = q.request_id)`))
@@ -156,20 +156,23 @@ func (a *audited) comeBack(t *testing.T, since time.Time) {
 	a.start(t, slices.DeleteFunc(f.Names(), func(name string) bool { return f.Pid(name) != 0 })...)
 }
 
-// forget takes the calls out of the records whose requests were admitted after the point. The books know nothing of
-// them, which is what a lost disk costs.
-func (a *audited) forget(t *testing.T, known map[string]int64) {
+// forget takes the calls out of the records whose requests were admitted between the point and the loss of the disk.
+// The books know nothing of them, which is what a lost disk costs. Calls that were sent once the market was back stay.
+func (a *audited) forget(t *testing.T, known map[string]int64, back time.Time) {
 	t.Helper()
 	served := lines[record.Engine](t, a.path(record.EnginesFile))
-	lost := map[string]bool{}
+	calls := lines[record.Client](t, a.path(record.ClientsFile))
+	lost, after := map[string]bool{}, map[string]bool{}
+	for _, c := range calls {
+		after[c.Nonce] = !c.SentAt.Before(back)
+	}
 	for _, e := range served {
-		if _, there := known[e.RequestID]; !there {
+		if _, there := known[e.RequestID]; !there && !after[e.Nonce] {
 			lost[e.Nonce] = true
 		}
 	}
-	calls := lines[record.Client](t, a.path(record.ClientsFile))
 	for _, c := range calls {
-		if _, there := known[c.RequestID]; c.RequestID != "" && !there {
+		if _, there := known[c.RequestID]; c.RequestID != "" && !there && !after[c.Nonce] {
 			lost[c.Nonce] = true
 		}
 	}
