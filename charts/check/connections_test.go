@@ -58,9 +58,10 @@ func connections(t *testing.T) string {
 	}
 	// Migrations, tools, monitors, standbys and what PostgreSQL keeps for superusers.
 	const others = 30
-	fmt.Fprintf(&page, "\nSettlement has 2 more of a replica for each chain. With 30 for migrations, tools, monitors and "+
-		"standbys, `max_connections` must be at least %d by default and %d with `maxReplicas`: PostgreSQL's own default "+
-		"of 100 is too low. A pooler between them must work by session, because the services listen and lock by session.\n",
+	fmt.Fprintf(&page, "\nEach replica of settlement opens 2 more for each chain. With 30 for migrations, tools, "+
+		"monitors and standbys, `max_connections` must be at least %d by default and %d with `maxReplicas`: PostgreSQL's "+
+		"own default of 100 is too low. A pooler between the services and PostgreSQL must pool by session, because "+
+		"LISTEN and some advisory locks of the services belong to a session.\n",
 		usual+others, most+others)
 	return page.String()
 }

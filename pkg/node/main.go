@@ -153,8 +153,8 @@ func runReady(
 	return 0
 }
 
-// Observe starts the telemetry of a process. The client that sends traces is the first of its gRPC
-// clients, so what they share is set before it.
+// Observe sets what all gRPC clients of a process share, and then starts the telemetry of the process,
+// because the client that sends traces is the first of these clients.
 func Observe(cfg telemetry.Config, log io.Writer) (*telemetry.Telemetry, error) {
 	serve.PrepareNames()
 	return telemetry.Start(cfg, log)

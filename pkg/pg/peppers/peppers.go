@@ -62,9 +62,9 @@ func (r Registry) Enrol(
 	return r.EnrolThen(ctx, db, current, previous, nothing)
 }
 
-// EnrolThen is Enrol for a service that keeps something under its peppers: then runs in the
-// transaction that enrols, so a pepper whose work failed is not enrolled. The transaction may run more
-// than once. Starts of other replicas wait for it.
+// EnrolThen is Enrol for a service that keeps something under its peppers. It calls its argument then
+// in the transaction that enrols, so a pepper is not enrolled where then fails. The transaction may run
+// more than once. Other replicas that start wait for the transaction.
 func (r Registry) EnrolThen(
 	ctx context.Context, db *pgxpool.Pool, current, previous apikey.Pepper,
 	then func(context.Context, pgx.Tx, apikey.Peppers) error,

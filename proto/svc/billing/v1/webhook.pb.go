@@ -39,8 +39,8 @@ type Webhook struct {
 	// Why it is not enabled: by_owner, gone (it answered 410) or failing (for days).
 	Note      string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Until when the secret before signs too; absent without one. A secret before that one signs for
-	// less long.
+	// Until when the newest former secret signs too; absent without one. An older former secret stops
+	// sooner.
 	PreviousSecretUntil *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=previous_secret_until,json=previousSecretUntil,proto3" json:"previous_secret_until,omitempty"`
 	// Since when every try has failed; absent after a success.
 	FailingSince *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`

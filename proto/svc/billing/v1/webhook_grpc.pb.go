@@ -51,8 +51,8 @@ type WebhookServiceClient interface {
 	ChangeWebhook(ctx context.Context, in *ChangeWebhookRequest, opts ...grpc.CallOption) (*ChangeWebhookResponse, error)
 	// DeleteWebhook removes an endpoint with what waits for it.
 	DeleteWebhook(ctx context.Context, in *DeleteWebhookRequest, opts ...grpc.CallOption) (*DeleteWebhookResponse, error)
-	// RotateWebhookSecret makes another secret and shows it this once. The secret before signs too,
-	// for 24 hours from its change on, so a delivery has up to three signatures. Fails with
+	// RotateWebhookSecret makes another secret and shows it this once. Each former secret signs too,
+	// for 24 hours from the change that replaced it, so a delivery has up to three signatures. Fails with
 	// FAILED_PRECONDITION (transition_not_allowed) while two former secrets sign. Not idempotent.
 	RotateWebhookSecret(ctx context.Context, in *RotateWebhookSecretRequest, opts ...grpc.CallOption) (*RotateWebhookSecretResponse, error)
 	// ListWebhookDeliveries lists what was sent to an endpoint or waits for it, newest first.
@@ -175,8 +175,8 @@ type WebhookServiceServer interface {
 	ChangeWebhook(context.Context, *ChangeWebhookRequest) (*ChangeWebhookResponse, error)
 	// DeleteWebhook removes an endpoint with what waits for it.
 	DeleteWebhook(context.Context, *DeleteWebhookRequest) (*DeleteWebhookResponse, error)
-	// RotateWebhookSecret makes another secret and shows it this once. The secret before signs too,
-	// for 24 hours from its change on, so a delivery has up to three signatures. Fails with
+	// RotateWebhookSecret makes another secret and shows it this once. Each former secret signs too,
+	// for 24 hours from the change that replaced it, so a delivery has up to three signatures. Fails with
 	// FAILED_PRECONDITION (transition_not_allowed) while two former secrets sign. Not idempotent.
 	RotateWebhookSecret(context.Context, *RotateWebhookSecretRequest) (*RotateWebhookSecretResponse, error)
 	// ListWebhookDeliveries lists what was sent to an endpoint or waits for it, newest first.

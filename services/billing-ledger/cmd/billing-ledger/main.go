@@ -13,9 +13,9 @@
 //
 // Without a subcommand it serves; -print shows its settings. migrate brings the schema up
 // to date under the login of DATABASE_OWNER_URL. rewind reads the service's settings and
-// works on its consumers in NATS. The other tools work on the database of DATABASE_URL, which
-// is the URL or, after "file:", a file with it, on one view of its data. The service's login
-// suffices for them; a superuser is refused unless the database is on loopback.
+// works on its consumers in NATS. The other tools work on one view of the data of the database
+// that DATABASE_URL names: by its URL, or by "file:" and the path of a file with the URL. The
+// service's login suffices for them; a superuser is refused unless the database is on loopback.
 //
 // verify recomputes every invariant of the ledger, hashes and sums its sealed days again,
 // and prints the trial balance and the last root. It exits with 0 for a sound ledger, with

@@ -87,7 +87,7 @@ type Keys struct {
 	// Announce tells the gateways that a key has changed. A gateway that it does not
 	// reach forgets the key when its cache is too old.
 	Announce func(context.Context, ids.KeyID)
-	// RenewFailed is told of each hash that could not be renewed. Nil is nobody.
+	// RenewFailed is called for each hash that could not be renewed. It may be nil.
 	RenewFailed func()
 }
 

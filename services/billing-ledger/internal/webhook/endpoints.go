@@ -117,9 +117,9 @@ func (s *Endpoints) Delete(ctx context.Context, account ids.AccountID, id ID) er
 	return s.Store.DeleteWebhook(ctx, account, id)
 }
 
-// Rotate gives an endpoint another secret. The secret before signs too, for Overlap. While MaxFormer
-// secrets do, there is no further change: it would end the overlap of one of them, and a receiver that
-// still has this one would refuse deliveries.
+// Rotate gives an endpoint another secret. The former secret signs too, for Overlap. While MaxFormer
+// former secrets sign, Rotate refuses a further change, because the change would end the overlap of one
+// of them, and a receiver that still has that secret would refuse deliveries.
 func (s *Endpoints) Rotate(ctx context.Context, account ids.AccountID, id ID) (Endpoint, Secret, error) {
 	secret, sealed := s.Sealer.make(id)
 	e, err := s.Store.ChangeWebhook(ctx, account, id, func(e *Endpoint, now time.Time) error {

@@ -86,7 +86,7 @@ type Endpoint struct {
 	Created     time.Time
 
 	Secret []byte
-	// Former are the secrets before that sign too, the newest first: at most MaxFormer.
+	// Former are the former secrets that still sign, the newest first: at most MaxFormer.
 	Former []Former
 
 	Failures     int

@@ -208,7 +208,7 @@ type Secrets struct {
 	// Identities is the secret of identities. It stays when the pepper changes, because identities
 	// are kept.
 	Identities []byte
-	// RenewFailed is told of each hash that could not be renewed. Nil is nobody.
+	// RenewFailed is called for each hash that could not be renewed. It may be nil.
 	RenewFailed func()
 }
 

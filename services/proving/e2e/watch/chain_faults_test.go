@@ -41,7 +41,7 @@ type troubled struct {
 	chains *paychain.Chains
 	// nodes are those that settlement asks, by the numbers of their chains.
 	nodes map[uint64]*ethnode.Node
-	// apart reports that the two sources of the price of a coin differ.
+	// apart reports whether the two sources of the price of a coin differ.
 	apart atomic.Bool
 	o     *trial.Owner
 	paid  int // payouts that were asked for
@@ -82,8 +82,8 @@ func newTroubled(t *testing.T) *troubled {
 	return f
 }
 
-// startNode puts a node between settlement and a chain, which it asks by the chain's settings. The second reading of
-// coins follows a day of blocks, so a day has as few as can be there.
+// startNode puts a node between settlement and a chain, by the chain's settings. Settlement reads a block of Coins for
+// the second time a day of blocks later, so block_time is the longest that settlement accepts and a day has few blocks.
 func (f *troubled) startNode(t *testing.T, settings object) {
 	t.Helper()
 	urls, _ := settings["rpcs"].([]any)

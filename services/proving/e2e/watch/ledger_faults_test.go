@@ -78,8 +78,8 @@ func ledgerAndServing(t *testing.T, stripe *cardProcessor) func(*fleet.Config) {
 	}
 }
 
-// lasts is fires for an alert that must go on for ten seconds: then the fault fires it, and not
-// the moment in which a test moves the database's time.
+// lasts is like fires, but the alert must go on firing for ten seconds, because the moment in which
+// a test moves the database's time may fire an alert without its fault.
 func (s *server) lasts(t *testing.T, alert string) {
 	t.Helper()
 	s.fires(t, alert, "")

@@ -156,8 +156,8 @@ func TestAlertsOfPayoutsFireByTheirFaults(t *testing.T) {
 	}
 }
 
-// setBack has a payout wait for a signer that is away until it is cancelled, and puts settlement's database of before
-// in place.
+// setBack has a payout wait for a signer that is away, and cancels the payout. Then it puts settlement's database back
+// to before the cancellation.
 func (p *paid) setBack(t *testing.T) {
 	sign := kill(t, p.Market, fleet.Signer)
 	id := p.owner.Ask(t, "12.50", "waits")
@@ -261,8 +261,8 @@ func (p *paid) revokes(t *testing.T) {
 	p.quiet(t, "PenaltyPartsStuck")
 }
 
-// losesHistory takes the blocks off the chain in which a provider got collateral and a penalty set some of it aside,
-// and is the operator who accepts that.
+// losesHistory takes blocks off the chain: those in which a provider deposited collateral and a penalty set a part of
+// the collateral aside. Then, as an operator, it accepts the changed history.
 func (p *paid) losesHistory(t *testing.T) {
 	o := p.NewOwner(t, "lou", 0xb2)
 	before := p.number(t, "eth_blockNumber")

@@ -314,9 +314,10 @@ func penaltyLate(t *testing.T, l *laboratory, swapped *seat) {
 	l.s.quiet(t, "VerdictEffectsLate")
 }
 
-// providerUnknown has a provider pass a benchmark whom hubs do not know, because their tables were
-// restored from before it came. Hubs take a pass only once their own clock, behind the database's
-// here, has come to its time; until then the verifier tries again.
+// providerUnknown has a provider pass a benchmark. Hubs do not know the provider, because their
+// tables were restored to a point before it came. A hub takes a pass only once the hub's own clock,
+// which is behind the database's here, has reached the time of the pass; until then the verifier
+// tries again.
 func providerUnknown(t *testing.T, l *laboratory, lost *seat) {
 	l.s.quiet(t, "VerdictEffectsRefused")
 	l.benchmarked(t, lost, "hubs are told of a benchmark",

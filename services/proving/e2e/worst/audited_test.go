@@ -91,7 +91,7 @@ func audit(t *testing.T, m *trial.Market, hubs ...string) *audited {
 	return a
 }
 
-// ask puts the market under load, which another seed makes another one.
+// ask puts the market under load. Another seed makes another load.
 func (a *audited) ask(t *testing.T, seed uint64) {
 	t.Helper()
 	load := caller.Start(caller.Config{
@@ -129,8 +129,8 @@ func (a *audited) ended(c caller.Call) {
 	a.failures = append(a.failures, c.SentAt)
 }
 
-// since returns how many calls that were sent after a time were answered and failed, when
-// the first of those was sent that were answered, and the last that failed.
+// since counts the calls that were sent after a time and were answered, and those that failed. It
+// also returns how long after that time the first answered call and the last failed call were sent.
 func (a *audited) since(at time.Time) (answered, failed int, first, last time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

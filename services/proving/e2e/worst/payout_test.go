@@ -139,8 +139,8 @@ func adopt(t *testing.T, f *fleet.Fleet, more ...string) (p plan) {
 	return p
 }
 
-// takenIn has the one transaction that nothing explains taken in, and waits until the chain's sending is halted by the
-// reserves alone, which are short by it.
+// takenIn takes in the one transaction that the database does not explain, and waits until only the reserves, which are
+// short by its amount, halt sending on the chain.
 func (a *audited) takenIn(t *testing.T) {
 	t.Helper()
 	found := adopt(t, a.fleet).Calls

@@ -181,9 +181,9 @@ func (a *audited) forget(t *testing.T, known map[string]int64, back time.Time) {
 	keep(t, a.path(record.ClientsFile), calls, func(c record.Client) bool { return !lost[c.Nonce] })
 }
 
-// exclude takes the lines out of settlement's export whose requests the ledger does not have, as settlement itself does
-// once their day is over by the machine's clock, which a test does not move. That only those lines are left is known by
-// now (paid).
+// exclude removes from settlement's export the lines whose requests the ledger does not have, as settlement itself does
+// once their day is over by the machine's clock, which a test does not move. The function paid has already checked that
+// settlement has no other line beyond the ledger's.
 func (a *audited) exclude(t *testing.T, known map[string]int64) {
 	t.Helper()
 	type row struct {

@@ -91,8 +91,8 @@ jetstream {
 	return append(text, f.clusterSettings(name)...)
 }
 
-// clusterSettings make a NATS server one of a cluster. Clients know the servers by their
-// settings, so the servers do not tell each other's addresses.
+// clusterSettings are the settings that make a NATS server part of a cluster. The servers do not
+// advertise each other to clients, because the clients have all addresses in their settings.
 func (f *Fleet) clusterSettings(name string) []byte {
 	var routes []string
 	for _, other := range f.named(NATS) {

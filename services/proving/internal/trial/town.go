@@ -24,7 +24,7 @@ type Town struct {
 	DatabaseURL string
 	// Chains are the URLs of the chains, by their numbers.
 	Chains map[uint64]string
-	// Killed reports that processes of the town are killed, so that an answer of 500 or more is asked for again.
+	// Killed reports whether processes of the town are killed, so that a call that is answered 500 or more is repeated.
 	Killed bool
 }
 
@@ -237,7 +237,7 @@ func (o *Owner) Confirmed(t testing.TB, id string) (payout map[string]any) {
 	return payout
 }
 
-// Payable waits until so much may be paid out, and makes the session anew.
+// Payable waits until earnings may be paid out, and signs the owner in again.
 func (o *Owner) Payable(t testing.TB) {
 	t.Helper()
 	Until(t, "the batch is posted", func() bool {
