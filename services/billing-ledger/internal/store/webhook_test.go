@@ -421,8 +421,15 @@ func TestEachFormerSecretSignsForItsWholeOverlap(t *testing.T) {
 		}
 	}
 	sign("after two changes", 3)
-	if f, ok := fault.As(rotate()); !ok || f.Kind != fault.Precondition || f.Reason != fault.TransitionNotAllowed {
-		t.Errorf("a third change: got %v, want a failed precondition, %s", f, fault.TransitionNotAllowed)
+	refused, ok := fault.As(rotate())
+	if !ok {
+		t.Fatal("a third change: got no fault, want one")
+	}
+	if refused.Reason != fault.TransitionNotAllowed {
+		t.Errorf("reason of a third change: got %s, want %s", refused.Reason, fault.TransitionNotAllowed)
+	}
+	if refused.Kind != fault.Precondition {
+		t.Errorf("kind of a third change: got %v, want %v", refused.Kind, fault.Precondition)
 	}
 	text := "another text"
 	if _, err := h.owner.Change(t.Context(), c.account, e.ID, webhook.Change{Description: &text}); err != nil {
