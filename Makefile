@@ -239,7 +239,7 @@ alerts-check: ## Check the rules of deploy/alerts and run their unit tests (prom
 .PHONY: watch-check
 watch-check: postgres ## Hold dashboards, alerts and objectives to a real fleet and a real Prometheus, and bring faults about
 	@. deploy/dev/postgres.env.sh && tool=$$(deploy/dev/prometheus.sh) && \
-	  PROMETHEUS_BIN=$$tool go test -tags watch -count=1 -vet=off -ldflags=-w -timeout 30m -v ./services/proving/e2e/watch
+	  PROMETHEUS_BIN=$$tool go test -tags watch -count=1 -vet=off -ldflags=-w -timeout 60m -v ./services/proving/e2e/watch
 
 .PHONY: build
 build: ## Build every program into .bin

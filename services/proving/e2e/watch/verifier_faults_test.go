@@ -58,9 +58,9 @@ func TestAlertsFireByEffectsOfVerdicts(t *testing.T) {
 	words.Script(cheat.Model, fakeengine.Behaviour{Tokens: slices.Repeat([]string{"word "}, 64)})
 	wrong := l.seat(t, "wrong", 33, words)
 	l.ready(t, swapped, lost, wrong)
-	t.Run("a provider fails three benchmarks", func(t *testing.T) { benchmarksFail(t, l, wrong) })
 	t.Run("settlement does not take a penalty", func(t *testing.T) { penaltyLate(t, l, swapped) })
 	t.Run("hubs do not know a provider", func(t *testing.T) { providerUnknown(t, l, lost) })
+	t.Run("a provider fails three benchmarks", func(t *testing.T) { benchmarksFail(t, l, wrong) })
 }
 
 // TestAlertsFireByFaultsOfProbes has three providers serve a model of four bits, which probes find

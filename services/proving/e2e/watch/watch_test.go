@@ -61,7 +61,9 @@ var unseen = map[string]string{
 }
 
 // unseenLabels are labels that only a fault gives a metric.
-var unseenLabels = map[string]string{"error_type": "a call fails"}
+var unseenLabels = map[string]string{
+	"error_type": "a call fails", "problem": "a delivery fails", "reason": "a probe is not asked",
+}
 
 // leftOut are metrics, or their beginnings, that no dashboard, alert or objective shows, with
 // the reason.
