@@ -29,17 +29,7 @@ type object = map[string]any
 func paying(t *testing.T) (*trial.Town, *paychain.Chains) {
 	t.Helper()
 	dir := trial.Dir(t)
-	chains, err := paychain.Start(t.Context(), paychain.Seed(dir), paychain.Dollars, paychain.Coins)
-	if paychain.MayBeMissing(err) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(chains.Stop)
-	if err := chains.Fill(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	chains := trial.Chains(t, dir)
 	known, allowed, err := chains.Settings()
 	if err != nil {
 		t.Fatal(err)
