@@ -437,7 +437,11 @@ type ConnectionMode int32
 
 const (
 	ConnectionMode_CONNECTION_MODE_UNSPECIFIED ConnectionMode = 0
-	ConnectionMode_CONNECTION_MODE_WEBSOCKET   ConnectionMode = 1
+	// The provider's agent holds a WebSocket to a hub.
+	ConnectionMode_CONNECTION_MODE_WEBSOCKET ConnectionMode = 1
+	// A hub calls the provider's OpenAI-compatible server. Such a provider is chosen only
+	// when no other may serve the request, or by a pin.
+	ConnectionMode_CONNECTION_MODE_EXTERNAL ConnectionMode = 2
 )
 
 // Enum value maps for ConnectionMode.
@@ -445,10 +449,12 @@ var (
 	ConnectionMode_name = map[int32]string{
 		0: "CONNECTION_MODE_UNSPECIFIED",
 		1: "CONNECTION_MODE_WEBSOCKET",
+		2: "CONNECTION_MODE_EXTERNAL",
 	}
 	ConnectionMode_value = map[string]int32{
 		"CONNECTION_MODE_UNSPECIFIED": 0,
 		"CONNECTION_MODE_WEBSOCKET":   1,
+		"CONNECTION_MODE_EXTERNAL":    2,
 	}
 )
 
@@ -641,6 +647,15 @@ type UsageEvent struct {
 	// What the ledger gave the gateway for the request, and the gateway the hub.
 	// Usage without it is not settled. Events of billing-ledger itself have none.
 	LedgerMac []byte `protobuf:"bytes,24,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
+	// How the provider was reached; unspecified in events of before the field, which were
+	// all of WebSocket sessions.
+	ConnectionMode ConnectionMode `protobuf:"varint,25,opt,name=connection_mode,json=connectionMode,proto3,enum=svc.events.v1.ConnectionMode" json:"connection_mode,omitempty"`
+	// The provider is a vendor: the platform buys the answer, and owes its cost to the
+	// vendor, which is no provider that settlement pays.
+	Vendor bool `protobuf:"varint,26,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	// The prompt tokens that the engine says it read from its cache, at most the billable
+	// prompt tokens. They change what a vendor is owed, and never the charge.
+	ClaimedCachedPromptTokens int64 `protobuf:"varint,27,opt,name=claimed_cached_prompt_tokens,json=claimedCachedPromptTokens,proto3" json:"claimed_cached_prompt_tokens,omitempty"`
 	// The last field of the message, 43 bytes with its tag: the id of a key (8
 	// bytes), and HMAC-SHA-256 under it (32) over all bytes before the field. The
 	// hub hands the key to billing-ledger and settlement (UsageKeyService of
@@ -846,6 +861,27 @@ func (x *UsageEvent) GetLedgerMac() []byte {
 		return x.LedgerMac
 	}
 	return nil
+}
+
+func (x *UsageEvent) GetConnectionMode() ConnectionMode {
+	if x != nil {
+		return x.ConnectionMode
+	}
+	return ConnectionMode_CONNECTION_MODE_UNSPECIFIED
+}
+
+func (x *UsageEvent) GetVendor() bool {
+	if x != nil {
+		return x.Vendor
+	}
+	return false
+}
+
+func (x *UsageEvent) GetClaimedCachedPromptTokens() int64 {
+	if x != nil {
+		return x.ClaimedCachedPromptTokens
+	}
+	return 0
 }
 
 func (x *UsageEvent) GetSeal() []byte {
@@ -1668,7 +1704,10 @@ type Session struct {
 	// under a key that hubs derive from their pepper. Equal values of different providers have
 	// equal bytes. The bytes are opaque: whoever lacks the pepper cannot test a value. Only the
 	// verifier reads them.
-	Identities    [][]byte `protobuf:"bytes,21,rep,name=identities,proto3" json:"identities,omitempty"`
+	Identities [][]byte `protobuf:"bytes,21,rep,name=identities,proto3" json:"identities,omitempty"`
+	// The provider is a vendor of gateway models: it has no collateral, no benchmark and no
+	// probation, and the verifier asks it nothing.
+	Vendor        bool `protobuf:"varint,22,opt,name=vendor,proto3" json:"vendor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1848,6 +1887,13 @@ func (x *Session) GetIdentities() [][]byte {
 		return x.Identities
 	}
 	return nil
+}
+
+func (x *Session) GetVendor() bool {
+	if x != nil {
+		return x.Vendor
+	}
+	return false
 }
 
 // Presence is what a hub says of its sessions. Subject presence.v1.<hub_id>,
@@ -2478,7 +2524,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xd6\b\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xf7\t\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -2509,7 +2555,10 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x0fevidence_source\x18\x16 \x01(\x0e2\x1d.svc.events.v1.EvidenceSourceR\x0eevidenceSource\x12\x18\n" +
 	"\asettled\x18\x17 \x01(\bR\asettled\x12\x1d\n" +
 	"\n" +
-	"ledger_mac\x18\x18 \x01(\fR\tledgerMac\x12\x12\n" +
+	"ledger_mac\x18\x18 \x01(\fR\tledgerMac\x12F\n" +
+	"\x0fconnection_mode\x18\x19 \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12\x16\n" +
+	"\x06vendor\x18\x1a \x01(\bR\x06vendor\x12?\n" +
+	"\x1cclaimed_cached_prompt_tokens\x18\x1b \x01(\x03R\x19claimedCachedPromptTokens\x12\x12\n" +
 	"\x04seal\x18\x1e \x01(\fR\x04seal\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
@@ -2588,7 +2637,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\tin_flight\x18\x05 \x01(\x05R\binFlight\x12\"\n" +
 	"\fquantization\x18\x06 \x01(\tR\fquantization\x12\x16\n" +
 	"\x06engine\x18\a \x01(\tR\x06engine\x12\x1a\n" +
-	"\brevision\x18\b \x01(\tR\brevision\"\x93\x06\n" +
+	"\brevision\x18\b \x01(\tR\brevision\"\xab\x06\n" +
 	"\aSession\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -2615,7 +2664,8 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\tgpu_class\x18\x14 \x01(\tR\bgpuClass\x12\x1e\n" +
 	"\n" +
 	"identities\x18\x15 \x03(\fR\n" +
-	"identitiesB\r\n" +
+	"identities\x12\x16\n" +
+	"\x06vendor\x18\x16 \x01(\bR\x06vendorB\r\n" +
 	"\v_uptime_30d\"\x9f\x02\n" +
 	"\bPresence\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12 \n" +
@@ -2708,10 +2758,11 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x16ATTEMPT_OUTCOME_FAILED\x10\x02\x12\x1b\n" +
 	"\x17ATTEMPT_OUTCOME_REFUSED\x10\x03\x12\x1d\n" +
 	"\x19ATTEMPT_OUTCOME_CANCELLED\x10\x04\x12\x18\n" +
-	"\x14ATTEMPT_OUTCOME_BUSY\x10\x05*P\n" +
+	"\x14ATTEMPT_OUTCOME_BUSY\x10\x05*n\n" +
 	"\x0eConnectionMode\x12\x1f\n" +
 	"\x1bCONNECTION_MODE_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19CONNECTION_MODE_WEBSOCKET\x10\x01*J\n" +
+	"\x19CONNECTION_MODE_WEBSOCKET\x10\x01\x12\x1c\n" +
+	"\x18CONNECTION_MODE_EXTERNAL\x10\x02*J\n" +
 	"\x04Lane\x12\x14\n" +
 	"\x10LANE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tLANE_MAIN\x10\x01\x12\x0e\n" +
@@ -2775,24 +2826,25 @@ var file_svc_events_v1_events_proto_depIdxs = []int32{
 	29, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
 	29, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.evidence_source:type_name -> svc.events.v1.EvidenceSource
-	5,  // 9: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
-	14, // 10: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
-	6,  // 11: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	16, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
-	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	18, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	29, // 15: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
-	19, // 16: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
-	8,  // 17: svc.events.v1.Trust.lane:type_name -> svc.events.v1.Lane
-	29, // 18: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
-	23, // 19: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
-	29, // 20: svc.events.v1.ShapeReport.hour:type_name -> google.protobuf.Timestamp
-	27, // 21: svc.events.v1.ShapeReport.shapes:type_name -> svc.events.v1.ShapeCount
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	7,  // 9: svc.events.v1.UsageEvent.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	5,  // 10: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
+	14, // 11: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
+	6,  // 12: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
+	16, // 13: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	7,  // 14: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	18, // 15: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	29, // 16: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
+	19, // 17: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	8,  // 18: svc.events.v1.Trust.lane:type_name -> svc.events.v1.Lane
+	29, // 19: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
+	23, // 20: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
+	29, // 21: svc.events.v1.ShapeReport.hour:type_name -> google.protobuf.Timestamp
+	27, // 22: svc.events.v1.ShapeReport.shapes:type_name -> svc.events.v1.ShapeCount
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_svc_events_v1_events_proto_init() }

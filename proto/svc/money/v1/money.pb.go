@@ -83,7 +83,7 @@ func (Unit) EnumDescriptor() ([]byte, []int) {
 	return file_svc_money_v1_money_proto_rawDescGZIP(), []int{0}
 }
 
-// Rates are the four prices of one immutable price version, in pico-USD for one
+// Rates are the prices of one immutable price version, in pico-USD for one
 // unit: a token, an image or a minute. A payout rate never exceeds its price,
 // and a priced dimension always has a payout. What a model's unit has no count
 // of is priced 0.
@@ -98,8 +98,12 @@ type Rates struct {
 	// What the provider earns for a completion token.
 	PayoutOutputPicoUsdPerToken int64 `protobuf:"varint,4,opt,name=payout_output_pico_usd_per_token,json=payoutOutputPicoUsdPerToken,proto3" json:"payout_output_pico_usd_per_token,omitempty"`
 	Unit                        Unit  `protobuf:"varint,5,opt,name=unit,proto3,enum=svc.money.v1.Unit" json:"unit,omitempty"`
-	unknownFields               protoimpl.UnknownFields
-	sizeCache                   protoimpl.SizeCache
+	// What a vendor is owed for a prompt token that it read from its cache; 0 where such a
+	// token costs what any other prompt token does. Providers are paid by
+	// payout_input_pico_usd_per_token alone.
+	PayoutCachedInputPicoUsdPerToken int64 `protobuf:"varint,6,opt,name=payout_cached_input_pico_usd_per_token,json=payoutCachedInputPicoUsdPerToken,proto3" json:"payout_cached_input_pico_usd_per_token,omitempty"`
+	unknownFields                    protoimpl.UnknownFields
+	sizeCache                        protoimpl.SizeCache
 }
 
 func (x *Rates) Reset() {
@@ -167,17 +171,25 @@ func (x *Rates) GetUnit() Unit {
 	return Unit_UNIT_UNSPECIFIED
 }
 
+func (x *Rates) GetPayoutCachedInputPicoUsdPerToken() int64 {
+	if x != nil {
+		return x.PayoutCachedInputPicoUsdPerToken
+	}
+	return 0
+}
+
 var File_svc_money_v1_money_proto protoreflect.FileDescriptor
 
 const file_svc_money_v1_money_proto_rawDesc = "" +
 	"\n" +
-	"\x18svc/money/v1/money.proto\x12\fsvc.money.v1\"\xad\x02\n" +
+	"\x18svc/money/v1/money.proto\x12\fsvc.money.v1\"\xff\x02\n" +
 	"\x05Rates\x126\n" +
 	"\x18input_pico_usd_per_token\x18\x01 \x01(\x03R\x14inputPicoUsdPerToken\x128\n" +
 	"\x19output_pico_usd_per_token\x18\x02 \x01(\x03R\x15outputPicoUsdPerToken\x12C\n" +
 	"\x1fpayout_input_pico_usd_per_token\x18\x03 \x01(\x03R\x1apayoutInputPicoUsdPerToken\x12E\n" +
 	" payout_output_pico_usd_per_token\x18\x04 \x01(\x03R\x1bpayoutOutputPicoUsdPerToken\x12&\n" +
-	"\x04unit\x18\x05 \x01(\x0e2\x12.svc.money.v1.UnitR\x04unit*S\n" +
+	"\x04unit\x18\x05 \x01(\x0e2\x12.svc.money.v1.UnitR\x04unit\x12P\n" +
+	"&payout_cached_input_pico_usd_per_token\x18\x06 \x01(\x03R payoutCachedInputPicoUsdPerToken*S\n" +
 	"\x04Unit\x12\x14\n" +
 	"\x10UNIT_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
