@@ -213,6 +213,9 @@ type Identity struct {
 	AgentVersion string
 	Region       string
 	Epoch        int64
+	// External reports that this hub calls the provider's server. Without it the provider's
+	// agent holds a WebSocket. Vendor reports that the provider is a vendor of gateway models.
+	External, Vendor bool
 }
 
 // Grant is what a credential entitles to.
@@ -233,6 +236,8 @@ type Grant struct {
 	Warning string
 	// Epoch is larger than the epoch of any earlier session.
 	Epoch int64
+	// External and Vendor are those of the session's Identity.
+	External, Vendor bool
 }
 
 // Acknowledged names a receipt that the agent may forget.

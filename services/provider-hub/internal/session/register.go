@@ -95,6 +95,7 @@ func (s *Session) identify(g Grant) bool {
 	}
 	s.identity.ProviderID, s.identity.ProviderName = g.ProviderID, g.ProviderName
 	s.identity.KeyID, s.identity.Epoch = g.KeyID, g.Epoch
+	s.identity.External, s.identity.Vendor = g.External, g.Vendor
 	if s.identity.Region == "" {
 		s.identity.Region = g.Region
 	}

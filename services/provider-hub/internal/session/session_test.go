@@ -303,3 +303,23 @@ func TestABodyIsForgottenOnceItIsSent(t *testing.T) {
 		t.Errorf("got %+v and %d messages more, want the outbox to keep nothing", was[0], len(o.Messages))
 	}
 }
+
+// What routers prefer and what usage says depends on how a provider is reached.
+func TestASessionIsOfTheModeOfItsGrant(t *testing.T) {
+	for _, want := range []Grant{{}, {External: true}, {External: true, Vendor: true}} {
+		s := fresh(Config{}, speakV2())
+		why := s.Receive(&Inbound{Kind: KindRegister, Seq: 1, Register: &Register{Node: "node-0001"}})
+		if why != nil {
+			t.Fatal(why)
+		}
+		if why := s.Admit(want); why != nil {
+			t.Fatal(why)
+		}
+		if got := s.Identity(); got.External != want.External {
+			t.Errorf("external: got %v, want %v", got.External, want.External)
+		} else if got.Vendor != want.Vendor {
+			t.Errorf("vendor: got %v, want %v", got.Vendor, want.Vendor)
+		}
+		s.end()
+	}
+}
