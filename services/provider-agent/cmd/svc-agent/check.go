@@ -3,28 +3,25 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"text/tabwriter"
 
-	"svc.internal/pkg/config"
 	provideragent "svc.internal/services/provider-agent"
 )
 
 // errUnfit means that check has printed which models are not served, and why.
 var errUnfit = errors.New("a model is not served")
 
-func check(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {
-	cfg, err := config.Load[environment](environ)
+func check(ctx context.Context, c invocation) error {
+	cfg, err := c.settings()
 	if err != nil {
 		return err
 	}
-	flags := flag.NewFlagSet("svc-agent check", flag.ContinueOnError)
-	flags.SetOutput(diagnostics)
+	flags := c.flags("check")
 	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
-	if err := flags.Parse(args); err != nil {
+	if err := c.parse(flags); err != nil {
 		return err
 	}
 	models, err := provideragent.LoadModels(cfg.Models)
@@ -35,7 +32,7 @@ func check(ctx context.Context, args, environ []string, out, diagnostics io.Writ
 	if err != nil {
 		return err
 	}
-	return writeTable(out, findings)
+	return writeTable(c.out, findings)
 }
 
 // files is what the platform can be shown of a model's files. A fault is none of the model,

@@ -23,7 +23,9 @@ func main() {
 	defer stop()
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	err := command(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	err := invocation{
+		args: os.Args[1:], environ: os.Environ(), in: os.Stdin, out: os.Stdout, diagnostics: os.Stderr,
+	}.command(ctx)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errUnfit):
@@ -34,37 +36,54 @@ func main() {
 	}
 }
 
-const usage = `usage: svc-agent <command> [flags]
+// subcommand is one entry of the table of commands.
+type subcommand struct {
+	name, summary string
+	run           func(context.Context, invocation) error
+}
 
-  run      connect to the hub and serve requests until stopped
-  check    read models.json and ask every engine whether it serves its models
-  status   tell where the account stands, and why requests come or do not
-  version  print the version
+// commands are all commands, in the order of the usage.
+func commands() []subcommand {
+	return []subcommand{
+		{"run", "connect to the hub and serve requests until stopped", run},
+		{"check", "read models.json and ask every engine whether it serves its models", check},
+		{"status", "tell where the account stands, and why requests come or do not", status},
+		{"version", "print the version", printVersion},
+	}
+}
 
-"svc-agent run -h" lists the flags of run, and so for the others. The hub's address and the provider key come
-from SVC_WS_URL and SVC_PROVIDER_KEY (the key itself, or file:/path/to/it).
-`
-
-func command(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {
+// command does what the first argument names.
+func (c invocation) command(ctx context.Context) error {
 	name := ""
-	if len(args) > 0 {
-		name, args = args[0], args[1:]
+	if len(c.args) > 0 {
+		name, c.args = c.args[0], c.args[1:]
 	}
 	switch name {
-	case "run":
-		return run(ctx, args, environ, diagnostics)
-	case "check":
-		return check(ctx, args, environ, out, diagnostics)
-	case "status":
-		return status(ctx, args, environ, out, diagnostics)
-	case "version":
-		_, err := fmt.Fprintln(out, "svc-agent", version())
-		return err
 	case "help", "-h", "-help", "--help":
-		_, err := fmt.Fprint(out, usage)
-		return err
-	default:
-		fmt.Fprint(diagnostics, usage)
-		return fmt.Errorf("%q is not a command", name)
+		return usage(c.out)
 	}
+	for _, known := range commands() {
+		if known.name == name {
+			return known.run(ctx, c)
+		}
+	}
+	return errors.Join(usage(c.diagnostics), fmt.Errorf("%q is not a command", name))
+}
+
+// usage prints the commands.
+func usage(out io.Writer) error {
+	text := "usage: svc-agent <command> [flags]\n\n"
+	for _, known := range commands() {
+		text += fmt.Sprintf("  %-11s%s\n", known.name, known.summary)
+	}
+	_, err := io.WriteString(out, text+`
+"svc-agent run -h" lists the flags of run, and so for the others. Settings come from config.yaml in the folder of
+the agent's state, over it from variables that begin with SVC_, and over both from flags.
+`)
+	return err
+}
+
+func printVersion(_ context.Context, c invocation) error {
+	_, err := fmt.Fprintln(c.out, "svc-agent", version())
+	return err
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,13 @@ import (
 	"svc.internal/pkg/fakeengine"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
+
+// command does a command with nothing to read.
+func command(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {
+	return invocation{
+		args: args, environ: environ, in: strings.NewReader(""), out: out, diagnostics: diagnostics,
+	}.command(ctx)
+}
 
 // write makes a file of the test's and gives its path.
 func write(t *testing.T, name, text string) string {
@@ -154,6 +163,66 @@ func TestWrongCommandsAreRefused(t *testing.T) {
 			t.Errorf("%v: got the error %v, want none", args, err)
 		} else if !strings.Contains(out.String(), "svc-agent") {
 			t.Errorf(`%v: out: got %q, want "svc-agent" in it`, args, out.String())
+		}
+	}
+}
+
+func TestSettingsComeFromTheFileUnderTheEnvironmentUnderFlags(t *testing.T) {
+	engine := fakeengine.New(t)
+	engine.Script("local", fakeengine.Behaviour{})
+	models := write(t, "models.json", `{"models":[{"model_id":"local","engine_url":"`+engine.URL+`/v1"}]}`)
+	file := "models: " + models + "\n"
+	for name, c := range map[string]struct {
+		file, want string
+		environ    []string
+		args       []string
+	}{
+		"the file":          {file: file},
+		"the environment":   {file: "models: /nowhere\n", environ: []string{"SVC_MODELS=" + models}},
+		"flags":             {file: file, environ: []string{"SVC_MODELS=/nowhere"}, args: []string{"-models", models}},
+		"neither":           {file: "", want: "models.json"},
+		"an unknown key":    {file: file + "model: x\n", want: "model not found"},
+		"a key of no known": {file: file, environ: []string{"SVC_MODLES=x"}, want: "SVC_MODELS"},
+	} {
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte(c.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for how, where := range map[string]string{
+			"by the state": "SVC_STATE_DIR=" + home, "by its name": "SVC_CONFIG=" + filepath.Join(home, "config.yaml"),
+		} {
+			err := command(t.Context(), append([]string{"check"}, c.args...), append(c.environ, where), io.Discard, io.Discard)
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s, %s: got the error %v, want none", name, how, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%s, %s: got the error %v, want %q in it", name, how, err, c.want)
+			}
+		}
+	}
+}
+
+func TestEveryCommandIsInTheUsageAndDescribesItsFlags(t *testing.T) {
+	var out bytes.Buffer
+	if err := command(t.Context(), []string{"help"}, nil, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range commands() {
+		if !strings.Contains(out.String(), "  "+known.name+" ") {
+			t.Errorf("%s is missing in %s", known.name, &out)
+		}
+		if known.name == "version" {
+			continue
+		}
+		described := 0
+		err := known.run(t.Context(), invocation{out: io.Discard, diagnostics: io.Discard, describe: func(f *flag.FlagSet) {
+			f.VisitAll(func(*flag.Flag) { described++ })
+		}})
+		if !errors.Is(err, flag.ErrHelp) {
+			t.Errorf("%s: got the error %v, want %v", known.name, err, flag.ErrHelp)
+		}
+		if described == 0 {
+			t.Errorf("%s: described: got 0, want some flag", known.name)
 		}
 	}
 }

@@ -3,56 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 
-	"svc.internal/pkg/config"
 	"svc.internal/pkg/telemetry"
 	provideragent "svc.internal/services/provider-agent"
 )
 
-// environment are the settings that the agent reads from its environment. Flags win.
-type environment struct {
-	WSURL string        `env:"SVC_WS_URL"`
-	Key   config.Secret `env:"SVC_PROVIDER_KEY"`
-	// AllowPlaintext lets WSURL be a ws:// address off this machine.
-	AllowPlaintext bool `env:"SVC_ALLOW_PLAINTEXT"`
-	// ServiceURL is the marketplace's HTTP API. Empty stands for the address that follows
-	// from WSURL by custom.
-	ServiceURL string `env:"SVC_SERVICE_URL"`
-	// WalletKeyFile and WalletDomain are for signing in with a wallet instead of the key.
-	WalletKeyFile string `env:"SVC_WALLET_KEY_FILE"`
-	WalletDomain  string `env:"SVC_WALLET_DOMAIN"`
-	Models        string `env:"SVC_MODELS" envDefault:"models.json"`
-	StateDir      string `env:"SVC_STATE_DIR"`
-	NodeName      string `env:"SVC_NODE_NAME"`
-	Region        string `env:"SVC_REGION"`
-	// Capabilities are what the engines can do; empty for the usual ones.
-	Capabilities []string `env:"SVC_CAPABILITIES"`
-	// RefuseMembers are members of requests that are not supported here. The word none
-	// stands for no member. An empty list stands for the members that guard.Members
-	// lists.
-	RefuseMembers []string `env:"SVC_REFUSE_MEMBERS"`
-	// FetchMedia has the agent fetch the media that messages name by address, instead of
-	// the engine.
-	FetchMedia bool `env:"SVC_FETCH_MEDIA" envDefault:"true"`
-	// Hardware reports this machine's GPUs to the hub.
-	Hardware  bool   `env:"SVC_HARDWARE" envDefault:"true"`
-	LogLevel  string `env:"SVC_LOG_LEVEL" envDefault:"info"`
-	LogFormat string `env:"SVC_LOG_FORMAT" envDefault:"text"`
-	// OTLPEndpoint is a trace collector of the owner's; empty for none. Hubs decide which
-	// requests are recorded.
-	OTLPEndpoint string `env:"SVC_OTLP_ENDPOINT"`
-	OTLPInsecure bool   `env:"SVC_OTLP_INSECURE"`
-}
-
-func run(ctx context.Context, args, environ []string, diagnostics io.Writer) error {
-	cfg, err := options(args, environ, diagnostics)
+func run(ctx context.Context, c invocation) error {
+	cfg, err := options(c)
 	if err != nil {
 		return err
 	}
@@ -60,7 +21,7 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 		LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat,
 		Service: "provider-agent", OTLPEndpoint: cfg.OTLPEndpoint, OTLPInsecure: cfg.OTLPInsecure,
 	}
-	log, err := telemetry.NewLog(tell, diagnostics)
+	log, err := telemetry.NewLog(tell, c.diagnostics)
 	if err != nil {
 		return err
 	}
@@ -91,14 +52,13 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	return errors.Join(err, stopTraces(context.WithoutCancel(ctx)))
 }
 
-// options reads the flags over the environment.
-func options(args, environ []string, diagnostics io.Writer) (environment, error) {
-	cfg, err := config.Load[environment](environ)
+// options reads the flags over the settings.
+func options(c invocation) (environment, error) {
+	cfg, err := c.settings()
 	if err != nil {
 		return cfg, err
 	}
-	flags := flag.NewFlagSet("svc-agent run", flag.ContinueOnError)
-	flags.SetOutput(diagnostics)
+	flags := c.flags("run")
 	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
 	flags.BoolVar(&cfg.AllowPlaintext, "allow-plaintext", cfg.AllowPlaintext,
@@ -132,11 +92,8 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 			return nil
 		})
 	keyFile := flags.String("key-file", "", "`file` that holds the provider key (instead of SVC_PROVIDER_KEY)")
-	if err := flags.Parse(args); err != nil {
+	if err := c.parse(flags); err != nil {
 		return cfg, err
-	}
-	if flags.NArg() > 0 {
-		return cfg, fmt.Errorf("%q is not a flag", flags.Arg(0))
 	}
 	if *keyFile != "" {
 		if err := cfg.Key.UnmarshalText([]byte("file:" + *keyFile)); err != nil {

@@ -5,33 +5,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/service"
 )
 
-func status(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {
-	cfg, err := config.Load[environment](environ)
+func status(ctx context.Context, c invocation) error {
+	cfg, err := c.settings()
 	if err != nil {
 		return err
 	}
-	flags := flag.NewFlagSet("svc-agent status", flag.ContinueOnError)
-	flags.SetOutput(diagnostics)
+	flags := c.flags("status")
 	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL,
 		"`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
 	keyFile := flags.String("key-file", "", "`file` that holds the provider key (instead of SVC_PROVIDER_KEY)")
 	asJSON := flags.Bool("json", false, "print the service's answer as it is, indented")
-	if err := flags.Parse(args); err != nil {
+	if err := c.parse(flags); err != nil {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("%q is not a flag", flags.Arg(0))
 	}
 	if *keyFile != "" {
 		if err := cfg.Key.UnmarshalText([]byte("file:" + *keyFile)); err != nil {
@@ -43,13 +37,13 @@ func status(ctx context.Context, args, environ []string, out, diagnostics io.Wri
 		return err
 	}
 	if *asJSON {
-		return writeJSON(out, answer)
+		return writeJSON(c.out, answer)
 	}
 	told, err := service.ParseStatus(answer)
 	if err != nil {
 		return err
 	}
-	return writeStatus(out, told, paintFor(out, environ))
+	return writeStatus(c.out, told, paintFor(c.out, c.environ))
 }
 
 func askStatus(ctx context.Context, cfg environment) ([]byte, error) {

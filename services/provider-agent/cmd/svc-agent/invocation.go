@@ -1,0 +1,52 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// invocation is what a command is called with.
+type invocation struct {
+	args, environ    []string
+	in               io.Reader
+	out, diagnostics io.Writer
+	// describe is given a command's flags instead of the command being done, for shell
+	// completion. It is nil otherwise.
+	describe func(*flag.FlagSet)
+}
+
+// flags makes the set of a command's flags.
+func (c invocation) flags(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet("svc-agent "+name, flag.ContinueOnError)
+	flags.SetOutput(c.diagnostics)
+	return flags
+}
+
+// parse reads the arguments into flags that are all defined. It refuses arguments that are
+// no flags.
+func (c invocation) parse(flags *flag.FlagSet) error {
+	if c.describe != nil {
+		c.describe(flags)
+		return flag.ErrHelp
+	}
+	if err := flags.Parse(c.args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is not a flag", flags.Arg(0))
+	}
+	return nil
+}
+
+// variable is the value of a variable of the environment; empty where it is not set.
+func (c invocation) variable(name string) string {
+	value := ""
+	for _, entry := range c.environ {
+		if text, is := strings.CutPrefix(entry, name+"="); is {
+			value = text
+		}
+	}
+	return value
+}
