@@ -4,8 +4,8 @@
 // billion dollars. Prices are in pico-USD for one unit: a token, an image or a minute of
 // audio. For a token that is exactly micro-USD per 1M tokens: a price of $0.15 per 1M
 // tokens is 150,000. A request is rounded once: the consumer's charge half to even, the
-// provider's payout down. No payout rate exceeds its price, so no payout exceeds its
-// charge.
+// provider's payout or the vendor's cost down. No payout rate exceeds its price, so neither
+// payout nor cost exceeds its charge.
 package money
 
 import (
@@ -42,14 +42,18 @@ type Rates struct {
 	Output       PicoUSD
 	PayoutInput  PicoUSD
 	PayoutOutput PicoUSD
+	// PayoutCachedInput is what a vendor is owed for a prompt token that it read from its
+	// cache. It is 0 where such a token costs what any other prompt token does.
+	PayoutCachedInput PicoUSD
 }
 
 // Free reports whether nothing is charged under these rates.
 func (r Rates) Free() bool { return r.Input == 0 && r.Output == 0 }
 
 // Validate checks the catalog's invariants: a known unit, prices in its range, no price
-// for a count that the unit does not have, a payout for each priced dimension, and no
-// payout above its price. Its error names the field.
+// for a count that the unit does not have, a payout for each priced dimension, no payout
+// above its price, and no cached prompt token that costs more than another. Its error names
+// the field.
 func (r Rates) Validate() error {
 	if !r.Unit.known() {
 		return &RateError{Field: "unit", Problem: "is unknown"}
@@ -74,6 +78,19 @@ func (r Rates) Validate() error {
 		case d.price > 0 && d.payout == 0:
 			return &RateError{Field: "payout_" + d.name + "_price", Problem: "is missing for a priced dimension"}
 		}
+	}
+	return r.validateCached()
+}
+
+func (r Rates) validateCached() error {
+	const field = "payout_cached_input_price"
+	switch {
+	case r.PayoutCachedInput < 0:
+		return &RateError{Field: field, Problem: "is out of range"}
+	case r.PayoutCachedInput > 0 && r.Unit != Token:
+		return &RateError{Field: field, Problem: "is not part of a price " + r.Unit.phrase()}
+	case r.PayoutCachedInput > r.PayoutInput:
+		return &RateError{Field: field, Problem: "exceeds payout_input_price"}
 	}
 	return nil
 }
@@ -109,6 +126,32 @@ func (r Rates) Payout(t Tokens) (NanoUSD, error) {
 	hi, lo, err := weigh(t, r.PayoutInput, r.PayoutOutput, divisor)
 	if err != nil {
 		return 0, err
+	}
+	quotient, _ := bits.Div64(hi, lo, divisor)
+	return fits(quotient)
+}
+
+// VendorCost returns what a vendor is owed for t, of whose prompt it read cached tokens from
+// its cache: the exact sum, rounded down. It returns ErrOverflow when a count is negative,
+// more is cached than the prompt has, or the sum does not fit.
+func (r Rates) VendorCost(t Tokens, cached int64) (NanoUSD, error) {
+	if cached < 0 || cached > t.Prompt {
+		return 0, ErrOverflow
+	}
+	if r.PayoutCachedInput == 0 {
+		return r.Payout(t)
+	}
+	divisor := r.Unit.divisor()
+	hi, lo, err := weigh(Tokens{Prompt: t.Prompt - cached, Completion: t.Completion}, r.PayoutInput, r.PayoutOutput,
+		divisor)
+	if err != nil {
+		return 0, err
+	}
+	h2, l2 := bits.Mul64(uint64(cached), uint64(r.PayoutCachedInput))
+	lo, carry := bits.Add64(lo, l2, 0)
+	hi, carry = bits.Add64(hi, h2, carry)
+	if carry != 0 || hi >= divisor {
+		return 0, ErrOverflow
 	}
 	quotient, _ := bits.Div64(hi, lo, divisor)
 	return fits(quotient)

@@ -32,6 +32,52 @@ func TestAPayoutNeverExceedsItsCharge(t *testing.T) {
 	}
 }
 
+func TestAVendorsCostIsTheExactSumRoundedDownAndNeverExceedsThePayout(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 100_000 {
+		rates := Rates{PayoutInput: PicoUSD(r.Int64N(1e9) + 1), PayoutOutput: PicoUSD(r.Int64N(1e9))}
+		rates.PayoutCachedInput = PicoUSD(r.Int64N(int64(rates.PayoutInput)))
+		tokens := Tokens{Prompt: r.Int64N(1e6), Completion: r.Int64N(1e6)}
+		cached := r.Int64N(tokens.Prompt + 1)
+		dear := rates.PayoutCachedInput
+		if dear == 0 {
+			dear = rates.PayoutInput // no price of its own
+		}
+		want := ((tokens.Prompt-cached)*int64(rates.PayoutInput) + cached*int64(dear) +
+			tokens.Completion*int64(rates.PayoutOutput)) / 1000
+		got, err := rates.VendorCost(tokens, cached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if int64(got) != want {
+			t.Fatalf("%+v, %d cached, at %+v: got %d, want %d", tokens, cached, rates, got, want)
+		}
+		payout, err := rates.Payout(tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got > payout {
+			t.Fatalf("%+v, %d cached, at %+v: got %d, want at most %d", tokens, cached, rates, got, payout)
+		}
+	}
+}
+
+func TestAVendorsCostOfWhatCannotBeIsRefused(t *testing.T) {
+	rates := Rates{Input: 4, PayoutInput: 2, PayoutCachedInput: 1}
+	for name, c := range map[string]struct {
+		tokens Tokens
+		cached int64
+	}{
+		"more is cached than there is": {Tokens{Prompt: 1}, 2},
+		"less than nothing is cached":  {Tokens{Prompt: 1}, -1},
+		"it does not fit":              {Tokens{Prompt: math.MaxInt64, Completion: -1}, math.MaxInt64},
+	} {
+		if _, err := rates.VendorCost(c.tokens, c.cached); !errors.Is(err, ErrOverflow) {
+			t.Errorf("%s: got the error %v, want %v", name, err, ErrOverflow)
+		}
+	}
+}
+
 func TestTheChargeIsTheExactSumRoundedHalfToEven(t *testing.T) {
 	for _, c := range []struct {
 		rate PicoUSD
@@ -106,6 +152,8 @@ func TestRatesThatBreakTheCatalogsInvariantsAreNamed(t *testing.T) {
 		"payout_input_price":  {Input: 2, PayoutInput: 3},
 		"payout_output_price": {Output: 2},
 		"unit":                {Unit: AudioMinute + 1, Input: 2, PayoutInput: 1},
+
+		"payout_cached_input_price": {Input: 3, PayoutInput: 2, PayoutCachedInput: 3},
 	} {
 		err := rates.Validate()
 		var bad *RateError

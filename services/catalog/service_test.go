@@ -411,15 +411,18 @@ func TestAWishThatCannotStandIsRefusedByField(t *testing.T) {
 	b := setup(t)
 	b.put(t, wish("test/first"))
 	for field, spoil := range map[string]func(*catalogv1.PutModelRequest){
-		"model_id":             func(r *catalogv1.PutModelRequest) { r.ModelId = "a/../b" },
-		"slug":                 func(r *catalogv1.PutModelRequest) { r.Slug = "test-first" },
-		"input_price":          func(r *catalogv1.PutModelRequest) { r.InputPrice = "0.0000001" },
-		"output_price":         func(r *catalogv1.PutModelRequest) { r.OutputPrice = "1000001" },
-		"payout_input_price":   func(r *catalogv1.PutModelRequest) { r.PayoutInputPrice = "1.1" },
-		"payout_output_price":  func(r *catalogv1.PutModelRequest) { r.PayoutOutputPrice = "" },
-		"context_length":       func(r *catalogv1.PutModelRequest) { r.ContextLength = 0 },
-		"max_output_tokens":    func(r *catalogv1.PutModelRequest) { r.MaxOutputTokens = 8193 },
-		"tier":                 func(r *catalogv1.PutModelRequest) { r.Tier = "gold" },
+		"model_id":            func(r *catalogv1.PutModelRequest) { r.ModelId = "a/../b" },
+		"slug":                func(r *catalogv1.PutModelRequest) { r.Slug = "test-first" },
+		"input_price":         func(r *catalogv1.PutModelRequest) { r.InputPrice = "0.0000001" },
+		"output_price":        func(r *catalogv1.PutModelRequest) { r.OutputPrice = "1000001" },
+		"payout_input_price":  func(r *catalogv1.PutModelRequest) { r.PayoutInputPrice = "1.1" },
+		"payout_output_price": func(r *catalogv1.PutModelRequest) { r.PayoutOutputPrice = "" },
+		"context_length":      func(r *catalogv1.PutModelRequest) { r.ContextLength = 0 },
+		"max_output_tokens":   func(r *catalogv1.PutModelRequest) { r.MaxOutputTokens = 8193 },
+		"tier":                func(r *catalogv1.PutModelRequest) { r.Tier = "gold" },
+		"payout_cached_input_price": func(r *catalogv1.PutModelRequest) {
+			r.PayoutCachedInputPrice = "0.1" // of an open model, which has no vendor
+		},
 		"supported_parameters": func(r *catalogv1.PutModelRequest) { r.SupportedParameters = []string{"Top P"} },
 	} {
 		req := wish("test/second")

@@ -16,6 +16,8 @@ func FromRates(r money.Rates) *moneyv1.Rates {
 		PayoutInputPicoUsdPerToken:  int64(r.PayoutInput),
 		PayoutOutputPicoUsdPerToken: int64(r.PayoutOutput),
 		Unit:                        FromUnit(r.Unit),
+
+		PayoutCachedInputPicoUsdPerToken: int64(r.PayoutCachedInput),
 	}
 }
 
@@ -28,6 +30,8 @@ func ToRates(m *moneyv1.Rates) money.Rates {
 		Output:       money.PicoUSD(m.GetOutputPicoUsdPerToken()),
 		PayoutInput:  money.PicoUSD(m.GetPayoutInputPicoUsdPerToken()),
 		PayoutOutput: money.PicoUSD(m.GetPayoutOutputPicoUsdPerToken()),
+
+		PayoutCachedInput: money.PicoUSD(m.GetPayoutCachedInputPicoUsdPerToken()),
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 func TestRatesSurviveTheWireInEveryUnit(t *testing.T) {
 	for _, unit := range []money.Unit{money.Token, money.Image, money.AudioMinute} {
-		rates := money.Rates{Unit: unit, Input: 4, Output: 3, PayoutInput: 2, PayoutOutput: 1}
+		rates := money.Rates{Unit: unit, Input: 4, Output: 3, PayoutInput: 2, PayoutOutput: 1,
+			PayoutCachedInput: 5}
 		message := FromRates(rates)
 		if message.GetUnit() == moneyv1.Unit_UNIT_UNSPECIFIED {
 			t.Errorf("%v in a message: got %v, want any but %v", unit, message.GetUnit(), moneyv1.Unit_UNIT_UNSPECIFIED)

@@ -1365,9 +1365,13 @@ type PublicModel struct {
 	// because the model costs nothing. A request that chooses its provider is paid as it goes all
 	// the same: by a pin, by provider.order or provider.only, or by more than three providers in
 	// provider.ignore.
-	PlanCoverage  string `protobuf:"bytes,31,opt,name=plan_coverage,json=planCoverage,proto3" json:"plan_coverage,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PlanCoverage string `protobuf:"bytes,31,opt,name=plan_coverage,json=planCoverage,proto3" json:"plan_coverage,omitempty"`
+	// Of a gateway model: what its vendor is owed for prompt tokens that it read from its cache;
+	// 0 where they cost what other prompt tokens do.
+	PayoutCachedInputPrice    float64 `protobuf:"fixed64,32,opt,name=payout_cached_input_price,json=payoutCachedInputPrice,proto3" json:"payout_cached_input_price,omitempty"`
+	PayoutCachedInputPriceStr string  `protobuf:"bytes,33,opt,name=payout_cached_input_price_str,json=payoutCachedInputPriceStr,proto3" json:"payout_cached_input_price_str,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *PublicModel) Reset() {
@@ -1613,6 +1617,20 @@ func (x *PublicModel) GetSuccessor() string {
 func (x *PublicModel) GetPlanCoverage() string {
 	if x != nil {
 		return x.PlanCoverage
+	}
+	return ""
+}
+
+func (x *PublicModel) GetPayoutCachedInputPrice() float64 {
+	if x != nil {
+		return x.PayoutCachedInputPrice
+	}
+	return 0
+}
+
+func (x *PublicModel) GetPayoutCachedInputPriceStr() string {
+	if x != nil {
+		return x.PayoutCachedInputPriceStr
 	}
 	return ""
 }
@@ -2118,7 +2136,9 @@ type PutModelRequest struct {
 	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
 	// open or gateway; empty means open.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// free, standard or premium; empty means standard.
+	// free, standard or premium; empty means standard, and premium for a gateway model. A
+	// gateway model is of the premium tier, because the pool of the plans, which may be less
+	// than what its providers earned, cannot bear the price of a vendor.
 	Tier                string   `protobuf:"bytes,6,opt,name=tier,proto3" json:"tier,omitempty"`
 	InputPrice          string   `protobuf:"bytes,7,opt,name=input_price,json=inputPrice,proto3" json:"input_price,omitempty"`
 	OutputPrice         string   `protobuf:"bytes,8,opt,name=output_price,json=outputPrice,proto3" json:"output_price,omitempty"`
@@ -2137,9 +2157,12 @@ type PutModelRequest struct {
 	MinVramGb int32 `protobuf:"varint,17,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
 	// The id of the model that takes its place when it goes away: clients that ask
 	// for this one then are told it. Left out, it stays what it was.
-	Successor     string `protobuf:"bytes,18,opt,name=successor,proto3" json:"successor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Successor string `protobuf:"bytes,18,opt,name=successor,proto3" json:"successor,omitempty"`
+	// What the vendor of a gateway model is owed for prompt tokens that it read from its cache,
+	// at most payout_input_price. Empty or 0: what other prompt tokens cost.
+	PayoutCachedInputPrice string `protobuf:"bytes,19,opt,name=payout_cached_input_price,json=payoutCachedInputPrice,proto3" json:"payout_cached_input_price,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *PutModelRequest) Reset() {
@@ -2298,6 +2321,13 @@ func (x *PutModelRequest) GetSuccessor() string {
 	return ""
 }
 
+func (x *PutModelRequest) GetPayoutCachedInputPrice() string {
+	if x != nil {
+		return x.PayoutCachedInputPrice
+	}
+	return ""
+}
+
 type PutModelResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          *PublicModel           `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -2437,8 +2467,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.PublicModelR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x97\n" +
-	"\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x94\v\n" +
 	"\vPublicModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2473,7 +2502,9 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\rdeprecated_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
 	"\vmin_vram_gb\x18\x1d \x01(\x05R\tminVramGb\x12\x1c\n" +
 	"\tsuccessor\x18\x1e \x01(\tR\tsuccessor\x12#\n" +
-	"\rplan_coverage\x18\x1f \x01(\tR\fplanCoverageB\x1c\n" +
+	"\rplan_coverage\x18\x1f \x01(\tR\fplanCoverage\x129\n" +
+	"\x19payout_cached_input_price\x18  \x01(\x01R\x16payoutCachedInputPrice\x12@\n" +
+	"\x1dpayout_cached_input_price_str\x18! \x01(\tR\x19payoutCachedInputPriceStrB\x1c\n" +
 	"\x1a_guaranteed_context_lengthB\x1e\n" +
 	"\x1c_max_reported_context_length\"g\n" +
 	"\x19ListModelProvidersRequest\x12\x19\n" +
@@ -2523,7 +2554,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x05files\x18\x03 \x03(\v2\x19.svc.catalog.v1.ModelFileR\x05files\"p\n" +
 	"\x15PutModelFilesResponse\x120\n" +
 	"\x05files\x18\x01 \x01(\v2\x1a.svc.catalog.v1.ModelFilesR\x05files\x12%\n" +
-	"\x0ecomposite_hash\x18\x02 \x01(\tR\rcompositeHash\"\xff\x04\n" +
+	"\x0ecomposite_hash\x18\x02 \x01(\tR\rcompositeHash\"\xba\x05\n" +
 	"\x0fPutModelRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2544,7 +2575,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\binactive\x18\x0f \x01(\bR\binactive\x12?\n" +
 	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
 	"\vmin_vram_gb\x18\x11 \x01(\x05R\tminVramGb\x12\x1c\n" +
-	"\tsuccessor\x18\x12 \x01(\tR\tsuccessor\"o\n" +
+	"\tsuccessor\x18\x12 \x01(\tR\tsuccessor\x129\n" +
+	"\x19payout_cached_input_price\x18\x13 \x01(\tR\x16payoutCachedInputPrice\"o\n" +
 	"\x10PutModelResponse\x121\n" +
 	"\x05model\x18\x01 \x01(\v2\x1b.svc.catalog.v1.PublicModelR\x05model\x12(\n" +
 	"\x10price_version_id\x18\x02 \x01(\tR\x0epriceVersionId*\x8f\x01\n" +

@@ -30,7 +30,7 @@ const (
 
 // Normalize fills in what an operator may leave out, and checks the rest. An empty slug
 // becomes the id with dashes for slashes, an empty name the id, an empty category llm, an
-// empty kind open and an empty tier standard. 0 output tokens become the window if the
+// empty kind open and an empty tier standard, of a gateway model premium. 0 output tokens become the window if the
 // model writes tokens. Its fault names the field.
 func (d Draft) Normalize() (Draft, error) {
 	if problem := idProblem(d.ID); problem != "" {
@@ -52,6 +52,9 @@ func (d Draft) withDefaults() Draft {
 	d.Name = orElse(d.Name, d.ID)
 	d.Category = orElse(d.Category, LLM)
 	d.Kind = orElse(d.Kind, Open)
+	if d.Kind == Gateway {
+		d.Tier = orElse(d.Tier, Premium)
+	}
 	d.Tier = orElse(d.Tier, Standard)
 	if d.MaxOutputTokens == 0 && d.Category.writesTokens() {
 		d.MaxOutputTokens = d.ContextTokens
@@ -72,6 +75,8 @@ func (d Draft) check() error {
 		return invalid("kind", "must be open or gateway")
 	case !slices.Contains([]Tier{Free, Standard, Premium}, d.Tier):
 		return invalid("tier", "must be free, standard or premium")
+	case d.Kind == Gateway && d.Tier != Premium:
+		return invalid("tier", "of a gateway model must be premium, because no plan pays a vendor")
 	case d.ContextTokens < 1 || d.ContextTokens > maxContextTokens:
 		return invalid("context_length", fmt.Sprintf("must be 1 to %d tokens", maxContextTokens))
 	case d.MaxOutputTokens < 0 || d.MaxOutputTokens > d.ContextTokens:

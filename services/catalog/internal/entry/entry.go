@@ -129,6 +129,9 @@ func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.
 	if rates.Unit != d.Category.Unit() {
 		return Model{}, invalid("category", "is priced "+d.Category.Unit().String())
 	}
+	if rates.PayoutCachedInput != 0 && d.Kind != Gateway {
+		return Model{}, invalid("payout_cached_input_price", "is of gateway models only")
+	}
 	announced := time.Time{}
 	if current != nil {
 		announced = current.DeprecatedAt

@@ -43,13 +43,15 @@ func (v Version) Succeed(rates money.Rates, now time.Time, id ids.PriceVersionID
 	return next
 }
 
-// Texts are the four prices in US dollars, as decimal numbers. Prices per 1M tokens have
+// Texts are the prices in US dollars, as decimal numbers. Prices per 1M tokens have
 // at most six decimals, and prices per image or minute at most nine. Empty means zero.
 type Texts struct {
 	Input        string
 	Output       string
 	PayoutInput  string
 	PayoutOutput string
+	// PayoutCachedInput is of gateway models only.
+	PayoutCachedInput string
 }
 
 // Parse reads rates for a unit and checks the catalog's invariants on them. Its
@@ -65,6 +67,7 @@ func Parse(unit money.Unit, t Texts) (money.Rates, error) {
 		{"output_price", t.Output, &rates.Output},
 		{"payout_input_price", t.PayoutInput, &rates.PayoutInput},
 		{"payout_output_price", t.PayoutOutput, &rates.PayoutOutput},
+		{"payout_cached_input_price", t.PayoutCachedInput, &rates.PayoutCachedInput},
 	} {
 		rate, err := unit.ParseRate(f.text)
 		if err != nil {

@@ -100,6 +100,10 @@ func TestEachUnitHasItsPricesAndItsDecimals(t *testing.T) {
 		{money.AudioMinute, Texts{Input: "0.006", PayoutInput: "0.0054"}, ""},
 		{money.AudioMinute, Texts{Output: "0.006", PayoutOutput: "0.0054"}, "output_price"},
 		{money.Token, Texts{Input: "0.0000001", PayoutInput: "0.0000001"}, "input_price"},
+		{money.Token, Texts{Input: "1", PayoutInput: "0.9", PayoutCachedInput: "0.9"}, ""},
+		{money.Token, Texts{Input: "1", PayoutInput: "0.9", PayoutCachedInput: "0.900001"}, "payout_cached_input_price"},
+		{money.Token, Texts{Input: "1", PayoutInput: "0.9", PayoutCachedInput: "-0.1"}, "payout_cached_input_price"},
+		{money.AudioMinute, Texts{Input: "1", PayoutInput: "0.9", PayoutCachedInput: "0.1"}, "payout_cached_input_price"},
 	} {
 		_, err := Parse(c.unit, c.texts)
 		if f, ok := fault.As(err); ok != (c.field != "") {
@@ -111,16 +115,16 @@ func TestEachUnitHasItsPricesAndItsDecimals(t *testing.T) {
 }
 
 func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
-	f.Add(uint8(0), "1", "3", "0.9", "2.7")
-	f.Add(uint8(0), "", "", "", "")
-	f.Add(uint8(0), "1000000", "0.000001", "1", "0.000001")
-	f.Add(uint8(0), "99999999999999999999", "-1", "+0.5", ".5")
-	f.Add(uint8(1), "", "0.04", "", "0.036")
-	f.Add(uint8(1), "0.04", "", "0.036", "")
-	f.Add(uint8(2), "0.006", "", "0.000000001", "")
-	f.Fuzz(func(t *testing.T, kind uint8, input, output, payoutInput, payoutOutput string) {
+	f.Add(uint8(0), "1", "3", "0.9", "2.7", "0.1")
+	f.Add(uint8(0), "", "", "", "", "")
+	f.Add(uint8(0), "1000000", "0.000001", "1", "0.000001", "")
+	f.Add(uint8(0), "99999999999999999999", "-1", "+0.5", ".5", "")
+	f.Add(uint8(1), "", "0.04", "", "0.036", "")
+	f.Add(uint8(1), "0.04", "", "0.036", "", "")
+	f.Add(uint8(2), "0.006", "", "0.000000001", "", "")
+	f.Fuzz(func(t *testing.T, kind uint8, input, output, payoutInput, payoutOutput, payoutCached string) {
 		unit := money.Unit(kind % 3)
-		texts := Texts{input, output, payoutInput, payoutOutput}
+		texts := Texts{input, output, payoutInput, payoutOutput, payoutCached}
 		rates, err := Parse(unit, texts)
 		if err != nil {
 			if f, ok := fault.As(err); !ok {
@@ -134,7 +138,7 @@ func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
 			t.Fatalf("%+v passed and breaks an invariant: %v", texts, err)
 		}
 		again, err := Parse(unit, Texts{unit.Price(rates.Input), unit.Price(rates.Output), unit.Price(rates.PayoutInput),
-			unit.Price(rates.PayoutOutput)})
+			unit.Price(rates.PayoutOutput), unit.Price(rates.PayoutCachedInput)})
 		if err != nil {
 			t.Fatalf("%+v written and read again is %+v: got the error %v, want none", rates, again, err)
 		}

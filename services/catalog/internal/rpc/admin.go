@@ -44,6 +44,7 @@ func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*
 	rates, err := price.Parse(draft.Category.Unit(), price.Texts{
 		Input: req.GetInputPrice(), Output: req.GetOutputPrice(),
 		PayoutInput: req.GetPayoutInputPrice(), PayoutOutput: req.GetPayoutOutputPrice(),
+		PayoutCachedInput: req.GetPayoutCachedInputPrice(),
 	})
 	if err != nil {
 		return nil, err

@@ -59,6 +59,7 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)
 	public.PayoutInputPrice, public.PayoutInputPriceStr = dollars(rates.Unit, rates.PayoutInput)
 	public.PayoutOutputPrice, public.PayoutOutputPriceStr = dollars(rates.Unit, rates.PayoutOutput)
+	public.PayoutCachedInputPrice, public.PayoutCachedInputPriceStr = dollars(rates.Unit, rates.PayoutCachedInput)
 	if m.Supply.Basis != guarantee.NoOnlineProviders {
 		public.GuaranteedContextLength = new(publicTokens(m.Supply.Tokens))
 	}

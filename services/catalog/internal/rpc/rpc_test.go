@@ -34,7 +34,8 @@ func model(id string) entry.Model {
 			ContextTokens: 8192, MaxOutputTokens: 1024, Capabilities: []string{"chat"}},
 		CreatedAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Price: price.Version{ID: ids.PriceVersionID{1}, ValidFrom: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-			Rates: money.Rates{Input: 37_500, Output: 150_000, PayoutInput: 33_750, PayoutOutput: 135_000}},
+			Rates: money.Rates{Input: 37_500, Output: 150_000, PayoutInput: 33_750, PayoutOutput: 135_000,
+				PayoutCachedInput: 3_375}},
 	}
 }
 
@@ -61,8 +62,9 @@ func TestAPublicModelHasThePublishedFields(t *testing.T) {
 		"pricing_unit": "per_1m_tokens", "currency": "USD",
 		"input_price": 0.0375, "output_price": 0.15, "payout_input_price": 0.03375, "payout_output_price": 0.135,
 		"input_price_str": "0.0375", "output_price_str": "0.15", "payout_input_price_str": "0.03375",
-		"payout_output_price_str": "0.135",
-		"context_length":          8192.0, "max_output_tokens": 1024.0, "online_providers": 2.0,
+		"payout_output_price_str": "0.135", "payout_cached_input_price": 0.003375,
+		"payout_cached_input_price_str": "0.003375",
+		"context_length":                8192.0, "max_output_tokens": 1024.0, "online_providers": 2.0,
 		"guaranteed_context_length": 4096.0, "guaranteed_context_basis": "partial", "max_reported_context_length": 4096.0,
 		"plan_coverage": "undrawn",
 		"min_vram_gb":   0.0, "successor": "", "capabilities": []any{"chat"}, "supported_parameters": []any{},

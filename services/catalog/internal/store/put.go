@@ -32,8 +32,9 @@ const closePrice = `UPDATE price_version SET valid_to = $2 WHERE price_version_i
 
 const insertPrice = `
 INSERT INTO price_version (price_version_id, model_id, input_pico_usd, output_pico_usd,
-                           payout_input_pico_usd, payout_output_pico_usd, valid_from, pricing_unit)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+                           payout_input_pico_usd, payout_output_pico_usd, valid_from, pricing_unit,
+                           payout_cached_input_pico_usd)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 // Put implements entry.Store.
 func (s *Store) Put(
@@ -118,7 +119,8 @@ func writePrice(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry
 
 func priceColumns(modelID string, v price.Version) []any {
 	return []any{[16]byte(v.ID), modelID, int64(v.Rates.Input), int64(v.Rates.Output),
-		int64(v.Rates.PayoutInput), int64(v.Rates.PayoutOutput), v.ValidFrom, v.Rates.Unit.String()}
+		int64(v.Rates.PayoutInput), int64(v.Rates.PayoutOutput), v.ValidFrom, v.Rates.Unit.String(),
+		int64(v.Rates.PayoutCachedInput)}
 }
 
 // orNull is the column's form of an instant that may be absent.

@@ -45,7 +45,7 @@ const selectModels = `
 SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
        m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at, m.min_vram_gb, m.successor,
        p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
-       p.valid_from, p.pricing_unit
+       p.payout_cached_input_pico_usd, p.valid_from, p.pricing_unit
 FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
 
 // Load reads the whole catalog, ordered by id, as of one moment. When its
@@ -77,12 +77,12 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var m entry.Model
 	var version [16]byte
 	var deprecated *time.Time
-	var input, output, payoutInput, payoutOutput int64
+	var input, output, payoutInput, payoutOutput, payoutCachedInput int64
 	var unit string
 	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens,
 		&m.MaxOutputTokens,
 		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB, &m.Successor,
-		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom, &unit)
+		&version, &input, &output, &payoutInput, &payoutOutput, &payoutCachedInput, &m.Price.ValidFrom, &unit)
 	if err != nil {
 		return entry.Model{}, err
 	}
@@ -91,7 +91,8 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	}
 	m.Price.ID = version
 	m.Price.Rates = money.Rates{Input: money.PicoUSD(input), Output: money.PicoUSD(output),
-		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput)}
+		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput),
+		PayoutCachedInput: money.PicoUSD(payoutCachedInput)}
 	m.Price.Rates.Unit, err = money.ParseUnit(unit)
 	return m, err
 }

@@ -234,11 +234,16 @@ func TestEvenTheOwnerCannotChangeAPriceVersionOrAnAuditEntry(t *testing.T) {
 		"UPDATE price_version SET valid_to = NULL WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
 		"UPDATE price_version SET pricing_unit = 'per_minute'",
+		"UPDATE price_version SET payout_cached_input_pico_usd = 1",
 		"UPDATE operator_action SET at = now()", "DELETE FROM operator_action", "TRUNCATE operator_action",
 		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version",
 		"DELETE FROM model",
 		// over the others
 		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",
+		// of a model without a vendor
+		"WITH over AS (UPDATE price_version SET valid_to = now() + interval '1 s' WHERE valid_to IS NULL) " +
+			"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 9, 9, 9, 9, now() + interval '1 s', NULL, " +
+			"'per_1m_tokens', 1",
 		// without a price
 		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL " +
 			"FROM model",
