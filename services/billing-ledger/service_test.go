@@ -84,6 +84,39 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	f.sound(t)
 }
 
+func TestAReceiptSaysHowItsProviderWasReached(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	for _, tc := range []struct {
+		mode eventsv1.ConnectionMode
+		want string
+	}{
+		{eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED, "websocket"}, // of a hub that is older than the field
+		{eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET, "websocket"},
+		{eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL, "external"},
+		{9, "external"}, // of a later release
+	} {
+		req := order(t, c)
+		f.admit(t, req)
+		event := served(req.GetRequestId())
+		event.ConnectionMode = tc.mode
+		f.publish(t, event)
+		if got := wait(t, notices); got != req.GetRequestId() {
+			t.Fatalf("mode %d: told: got %q, want %q", tc.mode, got, req.GetRequestId())
+		}
+		got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(),
+			AccountId: c.account})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := got.GetReceipt().GetConnectionMode(); mode != tc.want {
+			t.Errorf("mode %d: got %q, want %q", tc.mode, mode, tc.want)
+		}
+	}
+	f.sound(t)
+}
+
 func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
 	f := start(t)
 	image := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 40_000_000_000,

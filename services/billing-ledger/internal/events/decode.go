@@ -4,6 +4,7 @@ package events
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -57,6 +58,7 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		FirstContentMS: m.GetFirstContentMs(),
 		EvidenceSource: evidenceSources[m.GetEvidenceSource()], Settled: m.GetSettled(),
 	}
+	e.Mode = modeFromProto(m.GetConnectionMode(), e.EvidenceSource)
 	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {
 		copy(e.Ticket[:], mac)
 	}
@@ -71,6 +73,15 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		return e, fmt.Errorf("price version id: %w", err)
 	}
 	return e, nil
+}
+
+// modeFromProto returns a mode by its number. A hub that is older than the field reached all
+// of its providers by WebSocket. Gateways and receipts do not say how a provider was reached.
+func modeFromProto(m eventsv1.ConnectionMode, source usage.EvidenceSource) int16 {
+	if m == eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED && source == usage.Hub {
+		m = eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET
+	}
+	return int16(min(max(m, 0), math.MaxInt16))
 }
 
 // instant returns a time to the microsecond, which is the database's precision, and zero

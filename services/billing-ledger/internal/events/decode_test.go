@@ -1,6 +1,7 @@
 package events
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -148,6 +149,8 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 			m.DispatchedAt, m.EndedAt = timestamppb.New(time.Unix(7, 1000)), nil
 			m.ClaimedPromptTokens, m.ClaimedCompletionTokens, m.RecountedCompletionTokens = 1, 2, 3
 			m.DeliveredBytes, m.EstimatedPromptTokens, m.FirstContentMs, m.Epoch, m.BillablePromptTokens = 4, 5, 6, 7, 8
+			m.ConnectionMode = []eventsv1.ConnectionMode{eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+				eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL, 9}[ending%3]
 			first, err := usageFromProto(m)
 			if err != nil {
 				t.Fatal(err)
@@ -157,6 +160,55 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 				t.Errorf("again: got %v, want %v", again, m)
 			}
 		}
+	}
+}
+
+func TestOnlyAHubThatIsOlderThanTheFieldMeansAWebSocketByNoMode(t *testing.T) {
+	for source, want := range map[eventsv1.EvidenceSource]int16{
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  1,
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          1,
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:      0,
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT: 0,
+	} {
+		m := validEvent()
+		m.EvidenceSource = source
+		if d, reject := decodeUsage(encode(t, m)); reject != nil {
+			t.Errorf("%v: reject: got %+v, want nil", source, reject)
+		} else if d.Event.Mode != want {
+			t.Errorf("%v: mode: got %d, want %d", source, d.Event.Mode, want)
+		}
+	}
+}
+
+func TestAModeOutOfRangeIsStoredAsTheNearestNumber(t *testing.T) {
+	for mode, want := range map[eventsv1.ConnectionMode]int16{-1: 0, 9: 9, math.MaxInt32: math.MaxInt16} {
+		m := validEvent()
+		m.ConnectionMode = mode
+		if d, reject := decodeUsage(encode(t, m)); reject != nil {
+			t.Errorf("mode %d: reject: got %+v, want nil", mode, reject)
+		} else if d.Event.Mode != want {
+			t.Errorf("mode %d: got %d, want %d", mode, d.Event.Mode, want)
+		}
+	}
+}
+
+// A hub that was upgraded between two publications names the mode in the second alone.
+func TestAnEventIsTheSameOnceItsHubNamesTheWebSocket(t *testing.T) {
+	hash := func(mode eventsv1.ConnectionMode) [32]byte {
+		m := validEvent()
+		m.ConnectionMode = mode
+		d, reject := decodeUsage(encode(t, m))
+		if reject != nil {
+			t.Fatalf("mode %d: reject: got %+v, want nil", mode, reject)
+		}
+		return d.Event.Hash()
+	}
+	before := hash(eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED)
+	if got := hash(eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET); got != before {
+		t.Errorf("the hash with the mode: got %x, want %x, the hash without", got, before)
+	}
+	if got := hash(eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL); got == before {
+		t.Error("the hash of an external provider is that of a WebSocket")
 	}
 }
 

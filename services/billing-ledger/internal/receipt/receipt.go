@@ -42,7 +42,9 @@ type Usage struct {
 	RequestedProvider   string
 	FallbackReason      string
 	FirstContentMS      int64
-	SettledAt           time.Time
+	// Mode is that of usage.Event.
+	Mode      int16
+	SettledAt time.Time
 }
 
 // Store finds the rows of a receipt.

@@ -7,14 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/modeword"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/receipt"
 )
-
-// websocket is the connection mode of every provider of this version.
-const websocket = "websocket"
 
 // Receipts answers consumers by way of the gateway.
 type Receipts struct {
@@ -83,7 +82,8 @@ func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()
 	m.DiscountUsd, m.DiscountUsdStr = u.Discount.Float(), u.Discount.String()
 	addCounts(m, u, unit)
-	m.ProviderId, m.ConnectionMode, m.Ending = u.Provider.String(), websocket, u.Ending
+	m.ProviderId, m.Ending = u.Provider.String(), u.Ending
+	m.ConnectionMode = modeword.Of(eventsv1.ConnectionMode(u.Mode))
 	if u.RouteMode != "" {
 		m.RouteMode, m.RequestedProvider, m.FallbackReason = u.RouteMode, u.RequestedProvider, u.FallbackReason
 	}

@@ -507,6 +507,7 @@ usage_settlement free_costs_nothing | source = 'free', charged = 0, shortfall = 
 usage_settlement only_payg_is_charged | source = 'orphan'
 usage_settlement payg_is_charged | charged = charged - 1,
 	request_id = overlay(request_id::text placing '00' from 35)::uuid => are not the list price
+usage_settlement usage_settlement_connection_mode_check | connection_mode = -1
 usage_settlement usage_settlement_discount_check | discount = -1, charged = charged + 1
 usage_settlement payout_within_list_price | payout = list_price + 1
 usage_settlement usage_counts_audio | unit = 2, output_rate = 0, payout_output_rate = 0

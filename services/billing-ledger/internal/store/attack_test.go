@@ -185,7 +185,7 @@ func copyRow(table, where string, changes []string) string {
 			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
 			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
-			payload_hash, first_content_ms`,
+			payload_hash, first_content_ms, connection_mode`,
 	}[table]
 	var names, values []string
 	for _, name := range strings.Split(columns, ",") {

@@ -175,7 +175,7 @@ func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[i
 			s.completion_tokens, s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion,
 			s.delivered_bytes, s.estimated_prompt, s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at,
 			s.ended_at,
-				s.first_content_ms, s.evidence_source
+				s.first_content_ms, s.evidence_source, coalesce(s.connection_mode, 1)
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {
@@ -203,7 +203,8 @@ func scanEvent(row pgx.CollectableRow) (usage.Event, error) {
 		&e.Billable.Prompt, &e.Billable.Completion,
 		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes,
 		&e.EstimatedPrompt,
-		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.EvidenceSource)
+		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.EvidenceSource,
+		&e.Mode)
 	e.Request, e.Provider, e.Price, e.Settled = request, provider, price, true
 	if dispatched != nil {
 		e.DispatchedAt = dispatched.UTC()

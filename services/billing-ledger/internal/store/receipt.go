@@ -85,11 +85,11 @@ func (s *Store) readUsage(ctx context.Context, request ids.RequestID) (*receipt.
 	var charged, discount int64
 	err := s.pool.QueryRow(ctx, `SELECT charged, discount, prompt_tokens, completion_tokens, claimed_prompt,
 			claimed_completion, recounted_completion, provider_id, attempt, ending, route_mode, requested_provider, fallback_reason,
-			first_content_ms, settled_at
+			first_content_ms, settled_at, coalesce(connection_mode, 1)
 		FROM usage_settlement WHERE day = $1 AND request_id = $2`, request.Day(), [16]byte(request)).
 		Scan(&charged, &discount, &u.Billable.Prompt, &u.Billable.Completion, &u.Claimed.Prompt, &u.Claimed.Completion,
 			&u.RecountedCompletion, &provider, &u.Attempt, &u.Ending, &u.RouteMode, &u.RequestedProvider, &u.FallbackReason,
-			&u.FirstContentMS, &u.SettledAt)
+			&u.FirstContentMS, &u.SettledAt, &u.Mode)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

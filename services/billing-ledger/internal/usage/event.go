@@ -60,6 +60,9 @@ const (
 	WorkReceipt EvidenceSource = "receipt"
 )
 
+// webSocket is the number of the mode that events of before Event.Mode had.
+const webSocket = 1
+
 // Event says that a request was served, and how much of it is billable.
 type Event struct {
 	Request  ids.RequestID
@@ -84,10 +87,13 @@ type Event struct {
 	RouteMode           string
 	RequestedProvider   string
 	FallbackReason      string
-	DispatchedAt        time.Time
-	EndedAt             time.Time
-	FirstContentMS      int64
-	EvidenceSource      EvidenceSource
+	// Mode is how the provider was reached: a number of svc.events.v1.ConnectionMode, also
+	// one that only later releases know; 0 where the event does not say it.
+	Mode           int16
+	DispatchedAt   time.Time
+	EndedAt        time.Time
+	FirstContentMS int64
+	EvidenceSource EvidenceSource
 	// Settled says that this ledger has settled the request by this event.
 	Settled bool
 	// Ticket is the ledger's ticket for the request, given at admission; zero for none.
@@ -158,6 +164,10 @@ func (e Event) Hash() [sha256.Size]byte {
 	}
 	if e.EvidenceSource != Hub { // a hub's event is hashed as it was before other sources existed
 		d.bytes([]byte(e.EvidenceSource))
+	}
+	if e.Mode > webSocket { // the event of a WebSocket is hashed as it was before other modes existed
+		d.bytes([]byte("connection_mode"))
+		d.number(int64(e.Mode))
 	}
 	var out [sha256.Size]byte
 	d.hash.Sum(out[:0])
