@@ -61,6 +61,9 @@ const (
 type World interface {
 	// Bound reports whether the session that the order names is here.
 	Bound(o *Order) bool
+	// External reports whether the provider of the order's session is reached by a call of
+	// its server.
+	External(o *Order) bool
 	// OpenStream begins the order on its session. It fails with ErrBusy or ErrGone.
 	OpenStream(a *Attempt) error
 	// After is time.AfterFunc.
@@ -114,7 +117,7 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 	if err != nil {
 		return nil, fmt.Errorf("open the journal of %s: %w", id, err)
 	}
-	h.dispatcher = dispatch.New(dispatch.Config{}, dispatch.Env{Find: h.find, After: h.after, Wait: wait},
+	h.dispatcher = dispatch.New(dispatch.Config{}, dispatch.Env{Find: h.find, Mode: modeOf, After: h.after, Wait: wait},
 		h.usage, func(dispatch.Report) {}, c, log)
 	h.dispatcher.Open()
 	return h, nil
@@ -122,6 +125,12 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 
 // find finds the session of an order for the dispatcher.
 func (h *Hub) find(o *Order) (dispatch.Session, bool) { return place{h, o}, h.world.Bound(o) }
+
+// modeOf says how the provider of a session is reached. There are no vendors.
+func modeOf(s dispatch.Session) (external, vendor bool) {
+	p := s.(place)
+	return p.hub.world.External(p.order), false
+}
 
 // Abort ends attempts at once, as in a hub that shuts down.
 func (h *Hub) Abort() { h.dispatcher.Abort() }

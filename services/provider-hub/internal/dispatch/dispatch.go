@@ -299,6 +299,9 @@ func (d *Dispatcher) begin(o *Order, at time.Time) (Stream, error) {
 		return nil, gone()
 	}
 	d.limit(o, s)
+	if d.env.Mode != nil {
+		o.External, o.Vendor = d.env.Mode(s)
+	}
 	if err := d.journal.Dispatched(o, at); err != nil {
 		return nil, err
 	}

@@ -95,6 +95,9 @@ type Order struct {
 	UsualFirstContent time.Duration
 	// LedgerMAC is the ledger's proof of admission. It is only passed on.
 	LedgerMAC []byte
+	// External and Vendor are those of the provider's session. The dispatcher sets them
+	// before the order is journalled.
+	External, Vendor bool
 
 	// asked is the model's name in Body where it is not Model; else empty.
 	asked string

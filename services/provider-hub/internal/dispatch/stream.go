@@ -52,6 +52,9 @@ type Env struct {
 	// Longest, when set, bounds the time of the whole answer of an order on its session;
 	// 0 is no bound.
 	Longest func(s Session) time.Duration
+	// Mode, when set, reports whether the provider of a session is reached by a call of its
+	// server instead of a WebSocket, and whether it is a vendor.
+	Mode func(s Session) (external, vendor bool)
 	// After is time.AfterFunc.
 	After func(d time.Duration, f func()) Timer
 	// Prove, when set, makes the proof of an order, which its provider shows later to be
@@ -67,8 +70,12 @@ func LiveEnv(sessions Sessions, prove func(o *Order) []byte) Env {
 			return liveSession{s}, ok
 		},
 		Longest: func(s Session) time.Duration { return s.(liveSession).MaxTotal() },
-		After:   func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
-		Prove:   prove,
+		Mode: func(s Session) (external, vendor bool) {
+			who := s.(liveSession).Identity()
+			return who.External, who.Vendor
+		},
+		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+		Prove: prove,
 	}
 }
 

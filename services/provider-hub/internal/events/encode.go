@@ -29,7 +29,16 @@ func dispatched(hubID string, o *dispatch.Order, at time.Time) *eventsv1.UsageEv
 			FallbackReason:      eventsv1.FallbackReason(o.Route.Fallback),
 		},
 		DispatchedAt: timestamppb.New(at), LedgerMac: o.LedgerMAC,
+		ConnectionMode: modeOf(o.External), Vendor: o.Vendor,
 	}
+}
+
+// modeOf says how a provider is reached.
+func modeOf(external bool) eventsv1.ConnectionMode {
+	if external {
+		return eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL
+	}
+	return eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET
 }
 
 // final is the usage event of an attempt, the payload of FINAL.
@@ -127,9 +136,9 @@ func attemptOf(r dispatch.Report) *eventsv1.Attempt {
 func sessionOf(v session.View, of registry.Public, draining bool) *eventsv1.Session {
 	s := &eventsv1.Session{
 		ProviderId: v.ProviderID.String(), ProviderName: v.ProviderName, NodeId: v.NodeID, Epoch: v.Epoch,
-		ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
-		Draining:       v.Draining || draining,
-		Capabilities:   v.Capabilities, MaxRequestBytes: v.MaxRequestBytes, Region: v.Region,
+		ConnectionMode: modeOf(v.External), Vendor: v.Vendor,
+		Draining:     v.Draining || draining,
+		Capabilities: v.Capabilities, MaxRequestBytes: v.MaxRequestBytes, Region: v.Region,
 		Capacity: count(v.Capacity), ReportedActive: count(v.ReportedActive), ReportedQueued: count(v.ReportedQueued),
 		Probation: v.Probation, Uptime_30D: v.Uptime30d, TakesWarmups: v.TakesWarmups,
 		// A reference is in no count, whatever else is said of it.

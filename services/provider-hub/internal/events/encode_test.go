@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/gpu"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/session"
@@ -82,5 +83,24 @@ func TestPresenceTellsWhatAHostRuns(t *testing.T) {
 	}
 	if got := sessionOf(session.View{}, registry.Public{}, false).GetGpuClass(); got != "" {
 		t.Errorf("the GPU class of a machine that reports nothing: got %q, want none", got)
+	}
+}
+
+func TestPresenceTellsHowAProviderIsReached(t *testing.T) {
+	for name, c := range map[string]struct {
+		who  session.Identity
+		want eventsv1.ConnectionMode
+	}{
+		"an agent":    {session.Identity{}, eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET},
+		"an endpoint": {session.Identity{External: true}, eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL},
+		"a vendor":    {session.Identity{External: true, Vendor: true}, eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL},
+	} {
+		got := sessionOf(session.View{Identity: c.who}, registry.Public{}, false)
+		if got.GetConnectionMode() != c.want {
+			t.Errorf("%s: mode: got %v, want %v", name, got.GetConnectionMode(), c.want)
+		}
+		if got.GetVendor() != c.who.Vendor {
+			t.Errorf("%s: vendor: got %t, want %t", name, got.GetVendor(), c.who.Vendor)
+		}
 	}
 }

@@ -123,5 +123,6 @@ func (*recorder) Subscribe(string, string, func(context.Context, bus.Message)) (
 type nobody struct{}
 
 func (nobody) Bound(*hubsim.Order) bool                         { return false }
+func (nobody) External(*hubsim.Order) bool                      { return false }
 func (nobody) OpenStream(*hubsim.Attempt) error                 { return hubsim.ErrGone }
 func (nobody) After(d time.Duration, f func()) (t hubsim.Timer) { return time.AfterFunc(d, f) }

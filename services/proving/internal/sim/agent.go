@@ -19,8 +19,11 @@ type agent struct {
 	net      *network
 	provider ids.ProviderID
 	// letter begins each word of its engine, so that words show who served.
-	letter  byte
-	session *session
+	letter byte
+	// external marks a server that hubs call. It is played as an agent is; what counts is
+	// that its mode reaches the ledger.
+	external bool
+	session  *session
 	runs    []*run
 }
 

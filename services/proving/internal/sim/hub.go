@@ -187,6 +187,9 @@ func (s *sessions) Bound(o *hubsim.Order) bool {
 	return found != nil && found.open && found.epoch == o.Epoch
 }
 
+// External implements hubsim.World.
+func (s *sessions) External(o *hubsim.Order) bool { return s.hub.sessions[o.Provider].agent.external }
+
 // OpenStream implements hubsim.World.
 func (s *sessions) OpenStream(a *hubsim.Attempt) error {
 	found, c := s.hub.sessions[a.Order.Provider], s.hub.opening

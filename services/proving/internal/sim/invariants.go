@@ -60,6 +60,14 @@ func (x *rest) checkRest() {
 	}
 }
 
+// mode is how an agent is reached, by the number of svc.events.v1.ConnectionMode.
+func (a *agent) mode() int16 {
+	if a.external {
+		return 2
+	}
+	return 1
+}
+
 // checkServed checks that a settled request is an attempt that an engine of the credited
 // provider saw, and of which the client got the words. Each word is one token, so the
 // bounds are tighter than the auditor's where an engine reports no usage.
@@ -77,6 +85,11 @@ func (x *rest) checkServed(r ids.RequestID, s *story) {
 	}
 	if run.session.agent.provider != e.Provider {
 		x.fail("unpaid: request %s was served by %s, and %s is paid", r, run.session.agent.provider, e.Provider)
+	}
+	// A gateway does not know the mode. What a hub said of it stays where the gateway's count
+	// overrules the hub's.
+	if want := run.session.agent.mode(); e.Mode != want && (e.Mode != 0 || e.EvidenceSource == ledgersim.Hub) {
+		x.fail("mode: request %s was served in mode %d, and is settled in mode %d", r, want, e.Mode)
 	}
 	if sent, _ := run.reported(); e.Billable.Completion > sent {
 		x.fail("doubled: request %s is billed for %d tokens, and the engine sent %d", r, e.Billable.Completion, sent)

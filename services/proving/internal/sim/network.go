@@ -159,7 +159,8 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 		g.start()
 	}
 	for i := range agents {
-		a := &agent{node: w.node(fmt.Sprintf("agent-%d", i+1)), net: n, provider: f.providers[i], letter: byte('a' + i)}
+		a := &agent{node: w.node(fmt.Sprintf("agent-%d", i+1)), net: n, provider: f.providers[i], letter: byte('a' + i),
+			external: i%2 == 1}
 		n.agents = append(n.agents, a)
 		a.rise()
 	}
