@@ -56,7 +56,7 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(sessions, int64(n))
 		o.ObserveInt64(hubs, int64(h))
 		o.ObserveInt64(dropped, d)
-		totals := s.view.Totals(s.trust.Shut)
+		totals := s.view.Totals(s.trust.ShutSeat)
 		o.ObserveInt64(models, int64(totals.Models))
 		o.ObserveInt64(candidates, int64(totals.Candidates))
 		o.ObserveInt64(bookings, int64(totals.Bookings))

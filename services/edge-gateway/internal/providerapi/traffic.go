@@ -85,6 +85,7 @@ var reasons = map[string]string{
 		"pinned ones included.",
 	"degraded": "The machine answered worse than others of late, or the last verification found something, so it gets " +
 		"few requests until it does better.",
+	"second_tier":    "Providers whose agents are connected are asked first, and an endpoint gets what they cannot take.",
 	"not_wanted":     "The request named other providers, or wanted what the machine does not say that it has.",
 	"already_failed": "The request had failed at the machine before.",
 	"breaker_open":   "Requests failed one after the other, so that the machine is left out for a while.",

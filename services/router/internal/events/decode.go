@@ -57,7 +57,8 @@ func reportFromProto(m *eventsv1.Presence) (r presence.Report, refused int, err 
 
 func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 	provider, err := ids.ParseProvider(m.GetProviderId())
-	if err != nil || m.GetConnectionMode() != eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET ||
+	// Every hub names a mode. An unknown one is of a later hub: see presence.Session.Tier.
+	if err != nil || m.GetConnectionMode() <= eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED ||
 		!text(m.GetProviderName(), 0, maxText) || !text(m.GetNodeId(), 0, maxText) ||
 		!text(m.GetRegion(), 0, maxShortText) || m.GetEpoch() <= 0 || m.GetMaxRequestBytes() < 0 ||
 		len(m.GetModels()) > presence.MaxModels || len(m.GetCapabilities()) > maxCapabilities {
@@ -65,6 +66,7 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 	}
 	s := presence.Session{
 		Provider: provider.String(), ProviderName: m.GetProviderName(), Node: m.GetNodeId(), Epoch: m.GetEpoch(),
+		Mode: presence.Mode(m.GetConnectionMode()), Vendor: m.GetVendor(),
 		// References serve nobody, whatever a hub says of their status.
 		Active: m.GetActive() && !m.GetReference(), Draining: m.GetDraining(), MaxRequestBytes: m.GetMaxRequestBytes(),
 		Region: m.GetRegion(), Capabilities: slices.Clone(m.GetCapabilities()),

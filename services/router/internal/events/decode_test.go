@@ -34,7 +34,8 @@ func TestOneSessionOutOfBoundsIsLeftOutAlone(t *testing.T) {
 		"name":     func(s *eventsv1.Session) { s.ProviderName = strings.Repeat("x", maxText+1) },
 		"control":  func(s *eventsv1.Session) { s.NodeId = "a\nb" },
 		"epoch":    func(s *eventsv1.Session) { s.Epoch = 0 },
-		"mode":     func(s *eventsv1.Session) { s.ConnectionMode = 9 },
+		"mode":     func(s *eventsv1.Session) { s.ConnectionMode = 0 },
+		"below":    func(s *eventsv1.Session) { s.ConnectionMode = -1 },
 		"body":     func(s *eventsv1.Session) { s.MaxRequestBytes = -1 },
 		"twice":    func(s *eventsv1.Session) { s.Models = append(s.Models, s.Models[0]) },
 
@@ -126,6 +127,34 @@ func TestWhatASessionSaysOfItselfIsTakenOver(t *testing.T) {
 		t.Error("UptimeKnown: got false, want true")
 	case got.Uptime != up:
 		t.Errorf("Uptime: got %v, want %v", got.Uptime, up)
+	}
+}
+
+// A later hub may know modes that this release does not.
+func TestNoModeOfASessionIsDropped(t *testing.T) {
+	for mode, tier := range map[eventsv1.ConnectionMode]presence.Tier{
+		eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET: presence.FirstTier,
+		eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL:  presence.SecondTier,
+		9: presence.SecondTier, math.MaxInt32: presence.SecondTier,
+	} {
+		m := goodPresence()
+		m.GetSessions()[0].ConnectionMode, m.GetSessions()[0].Vendor = mode, true
+		r, refused, err := reportFromProto(m)
+		if err != nil {
+			t.Fatalf("mode %d: got the error %v, want none", mode, err)
+		}
+		if refused != 0 {
+			t.Fatalf("mode %d: refused: got %d, want 0", mode, refused)
+		}
+		if got := r.Sessions[0].Mode; got != presence.Mode(mode) {
+			t.Errorf("mode %d: got %d, want it kept", mode, got)
+		}
+		if got := r.Sessions[0].Tier(); got != tier {
+			t.Errorf("mode %d: tier: got %d, want %d", mode, got, tier)
+		}
+		if !r.Sessions[0].Vendor {
+			t.Errorf("mode %d: vendor: got false, want true", mode)
+		}
 	}
 }
 

@@ -3,7 +3,8 @@
 //
 // Both are what this replica knows: counts since it started, the sessions in its view, and
 // what the verifier says of their models, without the number of its trust. A model that is
-// shut is a reason by itself, also while no request has asked for it. At most MaxModels
+// shut is a reason by itself, also while no request has asked for it, and so is a model that
+// only nodes of the second tier serve while the first has one. At most MaxModels
 // models are reported.
 package explain
 
@@ -50,6 +51,9 @@ type Model struct {
 	Declared int64
 	// Trust is the public word for what the verifier makes of the model.
 	Trust string
+	// Outranked reports whether all nodes are of the second tier while the first has a node
+	// of the model that consumers may be sent to.
+	Outranked bool
 	// Chosen counts requests since the start.
 	Chosen int64
 }
@@ -78,6 +82,9 @@ func (s Sources) Provider(provider string, now time.Time) Account {
 	rejects := s.Stats.Of(provider)
 	if slices.ContainsFunc(a.Models, func(m Model) bool { return m.Lane == trust.Shut }) {
 		rejects = withReason(rejects, pick.NotVerified)
+	}
+	if slices.ContainsFunc(a.Models, func(m Model) bool { return m.Outranked }) {
+		rejects = withReason(rejects, pick.Outranked)
 	}
 	for why, n := range rejects {
 		a.Rejects = append(a.Rejects, Reject{Reason: why, Count: n})
@@ -118,12 +125,13 @@ func (s Sources) models(provider string, now time.Time) []Model {
 			if len(out) == MaxModels {
 				break
 			}
-			opinion := s.Trust.Of(provider, seat.Offer.Model)
+			opinion := s.Trust.OfSeat(seat)
 			out = append(out, Model{
 				ID: seat.Offer.Model, Lane: opinion.Lane, Measured: opinion.Window, Trust: word(opinion),
 			})
 		}
 		m := &out[len(out)-1]
+		m.Outranked = (m.Nodes == 0 || m.Outranked) && s.outranked(seat)
 		window, _ := contextwindow.Effective(seat.Offer.Window, s.Windows(m.ID), m.Measured)
 		if m.Nodes == 0 || window < m.Window {
 			m.Window = window
@@ -140,6 +148,14 @@ func (s Sources) models(provider string, now time.Time) []Model {
 		}
 	}
 	return out
+}
+
+// outranked reports whether a seat of the second tier comes after one of the first.
+func (s Sources) outranked(seat *presence.Seat) bool {
+	return seat.Session.Tier() == presence.SecondTier &&
+		slices.ContainsFunc(s.View.Tier(seat.Offer.Model, presence.FirstTier), func(other *presence.Seat) bool {
+			return other.Online() && !s.Trust.ShutSeat(other)
+		})
 }
 
 // word is the public word for an opinion. As in public lists, the trust of a model counts in

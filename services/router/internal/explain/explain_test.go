@@ -171,3 +171,32 @@ func TestAProviderSeesItsLaneAndItsMeasuredWindow(t *testing.T) {
 		t.Errorf("rejects after a request: got %v, want %v", got, want)
 	}
 }
+
+// An endpoint hears why it gets nothing, also while three agents leave no place for it.
+func TestAnEndpointHearsThatAgentsComeFirst(t *testing.T) {
+	external := func(s *presence.Session) { s.Mode = 2 }
+	agent := func(n int, change func(*presence.Session)) presence.Session {
+		s := on("a", int64(10+n), change, "m")
+		s.Provider = fmt.Sprint("agent ", n)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		sessions []presence.Session
+		want     bool
+	}{
+		"alone": {[]presence.Session{on("1", 1, external, "m")}, false},
+		"beside three agents": {[]presence.Session{on("1", 1, external, "m"), agent(1, nil), agent(2, nil),
+			agent(3, nil)}, true},
+		"with an agent of its own": {[]presence.Session{on("1", 1, external, "m"), on("2", 2, nil, "m"),
+			agent(1, nil)}, false},
+		"beside one that drains": {[]presence.Session{on("1", 1, external, "m"),
+			agent(1, func(s *presence.Session) { s.Draining = true })}, false},
+	} {
+		got := slices.ContainsFunc(setup(tc.sessions...).explain("p").Rejects, func(r Reject) bool {
+			return r.Reason == pick.Outranked
+		})
+		if got != tc.want {
+			t.Errorf("%s: the reason is given: got %t, want %t", name, got, tc.want)
+		}
+	}
+}

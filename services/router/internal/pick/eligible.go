@@ -33,6 +33,9 @@ const (
 	// the verifier's word, so others were preferred.
 	NotOffered
 	Degraded
+	// Outranked is a seat of the second tier that could have served while one of the first
+	// does.
+	Outranked
 	reasons // the number of reasons
 )
 
@@ -68,6 +71,8 @@ func (r Reason) String() string {
 		return "not_offered"
 	case Degraded:
 		return "degraded"
+	case Outranked:
+		return "second_tier"
 	default:
 		return "unknown"
 	}
@@ -84,7 +89,7 @@ type appraisal struct {
 
 // appraise looks up what is known of a seat that is online.
 func (s *search) appraise(seat *presence.Seat) appraisal {
-	a := appraisal{seat: seat, opinion: s.picker.deps.Trust.Of(seat.Session.Provider, seat.Offer.Model)}
+	a := appraisal{seat: seat, opinion: s.picker.deps.Trust.OfSeat(seat)}
 	a.window, a.source = contextwindow.Effective(seat.Offer.Window, s.catalog, a.opinion.Window)
 	return a
 }

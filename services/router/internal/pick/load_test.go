@@ -225,7 +225,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		Eligible: "eligible", Inactive: "not_active", Draining: "draining", Unhealthy: "unhealthy",
 		LacksCapability: "capability_missing", BodyTooLarge: "body_too_large", WindowTooSmall: "window_too_small",
 		Unwanted: "not_wanted", Excluded: "already_failed", BreakerOpen: "breaker_open", Busy: "full",
-		NotOffered: "not_offered", Degraded: "degraded", NotVerified: "not_verified",
+		NotOffered: "not_offered", Degraded: "degraded", NotVerified: "not_verified", Outranked: "second_tier",
 	}
 	if len(words) != int(reasons) {
 		t.Fatalf("words for %d reasons: got %d, want %d", reasons, len(words), int(reasons))
@@ -277,9 +277,6 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	} else if NotOffered.String() != "not_offered" {
 		t.Errorf(`NotOffered: got %q, want "not_offered"`, NotOffered.String())
 	}
-	if got := b.deps.Stats.Of(id(99)); got != nil {
-		t.Errorf("rejects of a provider that is not connected: got %v, want nil", got)
-	}
 	first, probed := b.deps.Stats.Chosen(id(13))["m"], b.deps.Stats.Chosen(id(12))["m"]
 	if first+probed != 64 {
 		t.Errorf("and %d chosen of 64: first+probed: got %d, want 64", probed, first+probed)
@@ -288,6 +285,17 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	}
 	if got := b.deps.Stats.Of(id(12))[Degraded]; got != first {
 		t.Errorf("the degraded one was passed over: got %d, want %d", got, first)
+	}
+}
+
+func TestAProviderThatIsNotConnectedHasNoRejects(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1))
+	if _, err := b.Select(t.Context(), b.request(func(r *Request) { r.Prefer.Only = []string{id(99)} })); err == nil {
+		t.Fatal("served by who is not connected")
+	}
+	if got := b.deps.Stats.Of(id(99)); got != nil {
+		t.Errorf("got %v, want nil", got)
 	}
 }
 

@@ -27,6 +27,14 @@
 // searched for. A sort compares all free seats up to sortAmong, and of more it compares
 // as many from a random place on.
 //
+// Seats are in two tiers (presence.Tier): sessions that agents hold by WebSocket, and all
+// others, such as servers that hubs call. The second tier leads where the first alone would
+// refuse the request or have it wait, and its alternates come after all of the first. A seat
+// of the second never competes with one of the first, and all else said here applies within
+// each tier. A pin is to a provider, whatever its tier; of a provider with both, the
+// WebSocket is tried first. Providers in an order keep their places in it, and so count as
+// of the first tier. An only, an ignore and a sort change no tier.
+//
 // A caller waits for up to MaxWait while all eligible providers are busy. Callers with
 // priority look before the others each time a slot is free. At most
 // MaxWaiters callers wait at a time; further ones are refused at once. Nobody waits for
@@ -39,6 +47,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -206,24 +215,23 @@ func (p *Picker) auto(ctx context.Context, req *Request) (Choice, error) {
 	})
 }
 
-// look tries once. It returns errBusy where waiting may help.
+// look tries once, tier by tier. It returns errBusy where waiting may help.
 func (p *Picker) look(req *Request, last bool) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)
-	s.amongWanted()
-	if s.sample() {
-		if c := s.choose(); len(c) > 0 {
-			return Choice{Candidates: c}, nil
+	for _, t := range presence.Tiers() {
+		s.enter(t)
+		switch {
+		case len(s.chosen) > 0:
+			s.fill()
+		case s.lead(last) && t > presence.FirstTier && s.earlier.busy > 0:
+			p.deps.Warm.Short(req.Model) // the second tier has taken what overflows
 		}
 	}
-	s.walk()
-	if len(s.main) == 0 && s.busy > 0 && !last {
-		return Choice{}, errBusy // the probe lane does not take what overflows
+	if len(s.chosen) == 0 {
+		return Choice{}, s.refusal()
 	}
-	if c := s.choose(); len(c) > 0 {
-		return Choice{Candidates: c}, nil
-	}
-	return Choice{}, s.refusal()
+	return Choice{Candidates: slices.Clone(s.chosen)}, nil
 }
 
 func (p *Picker) begin(req *Request) *search {

@@ -7,6 +7,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/router/internal/presence"
 )
 
 // providerHeader is the header in which clients name the provider that they want.
@@ -51,9 +52,7 @@ var errPassed = errors.New("the pinned provider is passed over")
 func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)
-	s.among(req.Pin)
-	s.walk()
-	if !s.book(&s.main) && !s.book(&s.probe) {
+	if !s.bookPin() {
 		if s.full() {
 			return Choice{}, errBusy
 		}
@@ -61,21 +60,25 @@ func (p *Picker) lookPinned(req *Request) (Choice, error) {
 		return Choice{}, errPassed
 	}
 	if req.AllowFallbacks {
-		booked := s.chosen[0]
-		s.amongWanted()
-		s.widen()
-		s.chosen = s.candidates[:0]
-		s.keep(booked)
-		s.alternates()
+		for _, t := range presence.Tiers() {
+			s.enter(t)
+			s.fill()
+		}
 	}
 	return Choice{Candidates: slices.Clone(s.chosen)}, nil
 }
 
-// widen fills the lanes with all providers again.
-func (s *search) widen() {
-	if !s.sample() {
+// bookPin books a slot of the pinned provider, and reports whether it has one free.
+func (s *search) bookPin() bool {
+	for _, t := range presence.Tiers() {
+		s.enter(t)
+		s.among(s.req.Pin)
 		s.walk()
+		if s.book(&s.main) || s.book(&s.probe) {
+			return true
+		}
 	}
+	return false
 }
 
 // fallBack answers a request whose pin cannot be served.

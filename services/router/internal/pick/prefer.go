@@ -139,6 +139,9 @@ func (s *search) before(a, b *option) bool {
 	if a.place != b.place {
 		return a.place < b.place
 	}
+	if x, y := a.seat.Session.Tier(), b.seat.Session.Tier(); x != y {
+		return x < y // of one provider in the order: all other options are of one tier
+	}
 	if a.figure != b.figure {
 		return a.figure > b.figure
 	}

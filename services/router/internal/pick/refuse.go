@@ -27,7 +27,7 @@ func (s *search) refusal() error {
 		return errBusy
 	}
 	s.absent(s.wanted.list...)
-	if s.narrowed {
+	if s.named {
 		if !s.tooBig() && !s.exceeds() {
 			return offline("no provider that is wanted can serve this request now")
 		}

@@ -32,16 +32,19 @@ type search struct {
 	random *rand.Rand
 	source rand.PCG
 
-	req   *Request
+	req *Request
+	// tier is what is looked at, and seats are its seats.
+	tier  presence.Tier
 	seats []*presence.Seat
-	// first are the seats of the providers in the order; nil where all seats are looked
-	// at in any case.
+	// first are the seats of the providers in the order, which are of the first tier; nil
+	// where all seats of them are looked at in any case.
 	first   []*presence.Seat
 	catalog int64
 	need    int64
 	now     time.Time
-	// narrowed reports whether seats has named providers only.
-	narrowed bool
+	// narrowed reports whether seats has named providers only, and named whether that was
+	// so in any tier.
+	narrowed, named bool
 
 	order, wanted, ignored nameSet
 
@@ -51,18 +54,24 @@ type search struct {
 	seen      [MaxCandidates]string
 	providers int
 
-	// What a walk finds out for a refusal.
-	online     int
-	busy       int // seats that are eligible for any request and have no free slot
-	busyProbe  int // such seats in the probe lane
-	engaged    int // such seats in the main lane in which our requests alone would leave room
-	maxWindow  int64
-	boundless  bool // the window of some provider is not known
-	maxBody    int64
-	bodyOpen   bool // some provider takes bodies of any size
-	capables   int  // seats that have what the request requires
+	findings
+	// earlier are the findings in the tiers before this one.
+	earlier    findings
 	chosen     []Candidate
 	candidates [MaxCandidates]Candidate
+}
+
+// findings are what walks through the tiers so far have found out for a refusal.
+type findings struct {
+	online    int
+	busy      int // seats that are eligible for any request and have no free slot
+	busyProbe int // such seats in the probe lane
+	engaged   int // such seats in the main lane in which our requests alone would leave room
+	maxWindow int64
+	boundless bool // the window of some provider is not known
+	maxBody   int64
+	bodyOpen  bool // some provider takes bodies of any size
+	capables  int  // seats that have what the request requires
 }
 
 func (s *search) begin(req *Request, catalog int64, now time.Time) {
@@ -71,32 +80,58 @@ func (s *search) begin(req *Request, catalog int64, now time.Time) {
 	s.order.take(req.Prefer.Order)
 	s.wanted.take(req.Prefer.Only)
 	s.ignored.take(req.Prefer.Ignore)
+	s.chosen, s.named, s.findings = s.candidates[:0], false, findings{}
+	s.enter(presence.FirstTier)
+}
+
+// enter goes on to a tier. What was found out in the tiers before it stays known.
+func (s *search) enter(t presence.Tier) {
+	s.tier, s.earlier = t, s.findings
+	s.seats, s.first, s.narrowed = nil, nil, false
 	s.reset()
 }
 
 // among limits the search to named providers, however many seats the model has.
 func (s *search) among(providers ...string) {
-	s.seats, s.first, s.narrowed = s.picker.deps.View.Of(s.req.Model, providers...), nil, true
+	s.seats = slices.DeleteFunc(s.picker.deps.View.Of(s.req.Model, providers...), func(seat *presence.Seat) bool {
+		return s.tierOf(seat) != s.tier
+	})
+	s.first, s.narrowed, s.named = nil, true, true
 }
 
-// amongWanted opens the search to all providers that the preferences allow. Named ones
-// are looked up where there are too many seats to walk.
+// amongWanted opens the search to all providers of the tier that the preferences allow.
+// Named ones are looked up where there are too many seats to walk.
 func (s *search) amongWanted() {
 	view := s.picker.deps.View
-	s.seats, s.first, s.narrowed = view.Seats(s.req.Model), nil, false
-	if len(s.seats) > sampleAbove && len(s.wanted.list) > 0 {
+	s.seats, s.first, s.narrowed = view.Tier(s.req.Model, s.tier), nil, false
+	many := len(s.seats) > sampleAbove
+	if many && len(s.wanted.list) > 0 {
 		s.among(s.wanted.list...)
+		many = len(s.seats) > sampleAbove
 	}
-	if len(s.seats) > sampleAbove && len(s.order.list) > 0 {
+	if len(s.order.list) == 0 || s.tier != presence.FirstTier {
+		return
+	}
+	// Providers in the order may have seats outside the first tier's list.
+	if many || len(view.Tier(s.req.Model, presence.SecondTier)) > 0 {
 		s.first = view.Of(s.req.Model, s.order.list...)
 	}
 }
 
+// tierOf returns the tier of a seat for this request. A provider in the order is of the
+// first, because the consumer's word is stronger.
+func (s *search) tierOf(seat *presence.Seat) presence.Tier {
+	if s.ordered(seat) {
+		return presence.FirstTier
+	}
+	return seat.Session.Tier()
+}
+
+// reset forgets what was found out in this tier.
 func (s *search) reset() {
-	s.main, s.probe, s.chosen = emptied(s.main), emptied(s.probe), s.candidates[:0]
+	s.main, s.probe = emptied(s.main), emptied(s.probe)
 	s.seen, s.providers = [MaxCandidates]string{}, 0
-	s.online, s.busy, s.busyProbe, s.engaged, s.maxWindow, s.maxBody = 0, 0, 0, 0, 0, 0
-	s.boundless, s.bodyOpen, s.capables = false, false, 0
+	s.findings = s.earlier
 }
 
 func (s *search) reseed(hi, lo uint64) {
@@ -155,7 +190,7 @@ func (s *search) drawSeats() {
 	wanted := len(s.main) + sampleSize
 	for range sampleTries {
 		seat := s.seats[s.random.IntN(len(s.seats))]
-		if s.holds(seat) {
+		if s.holds(seat) || s.tierOf(seat) != s.tier {
 			continue
 		}
 		s.consider(seat)
@@ -190,7 +225,7 @@ func (s *search) walk() {
 			if len(s.main) >= enough && s.providers >= MaxCandidates {
 				return
 			}
-			if len(s.first) == 0 || !s.ordered(seat) {
+			if s.tierOf(seat) == s.tier && (len(s.first) == 0 || !s.ordered(seat)) {
 				s.consider(seat)
 			}
 		}
@@ -307,9 +342,51 @@ func (s *search) see(o *option) {
 	s.providers++
 }
 
-// choose books a slot on a primary and draws alternates. It returns nil where no slot
-// could be booked. The caller owns the result.
-func (s *search) choose() []Candidate {
+// lead chooses a primary and its alternates in the tier, and reports whether there is a
+// primary. last reports whether nobody may wait any more.
+func (s *search) lead(last bool) bool {
+	s.amongWanted()
+	if s.sample() && s.choose() {
+		return true
+	}
+	s.walk()
+	if len(s.main) == 0 && s.busy > 0 && !last {
+		return false // the probe lane does not take what overflows
+	}
+	return s.choose()
+}
+
+// fill adds alternates of a tier. The primary is of this tier or of one before it.
+func (s *search) fill() {
+	if len(s.chosen) == MaxCandidates {
+		return
+	}
+	s.amongWanted()
+	if !s.sample() {
+		s.walk()
+	}
+	for _, c := range s.chosen {
+		s.drop(c.Seat.Session.Provider)
+	}
+	if s.tier > s.chosen[0].Seat.Session.Tier() {
+		s.outrank()
+	}
+	s.alternates()
+}
+
+// outrank counts the options of the tier as passed over, because a seat of an earlier tier
+// leads.
+func (s *search) outrank() {
+	for _, lane := range [2][]option{s.main, s.probe} {
+		for i := range lane {
+			s.picker.deps.Stats.reject(lane[i].seat.Session.Provider, Outranked)
+		}
+	}
+}
+
+// choose books a slot on a primary and draws alternates. It reports whether a slot could
+// be booked.
+func (s *search) choose() bool {
 	first, second := &s.main, &s.probe
 	if len(s.probe) > 0 && !s.req.Prefer.ordering() && s.random.IntN(ProbeOneIn) == 0 {
 		first, second = second, first
@@ -320,10 +397,10 @@ func (s *search) choose() []Candidate {
 			s.preferOthers()
 		}
 	case !s.book(second):
-		return nil
+		return false
 	}
 	s.alternates()
-	return append([]Candidate(nil), s.chosen...)
+	return true
 }
 
 // preferOthers counts the probe lane as passed over, because another provider leads.

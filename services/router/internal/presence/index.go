@@ -7,24 +7,76 @@ import (
 
 // list has the seats of one model.
 type list struct {
-	seats atomic.Pointer[[]*Seat]
+	seats atomic.Pointer[tiered]
 	// at has the place of each record's seat. View.mu guards it.
 	at map[*record]int
+}
+
+// tiered are the seats of one model: those of the first tier, and after them those of the
+// second.
+type tiered struct {
+	all []*Seat
+	// first counts the seats of the first tier.
+	first int
 }
 
 // edit is a list that is being changed. Readers see its seats once it is published.
 type edit struct {
 	list  *list
-	seats []*Seat
+	seats tiered
 	dirty bool
 }
 
-// Seats returns the seats of a model, in no order. The caller must not change it.
-func (v *View) Seats(model string) []*Seat {
+// Seats returns the seats of a model: those of the first tier before the others, and in no
+// other order. The caller must not change it.
+func (v *View) Seats(model string) []*Seat { return v.tiers(model).all }
+
+// Tier returns the seats that a model has in one tier, in no order. The caller must not
+// change it.
+func (v *View) Tier(model string, t Tier) []*Seat {
+	seats := v.tiers(model)
+	if t == FirstTier {
+		return seats.all[:seats.first]
+	}
+	return seats.all[seats.first:]
+}
+
+func (v *View) tiers(model string) tiered {
 	if l, ok := v.models.Load(model); ok {
 		return *l.(*list).seats.Load()
 	}
-	return nil
+	return tiered{}
+}
+
+// add puts a seat at the end of its tier.
+func (e *edit) add(seat *Seat) {
+	at := len(e.seats.all)
+	e.seats.all = append(e.seats.all, seat)
+	e.list.at[seat.owner] = at
+	if seat.Session.Tier() == FirstTier {
+		e.swap(at, e.seats.first)
+		e.seats.first++
+	}
+}
+
+// remove takes out the seat at a place. The last seat of its tier moves into the gap.
+func (e *edit) remove(at int) {
+	if at < e.seats.first {
+		e.seats.first--
+		e.swap(at, e.seats.first)
+		at = e.seats.first
+	}
+	last := len(e.seats.all) - 1
+	e.swap(at, last)
+	delete(e.list.at, e.seats.all[last].owner)
+	e.seats.all[last] = nil
+	e.seats.all = e.seats.all[:last]
+}
+
+func (e *edit) swap(i, j int) {
+	all := e.seats.all
+	all[i], all[j] = all[j], all[i]
+	e.list.at[all[i].owner], e.list.at[all[j].owner] = i, j
 }
 
 // touchLocked notes that waiters for a model may find something new.
@@ -46,7 +98,8 @@ func (v *View) openLocked(model string) *edit {
 	e.dirty = true
 	if l, ok := v.models.Load(model); ok {
 		e.list = l.(*list)
-		e.seats = slices.Clone(*e.list.seats.Load())
+		e.seats = *e.list.seats.Load()
+		e.seats.all = slices.Clone(e.seats.all)
 	} else {
 		e.list = &list{at: map[*record]int{}}
 	}
@@ -60,7 +113,7 @@ func (v *View) publishLocked() []string {
 		models = append(models, model)
 		switch {
 		case !e.dirty:
-		case len(e.seats) == 0:
+		case len(e.seats.all) == 0:
 			v.models.Delete(model)
 		default:
 			e.list.seats.Store(&e.seats)
@@ -75,27 +128,18 @@ func (v *View) publishLocked() []string {
 func (v *View) indexLocked(rec *record) {
 	for i := range rec.Value.session.Offers {
 		o := &rec.Value.session.Offers[i]
-		e := v.openLocked(o.Model)
-		e.list.at[rec] = len(e.seats)
-		e.seats = append(e.seats, &Seat{
+		v.openLocked(o.Model).add(&Seat{
 			Session: rec.Value.session, Offer: o, Hub: rec.Hub(), Address: rec.Value.address,
 			Slots: rec.Value.slots[o.Model], owner: rec,
 		})
 	}
 }
 
-// unindexLocked takes the seats of a record out of the lists. The last seat of a list moves
-// into the gap.
+// unindexLocked takes the seats of a record out of the lists.
 func (v *View) unindexLocked(rec *record) {
 	for i := range rec.Value.session.Offers {
 		e := v.openLocked(rec.Value.session.Offers[i].Model)
-		at := e.list.at[rec]
-		last := len(e.seats) - 1
-		e.seats[at] = e.seats[last]
-		e.list.at[e.seats[at].owner] = at
-		e.seats[last] = nil
-		e.seats = e.seats[:last]
-		delete(e.list.at, rec)
+		e.remove(e.list.at[rec])
 	}
 }
 
@@ -161,5 +205,5 @@ func (v *View) seatOf(rec *record, model string) *Seat {
 	if !ok {
 		return nil
 	}
-	return (*l.(*list).seats.Load())[at]
+	return l.(*list).seats.Load().all[at]
 }

@@ -46,15 +46,39 @@ type Offer struct {
 	Quantization string
 }
 
+// Mode is how a provider is reached: a number of svc.events.v1.ConnectionMode, above 0. A
+// later hub may say a number that this release does not know.
+type Mode int32
+
+// WebSocket is the mode of a session that the provider's agent holds.
+const WebSocket Mode = 1
+
+// Tier says in which turn a session is tried.
+type Tier uint8
+
+// The tiers. A session of the second is tried after all of the first, and never competes
+// with one of them.
+const (
+	FirstTier Tier = iota
+	SecondTier
+)
+
+// Tiers lists the tiers in their order.
+func Tiers() [2]Tier { return [2]Tier{FirstTier, SecondTier} }
+
 // Session is one live provider connection as a hub describes it.
 type Session struct {
 	Provider     string
 	ProviderName string
 	Node         string
 	Epoch        int64
-	Active       bool
-	Draining     bool
-	Offers       []Offer
+	Mode         Mode
+	// Vendor reports whether the provider is a vendor of gateway models, which the verifier
+	// does not judge.
+	Vendor   bool
+	Active   bool
+	Draining bool
+	Offers   []Offer
 	// Capabilities are in ascending order.
 	Capabilities []string
 	// MaxRequestBytes is the largest body that the session takes; 0 where it sets no
@@ -72,6 +96,15 @@ type Session struct {
 	Uptime       float64
 	UptimeKnown  bool
 	TakesWarmups bool
+}
+
+// Tier returns the session's tier. A session of an unknown mode is of the second, because
+// whoever made the mode may have meant it for less than a WebSocket.
+func (s *Session) Tier() Tier {
+	if s.Mode > WebSocket {
+		return SecondTier
+	}
+	return FirstTier
 }
 
 // Report is one message of a hub.
@@ -257,7 +290,8 @@ const uptimeStep = 0.0005
 // same reports whether two descriptions of a session differ in load only, or by less than
 // uptimeStep.
 func same(a, b *Session) bool {
-	return a.ProviderName == b.ProviderName && a.Active == b.Active && a.Draining == b.Draining &&
+	return a.ProviderName == b.ProviderName && a.Mode == b.Mode && a.Vendor == b.Vendor &&
+		a.Active == b.Active && a.Draining == b.Draining &&
 		a.MaxRequestBytes == b.MaxRequestBytes && a.Region == b.Region &&
 		a.Probation == b.Probation && a.TakesWarmups == b.TakesWarmups &&
 		a.UptimeKnown == b.UptimeKnown && math.Abs(a.Uptime-b.Uptime) < uptimeStep &&
@@ -300,14 +334,14 @@ type Totals struct {
 	Models, Candidates, Bookings int
 }
 
-// Totals walks every seat, so it is called when nobody waits. shut reports whether a model
-// of a provider gets no requests for a reason that the view does not know.
-func (v *View) Totals(shut func(provider, model string) bool) Totals {
+// Totals walks every seat, so it is called when nobody waits. shut reports whether a seat
+// gets no requests for a reason that the view does not know.
+func (v *View) Totals(shut func(*Seat) bool) Totals {
 	var t Totals
 	v.models.Range(func(_, value any) bool {
 		t.Models++
-		for _, seat := range *value.(*list).seats.Load() {
-			if seat.Online() && !shut(seat.Session.Provider, seat.Offer.Model) {
+		for _, seat := range value.(*list).seats.Load().all {
+			if seat.Online() && !shut(seat) {
 				t.Candidates++
 			}
 			t.Bookings += seat.Slots.Booked()

@@ -7,7 +7,7 @@ import (
 
 func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
-	v, nobody := New(func(string) {}), func(string, string) bool { return false }
+	v, nobody := New(func(string) {}), func(*Seat) bool { return false }
 	serving := Session{Provider: "p", Node: "n", Epoch: 1, Active: true,
 		Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}, {Model: "b", Capacity: 4}}}
 	away := Session{Provider: "q", Node: "n", Epoch: 2, Active: true, Draining: true,
@@ -17,7 +17,8 @@ func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
 	if got := v.Totals(nobody); got != (Totals{Models: 2, Candidates: 1}) {
 		t.Errorf("totals: got %+v, want %+v", got, Totals{Models: 2, Candidates: 1})
 	}
-	if got := v.Totals(func(provider, model string) bool { return provider == "p" && model == "a" }); got.Candidates != 0 {
+	shut := func(s *Seat) bool { return s.Session.Provider == "p" && s.Offer.Model == "a" }
+	if got := v.Totals(shut); got.Candidates != 0 {
 		t.Errorf("candidates of a model that is shut: got %d, want 0", got.Candidates)
 	}
 	for _, seat := range v.Seats("a") {

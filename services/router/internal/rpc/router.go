@@ -128,7 +128,7 @@ func (r *Router) ListOfferings(
 func offeringToProto(o *supply.Offering) *routerv1.Offering {
 	offering := &routerv1.Offering{
 		ProviderId: o.Provider, ProviderName: o.ProviderName,
-		ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+		ConnectionMode:        eventsv1.ConnectionMode(o.Mode),
 		ReportedContextLength: o.Reported, ContextLength: o.Window, ContextSource: sourceToProto(o.Source),
 		Quantization: o.Quantization, Region: o.Region,
 		Samples:   int32(o.Figures.Samples),
@@ -240,7 +240,7 @@ func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
 			ProviderId: c.Seat.Session.Provider, ProviderName: c.Seat.Session.ProviderName,
 			NodeId: c.Seat.Session.Node, Epoch: c.Seat.Session.Epoch,
 			HubId: c.Seat.Hub, DispatchAddress: c.Seat.Address,
-			ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+			ConnectionMode: eventsv1.ConnectionMode(c.Seat.Session.Mode),
 			ContextLength:  c.Window, ContextSource: sourceToProto(c.Source),
 		})
 	}

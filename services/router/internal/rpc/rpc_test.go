@@ -10,6 +10,8 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/router/internal/contextwindow"
 	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/supply"
 )
 
 func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
@@ -29,6 +31,20 @@ func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
 	} {
 		if got := sourceToProto(s); got != want {
 			t.Errorf("source %d: got %v, want %v", s, got, want)
+		}
+	}
+}
+
+func TestCandidatesAndOfferingsSayHowTheirProviderIsReached(t *testing.T) {
+	for _, mode := range []eventsv1.ConnectionMode{eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+		eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL, 9} {
+		session := &presence.Session{Mode: presence.Mode(mode)}
+		answer := selectToProto(pick.Choice{Candidates: []pick.Candidate{{Seat: &presence.Seat{Session: session}}}})
+		if got := answer.GetCandidates()[0].GetConnectionMode(); got != mode {
+			t.Errorf("candidate: got %v, want %v", got, mode)
+		}
+		if got := offeringToProto(&supply.Offering{Mode: presence.Mode(mode)}).GetConnectionMode(); got != mode {
+			t.Errorf("offering: got %v, want %v", got, mode)
 		}
 	}
 }

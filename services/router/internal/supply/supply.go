@@ -54,6 +54,7 @@ type Model struct {
 type Offering struct {
 	Provider     string
 	ProviderName string
+	Mode         presence.Mode
 	// Reported is the smallest window that its sessions report; 0 where one reports none.
 	Reported int64
 	// Window is the effective window; 0 where it is not known.
@@ -70,6 +71,8 @@ type Offering struct {
 	// Trust is what the verifier says; 0 while it has said nothing, or lets the provider
 	// have probes only.
 	Trust float64
+
+	vendor bool
 }
 
 // Models sums up all models for which a provider is online, ordered by id.
@@ -114,7 +117,7 @@ func (s Sources) Offerings(model string, now time.Time) []Offering {
 }
 
 // merge makes one offering of all sessions of a provider. Name, region and quantization
-// come from the provider's newest session.
+// come from the provider's newest session. Its mode is the mode in which it is tried first.
 func (s Sources) merge(model string) []Offering {
 	sorted := slices.DeleteFunc(slices.Clone(s.View.Seats(model)), func(s *presence.Seat) bool { return !s.Online() })
 	slices.SortFunc(sorted, func(a, b *presence.Seat) int {
@@ -124,10 +127,14 @@ func (s Sources) merge(model string) []Offering {
 	for _, seat := range sorted {
 		if last := len(out) - 1; last >= 0 && out[last].Provider == seat.Session.Provider {
 			out[last].Reported = min(out[last].Reported, seat.Offer.Window)
+			if seat.Session.Tier() == presence.FirstTier {
+				out[last].Mode = seat.Session.Mode
+			}
 			continue
 		}
 		out = append(out, Offering{
 			Provider: seat.Session.Provider, ProviderName: seat.Session.ProviderName,
+			Mode: seat.Session.Mode, vendor: seat.Session.Vendor,
 			Reported: seat.Offer.Window, Quantization: seat.Offer.Quantization, Region: seat.Session.Region,
 			Probation: seat.Session.Probation, Uptime: seat.Session.Uptime, UptimeKnown: seat.Session.UptimeKnown,
 		})
@@ -139,7 +146,7 @@ func (s Sources) merge(model string) []Offering {
 func (s Sources) judge(model string, providers []Offering) []Offering {
 	catalog, kept := s.Windows(model), providers[:0]
 	for _, o := range providers {
-		opinion := s.Trust.Of(o.Provider, model)
+		opinion := s.Trust.OfMember(o.Provider, model, o.vendor)
 		if opinion.Lane == trust.Shut {
 			continue
 		}

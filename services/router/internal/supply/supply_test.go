@@ -248,3 +248,45 @@ func TestAnOfferingSaysItsWindowAndTrust(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOfferingHasTheModeInWhichItIsTriedFirst(t *testing.T) {
+	webSocket := func(s *presence.Session) { s.Mode = presence.WebSocket }
+	external := func(s *presence.Session) { s.Mode = 2 }
+	for name, tc := range map[string]struct {
+		sessions []presence.Session
+		want     presence.Mode
+	}{
+		"an agent":    {[]presence.Session{serving("a", 1, 0, webSocket)}, presence.WebSocket},
+		"an endpoint": {[]presence.Session{serving("a", 1, 0, external)}, 2},
+		"both, the endpoint newer": {[]presence.Session{serving("a", 1, 0, webSocket),
+			serving("a", 2, 0, external)}, presence.WebSocket},
+		"both, the endpoint older": {[]presence.Session{serving("a", 1, 0, external),
+			serving("a", 2, 0, webSocket)}, presence.WebSocket},
+	} {
+		s := of(view(tc.sessions...), 0, nil)
+		if models := s.Models(); len(models) != 1 {
+			t.Errorf("%s: models: got %+v, want one", name, models)
+		} else if models[0].Online != 1 {
+			t.Errorf("%s: providers online: got %d, want 1", name, models[0].Online)
+		}
+		got := s.Offerings("m", start)
+		if len(got) != 1 {
+			t.Fatalf("%s: offerings: got %d, want 1", name, len(got))
+		}
+		if got[0].Mode != tc.want {
+			t.Errorf("%s: got %d, want %d", name, got[0].Mode, tc.want)
+		}
+	}
+}
+
+func TestAVendorIsSupplyWhateverTheVerifierSays(t *testing.T) {
+	v := view(serving("a", 1, 0, func(s *presence.Session) { s.Vendor = true }), serving("b", 2, 0))
+	got := of(v, 0, map[string]trust.Opinion{"a": {Trust: 1, Lane: trust.Shut}, "b": {Trust: 1, Lane: trust.Shut}}).
+		Offerings("m", start)
+	if len(got) != 1 {
+		t.Fatalf("offerings: got %d, want 1", len(got))
+	}
+	if got[0].Provider != "a" {
+		t.Errorf("got %q, want the vendor", got[0].Provider)
+	}
+}

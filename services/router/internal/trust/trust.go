@@ -36,6 +36,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"svc.internal/services/router/internal/presence"
 )
 
 const (
@@ -90,8 +92,26 @@ func (r *Registry) Of(provider, model string) *Opinion {
 	return &unknown[lane]
 }
 
+// OfMember returns the opinion of a pair whose provider may be a vendor. A vendor's is that
+// of an unknown pair in the main lane, whatever was said of it and however full the registry
+// is, because the verifier asks vendors nothing. The caller must not change it.
+func (r *Registry) OfMember(provider, model string, vendor bool) *Opinion {
+	if vendor {
+		return &unknown[Main]
+	}
+	return r.Of(provider, model)
+}
+
+// OfSeat is OfMember for the pair of a seat.
+func (r *Registry) OfSeat(seat *presence.Seat) *Opinion {
+	return r.OfMember(seat.Session.Provider, seat.Offer.Model, seat.Session.Vendor)
+}
+
 // Shut reports whether a model of a provider gets no requests.
 func (r *Registry) Shut(provider, model string) bool { return r.Of(provider, model).Lane == Shut }
+
+// ShutSeat reports whether a seat gets no requests.
+func (r *Registry) ShutSeat(seat *presence.Seat) bool { return r.OfSeat(seat).Lane == Shut }
 
 // Pairs returns how many pairs are known, by lane.
 func (r *Registry) Pairs() map[Lane]int64 {

@@ -213,24 +213,31 @@ func (p *Planner) forgetLocked(now time.Time) {
 // scanLocked looks for scarce models that were asked for.
 func (p *Planner) scanLocked(now time.Time) {
 	p.demand.Range(func(key, _ any) bool {
-		model := key.(string)
-		var online [ScarceNodes]*presence.Seat
-		n := 0
-		for _, seat := range p.view.Seats(model) {
-			if !seat.Online() || p.shut(seat) {
-				continue
-			}
-			if n == ScarceNodes {
-				return true // not scarce
-			}
-			online[n] = seat
-			n++
-		}
-		for _, seat := range online[:n] {
-			p.putOff(seat, now, RestedFor, scarceSpread)
+		for _, tier := range presence.Tiers() {
+			p.scanTierLocked(p.view.Tier(key.(string), tier), now)
 		}
 		return true
 	})
+}
+
+// scanTierLocked plans to ask the nodes of one tier where they are scarce. Nodes of the
+// other tier are no help to a request that is better served by this one.
+func (p *Planner) scanTierLocked(seats []*presence.Seat, now time.Time) {
+	var online [ScarceNodes]*presence.Seat
+	n := 0
+	for _, seat := range seats {
+		if !seat.Online() || p.shut(seat) {
+			continue
+		}
+		if n == ScarceNodes {
+			return // not scarce
+		}
+		online[n] = seat
+		n++
+	}
+	for _, seat := range online[:n] {
+		p.putOff(seat, now, RestedFor, scarceSpread)
+	}
 }
 
 // relieveLocked looks for nodes that could take a part of the load of a model.
@@ -287,7 +294,7 @@ func (p *Planner) takes(seat *presence.Seat) bool {
 
 // shut reports whether the verifier lets the model of a node have no requests.
 func (p *Planner) shut(seat *presence.Seat) bool {
-	return p.trust.Shut(seat.Session.Provider, seat.Offer.Model)
+	return p.trust.ShutSeat(seat)
 }
 
 // may reports whether a node has not been asked within a pause.
