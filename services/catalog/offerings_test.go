@@ -21,7 +21,8 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 				ReportedContextLength: math.MaxInt64, Samples: 100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0,
 				Uptime_30D: proto.Float64(math.NaN())},
 			{ProviderId: "1", Samples: 9, TtftMsP50: 12, Probation: true, Uptime_30D: proto.Float64(1.5)},
-			{ProviderId: "3", ReportedContextLength: 8192, ContextLength: 2048, Trust: proto.Float64(0.97),
+			{ProviderId: "3", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL,
+				ReportedContextLength: 8192, ContextLength: 2048, Trust: proto.Float64(0.97),
 				ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_MEASURED},
 		}
 	})
@@ -35,8 +36,9 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00",
 			OutputPriceStr: "3.00", ContextLength: 8192, ContextBasis: "catalog", TtftMsP50: proto.Float64(12),
 			SuccessRate_24H: proto.Float64(0), Online: true, Trust: "normal"},
-		{ProviderId: "3", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
-			ContextLength: 2048, ContextBasis: "measured", Online: true, Trust: "high"},
+		{ProviderId: "3", ConnectionMode: "external", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00",
+			OutputPriceStr: "3.00",
+			ContextLength:  2048, ContextBasis: "measured", Online: true, Trust: "high"},
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {

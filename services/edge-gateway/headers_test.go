@@ -17,6 +17,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
 func TestAModelOnItsWayOutSaysWhenItLeaves(t *testing.T) {
@@ -263,4 +264,40 @@ func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The header names the mode of the attempt that has served, not of the first candidate.
+func TestTheConnectionModeIsThatOfTheAttemptThatServed(t *testing.T) {
+	f := start(t)
+	f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		resp := candidates(providerA, providerB)
+		resp.GetCandidates()[1].ConnectionMode = eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL
+		return resp, nil
+	})
+	for name, body := range map[string]string{"whole": hello, "stream": helloStream} {
+		script := wholeAnswer
+		if name == "stream" {
+			script = streamAnswer
+		}
+		f.hub.set(script)
+		resp := f.post(body)
+		read(t, resp)
+		if got := resp.Header.Get("X-Svc-Connection-Mode"); got != "websocket" {
+			t.Errorf(`%s, by the first candidate: got %q, want "websocket"`, name, got)
+		}
+		f.hub.byAttempt(failing(upstreamFailed()), script)
+		resp = f.post(body)
+		read(t, resp)
+		if got := resp.Header.Get("X-Svc-Connection-Mode"); got != "external" {
+			t.Errorf(`%s, by the second candidate: got %q, want "external"`, name, got)
+		}
+		f.hub.byAttempt(failing(upstreamFailed()), failing(&hubFailed))
+		resp = f.post(body)
+		if read(t, resp); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s, refused by the second candidate: status: got %d, want 400", name, resp.StatusCode)
+		}
+		if got := resp.Header.Get("X-Svc-Connection-Mode"); got != "external" {
+			t.Errorf(`%s, refused by the second candidate: got %q, want "external"`, name, got)
+		}
+	}
 }

@@ -3,9 +3,9 @@ package rpc
 import (
 	"math"
 
+	"svc.internal/pkg/modeword"
 	"svc.internal/pkg/trustword"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
-	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/catalog/internal/guarantee"
 	"svc.internal/services/catalog/internal/snapshot"
@@ -27,7 +27,7 @@ func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOff
 	tokens, basis := contextOf(o, m.ContextTokens)
 	public := &catalogv1.PublicOffering{
 		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(),
-		ConnectionMode: connectionMode(o.GetConnectionMode()),
+		ConnectionMode: modeword.Of(o.GetConnectionMode()),
 		ContextLength:  publicTokens(tokens), ContextBasis: basis,
 		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
 		Trust: trustword.Of(o.GetProbation(), o.GetTrust()),
@@ -45,15 +45,6 @@ func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOff
 		public.SuccessRate_24H = finite(o.GetSuccessRate())
 	}
 	return public
-}
-
-func connectionMode(m eventsv1.ConnectionMode) string {
-	switch m {
-	case eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET:
-		return "websocket"
-	case eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED:
-	}
-	return ""
 }
 
 // contextOf returns the window of an offering, and where it comes from. The router alone

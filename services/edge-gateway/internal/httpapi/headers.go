@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/modeword"
 	billingv1 "svc.internal/proto/svc/billing/v1"
-	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
@@ -92,7 +92,7 @@ func setServed(h http.Header, by inference.Served) {
 	c := by.Candidate
 	h.Set("X-Svc-Provider-Id", headerText(c.GetProviderId()))
 	h.Set("X-Svc-Provider-Name", headerText(c.GetProviderName()))
-	if mode := modeName(c.GetConnectionMode()); mode != "" {
+	if mode := modeword.Of(c.GetConnectionMode()); mode != "" {
 		h.Set("X-Svc-Connection-Mode", mode)
 	}
 	if c.GetContextLength() > 0 {
@@ -157,13 +157,6 @@ func billingName(t billingv1.BillingType) string {
 	default:
 		return ""
 	}
-}
-
-func modeName(m eventsv1.ConnectionMode) string {
-	if m == eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET {
-		return "websocket"
-	}
-	return ""
 }
 
 func sourceName(s routerv1.ContextSource) string {

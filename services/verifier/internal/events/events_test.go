@@ -141,6 +141,38 @@ func report(hub string, revision uint64) *eventsv1.Presence {
 	}
 }
 
+// Endpoints are challenged as agents are. Nobody judges a vendor, whose answers the platform buys.
+func TestAVendorOffersNothingAndEveryOtherModeDoes(t *testing.T) {
+	m := report("hub-1", 1)
+	base := m.GetSessions()[0]
+	m.Sessions = nil
+	for i, mode := range []eventsv1.ConnectionMode{eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+		eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL, 9} {
+		for _, vendor := range []bool{false, true} {
+			s := proto.CloneOf(base)
+			s.ConnectionMode, s.Vendor, s.Epoch = mode, vendor, int64(100*i+1)
+			if vendor {
+				s.Epoch++
+			}
+			m.Sessions = append(m.Sessions, s)
+		}
+	}
+	r, refused, err := reportFromProto(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused != 0 {
+		t.Errorf("refused: got %d, want 0", refused)
+	}
+	var epochs []int64
+	for _, s := range r.Sessions {
+		epochs = append(epochs, s.Epoch)
+	}
+	if want := []int64{1, 101, 201}; !slices.Equal(epochs, want) {
+		t.Errorf("epochs of the sessions: got %v, want %v", epochs, want)
+	}
+}
+
 func TestPresenceBecomesOffers(t *testing.T) {
 	t.Parallel()
 	b := setup(t, bustest.New(t))

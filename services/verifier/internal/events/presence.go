@@ -12,7 +12,7 @@ import (
 )
 
 // reportFromProto reads a presence message. refused counts the sessions that were left
-// out. The rest of their message counts.
+// out. The rest of their message counts. A session counts however its provider is reached.
 func reportFromProto(m *eventsv1.Presence) (r offers.Report, refused int, err error) {
 	if !text(m.GetHubId(), 1, maxHubID) || !text(m.GetDispatchAddress(), 1, maxText) || m.GetIncarnation() <= 0 ||
 		len(m.GetSessions()) > maxSessions || len(m.GetEndedEpochs()) > maxEnded {
@@ -24,6 +24,9 @@ func reportFromProto(m *eventsv1.Presence) (r offers.Report, refused int, err er
 		Ended: m.GetEndedEpochs(), Sessions: make([]offers.Session, 0, len(m.GetSessions())),
 	}
 	for _, s := range m.GetSessions() {
+		if s.GetVendor() {
+			continue // a vendor is asked nothing, so it offers nothing here
+		}
 		if session, ok := sessionFromProto(s); ok {
 			r.Sessions = append(r.Sessions, session)
 		} else {
