@@ -150,7 +150,26 @@ func TestNoScoreMakesTheSecondTierLead(t *testing.T) {
 	}
 }
 
-// A server that is merely slow to fill is better than two seconds in the queue.
+// What the second tier takes is a shortage of the first all the same.
+func TestAnOverflowHasNodesOfTheFirstTierLoadTheModel(t *testing.T) {
+	b := setup()
+	cold := session(2, func(s *presence.Session) { s.Offers[0].Healthy, s.TakesWarmups = false, true })
+	b.report("hub", session(1, full), cold, session(3, external))
+	if _, err := b.Select(t.Context(), b.request()); err != nil {
+		t.Fatal(err)
+	}
+	b.deps.Warm.Plan(b.clock.Now())
+	b.clock.Advance(2 * time.Second)
+	asked := b.deps.Warm.Plan(b.clock.Now())
+	if len(asked) != 1 {
+		t.Fatalf("nodes asked: got %d, want 1", len(asked))
+	}
+	if got := asked[0].Provider; got != id(2) {
+		t.Errorf("got %s, want %s", got, id(2))
+	}
+}
+
+// A server that a hub calls is better than two seconds in the queue.
 func TestTheSecondTierIsTriedBeforeAnybodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup()

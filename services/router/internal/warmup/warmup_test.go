@@ -39,6 +39,11 @@ func node(n int, change ...func(*presence.Session)) presence.Session {
 	return s
 }
 
+// endpoint is the n-th provider's server, which a hub calls.
+func endpoint(n int) presence.Session {
+	return node(n, func(s *presence.Session) { s.Mode, s.TakesWarmups = 2, false })
+}
+
 func (b *bundle) report(now time.Time, sessions ...presence.Session) {
 	b.revision++
 	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: b.revision, Sessions: sessions}, now)
@@ -96,6 +101,7 @@ func TestOnlyNodesThatNeedItAreAsked(t *testing.T) {
 		"one":   {[]presence.Session{node(1)}, nil, 1},
 		"two":   {[]presence.Session{node(1), node(2)}, nil, 2},
 		"three": {[]presence.Session{node(1), node(2), node(3)}, nil, 0},
+		"one, and two of the second tier, which take none": {[]presence.Session{node(1), endpoint(2), endpoint(3)}, nil, 1},
 		"a third is away": {[]presence.Session{node(1), node(2), node(3, func(s *presence.Session) { s.Draining = true })},
 			nil, 2},
 		"takes none":      {[]presence.Session{node(1, func(s *presence.Session) { s.TakesWarmups = false })}, nil, 0},

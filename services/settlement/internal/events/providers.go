@@ -25,8 +25,8 @@ func HearProviders(conn *bus.Conn, heard func(ids.ProviderID)) (stop func() erro
 	return sub.Stop, nil
 }
 
-// providersIn lists the providers of a presence report. What cannot be read is passed
-// over.
+// providersIn lists the providers of a presence report, without vendors. What cannot be
+// read is passed over.
 func providersIn(payload []byte) []ids.ProviderID {
 	var report eventsv1.Presence
 	if proto.Unmarshal(payload, &report) != nil {
@@ -34,7 +34,8 @@ func providersIn(payload []byte) []ids.ProviderID {
 	}
 	list := make([]ids.ProviderID, 0, len(report.GetSessions()))
 	for _, session := range report.GetSessions() {
-		if id, err := ids.ParseProvider(session.GetProviderId()); err == nil {
+		// A vendor has no collateral.
+		if id, err := ids.ParseProvider(session.GetProviderId()); err == nil && !session.GetVendor() {
 			list = append(list, id)
 		}
 	}

@@ -12,10 +12,11 @@ import (
 
 const someProvider = "0192f0c0-0000-7000-8000-000000000001"
 
-func TestProvidersWithoutAnIDArePassedOver(t *testing.T) {
+func TestProvidersWithoutAnIDAndVendorsArePassedOver(t *testing.T) {
 	t.Parallel()
 	payload, err := proto.Marshal(&eventsv1.Presence{Sessions: []*eventsv1.Session{
 		{ProviderId: "nobody"}, {ProviderId: someProvider}, {},
+		{ProviderId: "0192f0c0-0000-7000-8000-000000000002", Vendor: true},
 	}})
 	if err != nil {
 		t.Fatal(err)
