@@ -960,7 +960,13 @@ func (x *Heartbeat) GetQueuedRequests() int32 {
 }
 
 type HeartbeatAck struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider's status now, as in RegisterAck, so that the agent notices when it changes;
+	// empty from a hub that does not tell.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// How many machines of the provider are connected to any hub, this one included; 0 is not
+	// known. An owner with fewer machines has a key that somebody else uses.
+	Machines      int32 `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -993,6 +999,20 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
 	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HeartbeatAck) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *HeartbeatAck) GetMachines() int32 {
+	if x != nil {
+		return x.Machines
+	}
+	return 0
 }
 
 // Open begins a request.
@@ -2259,8 +2279,10 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\tHeartbeat\x120\n" +
 	"\x06models\x18\x01 \x03(\v2\x18.svc.agent.v2.ModelOfferR\x06models\x12'\n" +
 	"\x0factive_requests\x18\x02 \x01(\x05R\x0eactiveRequests\x12'\n" +
-	"\x0fqueued_requests\x18\x03 \x01(\x05R\x0equeuedRequests\"\x0e\n" +
-	"\fHeartbeatAck\"\x87\x03\n" +
+	"\x0fqueued_requests\x18\x03 \x01(\x05R\x0equeuedRequests\"B\n" +
+	"\fHeartbeatAck\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x1a\n" +
+	"\bmachines\x18\x02 \x01(\x05R\bmachines\"\x87\x03\n" +
 	"\x04Open\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +

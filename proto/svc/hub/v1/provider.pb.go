@@ -902,7 +902,8 @@ type SetProviderStatusRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	Status     ProviderStatus         `protobuf:"varint,2,opt,name=status,proto3,enum=svc.hub.v1.ProviderStatus" json:"status,omitempty"`
-	// Why, for the audit; at most 200 printable characters.
+	// Why, for the audit; at most 200 printable characters. The provider reads the reason of a
+	// rejection, and of nothing else.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

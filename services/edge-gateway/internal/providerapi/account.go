@@ -160,7 +160,7 @@ const keyShownOnce = "The account is open. Keep the key: it is not shown again."
 var firstSteps = []string{
 	"Keep the key where the agent finds it.",
 	"Start the agent, so that it connects and its machine is seen.",
-	"Deposit collateral: GET /api/v1/provider/collateral/contract says where.",
+	"Provide collateral: GET /api/v1/provider/collateral/contract says where it is taken.",
 }
 
 // ownerTaken says that the wallet address has an account already.

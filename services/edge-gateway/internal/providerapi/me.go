@@ -111,6 +111,7 @@ func (a *API) Me(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	out := accountOf(resp)
+	out.NextSteps = append(out.NextSteps, a.deposits(ctx, resp.GetProvider())...)
 	a.complete(ctx, out)
 	return answer(http.StatusOK, out)
 }

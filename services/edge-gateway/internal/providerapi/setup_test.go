@@ -19,6 +19,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
 )
@@ -31,7 +32,23 @@ type bundle struct {
 	router *router
 	ledger *ledger
 	models *models
+	places *places
 	key    string
+}
+
+// places says where collateral is taken. Without an answer it is out of reach.
+type places struct {
+	settlementv1.CollateralServiceClient
+	answer *settlementv1.GetContractsResponse
+}
+
+func (p *places) GetContracts(
+	context.Context, *settlementv1.GetContractsRequest, ...grpc.CallOption,
+) (*settlementv1.GetContractsResponse, error) {
+	if p.answer == nil {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "settlement is away")
+	}
+	return p.answer, nil
 }
 
 var testConfig = Config{
@@ -45,6 +62,7 @@ func setup(t testing.TB) *bundle {
 	b := &bundle{
 		clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), key: newKey(t, apikey.Provider),
 		hub: &hub{}, router: &router{}, ledger: &ledger{}, models: &models{},
+		places: &places{},
 	}
 	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		return &hubv1.GetOwnStatusResponse{
@@ -54,6 +72,7 @@ func setup(t testing.TB) *bundle {
 	guard := auth.New(nil, b.clock, auth.Config{Known: 1, Refused: 1, WrongKeys: 3, WrongKeyNetworks: 3, Tokens: 3})
 	api, err := New(Peers{
 		Self: b.hub, Users: b.ledger, Demand: b.ledger, Models: b.models, Router: b.router, Auth: guard, Clock: b.clock,
+		Collateral: b.places,
 	}, testConfig)
 	if err != nil {
 		t.Fatal(err)

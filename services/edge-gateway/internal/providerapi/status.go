@@ -69,6 +69,7 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 		return a.lastStatus(digest, err)
 	}
 	said := statusOf(resp, a.explain(ctx, resp.GetProvider().GetProviderId()))
+	said.NextSteps = append(said.NextSteps, a.deposits(ctx, resp.GetProvider())...)
 	body, err := json.Marshal(said)
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode a provider's status: %w", err)
@@ -83,6 +84,33 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	a.kept.keep(digest, last, a.peers.Clock.Now())
 	return ok(body), nil
 }
+
+// deposits says where collateral is taken, to a provider for whom it is due. It is empty for
+// any other, and where settlement does not answer.
+func (a *API) deposits(ctx context.Context, p *hubv1.Provider) []string {
+	if p.GetQualification().GetCollateralConfirmed() || !canConnect(p.GetStatus()) {
+		return nil
+	}
+	where, err := a.contracts.read(ctx)
+	if err != nil {
+		return nil
+	}
+	var ways []string
+	for _, c := range where.GetContracts() {
+		ways = append(ways, c.GetTokenSymbol()+" on "+c.GetChainName())
+	}
+	if where.GetCard().GetAvailable() {
+		ways = append(ways, "a card")
+	}
+	if len(ways) == 0 {
+		return []string{"No chain and no card takes collateral here now: ask the operators, who can confirm it."}
+	}
+	return []string{"Collateral is taken by " + strings.Join(ways[:min(len(ways), maxWays)], ", by ") +
+		": GET /api/v1/provider/collateral/contract says where and how much."}
+}
+
+// maxWays bounds the ways to deposit that a status names.
+const maxWays = 8
 
 // lastStatus returns the last good answer in place of an answer that cannot be made, unless it
 // is too old. It has no nodes, names of models and traffic, and its age in the header

@@ -18,6 +18,7 @@ import (
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
@@ -74,6 +75,51 @@ func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
 	}
 	if bytes.Contains(a.JSON, []byte(`"traffic"`)) {
 		t.Errorf("without a router: got %q, want it without %q", a.JSON, []byte(`"traffic"`))
+	}
+}
+
+// Nobody is sent to deposit where nothing is taken.
+func TestAProviderIsToldWhereCollateralIsTaken(t *testing.T) {
+	chain := &settlementv1.CollateralContract{ChainId: 254, ChainName: "Swan", TokenSymbol: "ETH"}
+	for name, c := range map[string]struct {
+		where         *settlementv1.GetContractsResponse
+		qualification *hubv1.Qualification
+		status        hubv1.ProviderStatus
+		want          string
+	}{
+		"on a chain": {where: &settlementv1.GetContractsResponse{Contracts: []*settlementv1.CollateralContract{chain}},
+			want: "Connect. Collateral is taken by ETH on Swan: GET /api/v1/provider/collateral/contract says where and how much."},
+		"on a chain and by card": {where: &settlementv1.GetContractsResponse{
+			Contracts: []*settlementv1.CollateralContract{chain}, Card: &settlementv1.CardTerms{Available: true}},
+			want: "Connect. Collateral is taken by ETH on Swan, by a card: " +
+				"GET /api/v1/provider/collateral/contract says where and how much."},
+		"nowhere": {where: &settlementv1.GetContractsResponse{},
+			want: "Connect. No chain and no card takes collateral here now: ask the operators, who can confirm it."},
+		"settlement is away": {want: "Connect."},
+		"it is confirmed": {where: &settlementv1.GetContractsResponse{},
+			qualification: &hubv1.Qualification{CollateralConfirmed: true}, want: "Connect."},
+		"the provider is suspended": {where: &settlementv1.GetContractsResponse{},
+			status: hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED, want: "Connect."},
+	} {
+		b := knowing(t, nil, nil, nil, nil, nil)
+		b.places.answer = c.where
+		b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+			return &hubv1.GetOwnStatusResponse{NextSteps: []string{"Connect."}, Provider: &hubv1.Provider{
+				ProviderId: "p1", Status: c.status, Qualification: c.qualification}}, nil
+		}
+		for route, ask := range map[string]func(context.Context, Call) (Answer, error){"status": b.Status, "me": b.Me} {
+			a, err := ask(t.Context(), with(b.key, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct {
+				NextSteps []string `json:"next_steps"`
+			}
+			b.decode(t, a, &got)
+			if text := strings.Join(got.NextSteps, " "); text != c.want {
+				t.Errorf("%s, %s: got %q, want %q", name, route, text, c.want)
+			}
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ type Detail struct {
 	AnsweredAs []AnsweredAs
 	// TakenOut is why the provider is active no longer.
 	TakenOut TakenOut
+	// Rejection is what the operator who rejected the application said; empty where nobody
+	// said anything, and while the provider is not rejected by an operator.
+	Rejection string
 }
 
 // Detail reads a provider with its nodes and its uptime as it was measured some minutes
@@ -124,11 +127,36 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
+	rejection, err := d.rejection(ctx, a)
+	if err != nil {
+		return Detail{}, err
+	}
 	online := false
 	for _, n := range nodes {
 		online = online || n.Online
 	}
-	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out}, nil
+	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out, Rejection: rejection}, nil
+}
+
+// rejectionWithin is how many entries of the history may have followed a rejection whose
+// reason is found. Only proposals and suspensions can follow one.
+const rejectionWithin = 64
+
+// rejection reads why an operator rejected an application.
+func (d *Directory) rejection(ctx context.Context, a Account) (string, error) {
+	if a.Status != Rejected || a.Removal.Any() {
+		return "", nil
+	}
+	entries, _, err := d.store.History(ctx, a.ID, 0, rejectionWithin)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if e.What == string(Reject) {
+			return e.Reason, nil
+		}
+	}
+	return "", nil
 }
 
 // takenOut reads why an account that was active is so no longer.

@@ -131,6 +131,9 @@ type Standing struct {
 	Reference bool
 	// ActiveSince is zero while the provider is not active.
 	ActiveSince time.Time
+	// Machines is how many machines of the provider are connected to any hub; 0 where nobody
+	// counted them.
+	Machines int
 }
 
 // Standing is what sessions of the account may know.

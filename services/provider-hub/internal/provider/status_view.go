@@ -13,6 +13,10 @@ const (
 	stepCollateral
 	stepActive
 
+	// reviewLabel is shown instead of the step's name while only an operator's decision is
+	// missing.
+	reviewLabel = "Review"
+
 	// payoutShown is how long a provider is warned that earnings go elsewhere.
 	payoutShown = 7 * day
 	// benchmarkShown is how long before its end a provider is warned that its benchmark
@@ -27,7 +31,8 @@ const (
 type StatusView struct {
 	// Status is the status' name, or Offline. Label is the same for people.
 	Status, Label string
-	// Step counts 1 account, 2 connect, 3 benchmark, 4 collateral, 5 active.
+	// Step counts 1 account, 2 connect, 3 benchmark, 4 collateral, 5 active. It is 4, with the
+	// label Review, where only an operator's decision is missing.
 	Step      int
 	StepLabel string
 	NextSteps []string
@@ -53,6 +58,9 @@ func (d Detail) Show(now, keyExpires time.Time) StatusView {
 		AnsweredAs: d.lately(now)}
 	s.Step, s.NextSteps = d.next(now)
 	s.StepLabel = stepLabels[s.Step]
+	if d.Status == UnderReview && s.Step == stepActive {
+		s.Step, s.StepLabel = stepCollateral, reviewLabel
+	}
 	switch {
 	case d.Removal.Any():
 		s.Label = "Removed"
@@ -106,10 +114,13 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 		due(stepBenchmark, "Keep a machine connected until its benchmark is passed.")
 	}
 	if d.Facts.CollateralAt.IsZero() {
-		due(stepCollateral, "Deposit collateral.")
+		due(stepCollateral, "Provide the collateral that is due.")
 	}
-	if d.Status == UnderReview {
+	switch {
+	case d.Status == UnderReview:
 		words = append(words, "Wait for the operators, who look at the application.")
+	case step == stepActive && !d.Reference:
+		words = append(words, "Nothing is missing: the account becomes active by itself within a minute.")
 	}
 	return step, words
 }
@@ -119,6 +130,10 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	var all []string
 	if d.Removal.Any() {
 		all = append(all, d.Removal.warning())
+	}
+	if d.Rejection != "" {
+		all = append(all, "Rejected at "+d.RejectedAt.UTC().Format(time.RFC3339)+": "+
+			strings.TrimSuffix(d.Rejection, ".")+".")
 	}
 	for _, cause := range d.Suspensions.Hold() {
 		all = append(all, d.Suspensions.Of(cause).warning(cause))

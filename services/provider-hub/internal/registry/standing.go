@@ -166,6 +166,7 @@ func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 		if r.learn(standing) {
 			r.touchAll(standing.ProviderID)
 		}
+		s.Tell(string(standing.Status), standing.Machines)
 		if s.SetStanding(standing.Status == provider.Active, standing.Probation, standing.Uptime30d) {
 			r.Touch(s)
 		}

@@ -254,7 +254,7 @@ type OutKind uint8
 const (
 	// OutRegistered answers a registration: Name in v1, Ack.
 	OutRegistered OutKind = iota + 1
-	// OutHeartbeat answers a heartbeat: Name in v1.
+	// OutHeartbeat answers a heartbeat: Name in v1; the status and the machines of Ack in v2.
 	OutHeartbeat
 	// OutOpen begins a request: Open, and Length in v2; Name, Model, Provider, Open
 	// and the body as Data in v1.
@@ -308,6 +308,8 @@ type Ack struct {
 	Grant             Grant
 	HeartbeatInterval time.Duration
 	Refused           map[string]string
+	// Machines is how many machines of the provider are connected; 0 is not known.
+	Machines int
 }
 
 // Outbox has what the writer of a socket is to send next.

@@ -100,6 +100,7 @@ func (s *Session) identify(g Grant) bool {
 		s.identity.Region = g.Region
 	}
 	s.active, s.probation, s.uptime30d = g.Active, g.Probation, g.Uptime30d
+	s.status = g.Status
 	who := s.identity
 	s.joined.Store(&who)
 	return true

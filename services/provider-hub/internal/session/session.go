@@ -140,6 +140,10 @@ type Session struct {
 	reply      string
 	receiptKey ed25519.PublicKey
 	active     bool
+	// status and machines are facts of the provider, for its agent: the status' name, and
+	// how many of its machines are connected, 0 where nobody counted them.
+	status   string
+	machines int
 	// probation and uptime30d are facts of the provider, for routers.
 	probation bool
 	uptime30d *float64
@@ -301,6 +305,16 @@ func (s *Session) SetStanding(active, probation bool, uptime30d *float64) bool {
 	changed := s.active != active || s.probation != probation
 	s.active, s.probation, s.uptime30d = active, probation, uptime30d
 	return changed
+}
+
+// Tell sets what heartbeats are answered with. Machines that nobody counted change nothing.
+func (s *Session) Tell(status string, machines int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+	if machines > 0 {
+		s.machines = machines
+	}
 }
 
 // Wake is signalled when Next has something to send.

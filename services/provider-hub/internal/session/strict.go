@@ -172,7 +172,7 @@ func (s *Session) strictHeartbeatLocked(h *Heartbeat) *CloseReason {
 		return closing(agentwire.CodeTooManyModels, "at most 256 models can be offered")
 	}
 	s.heartbeat.Reset(s.limits.Silence)
-	s.pushLocked(Outbound{Kind: OutHeartbeat})
+	s.pushLocked(Outbound{Kind: OutHeartbeat, Ack: &Ack{Grant: Grant{Status: s.status}, Machines: s.machines}})
 	changed := s.loadedLocked(h)
 	changed = s.newsLocked(h.Models) || changed
 	if changed {

@@ -93,6 +93,38 @@ func TestLoadOfAHeartbeatIsToldWhenItChanges(t *testing.T) {
 	}
 }
 
+// A count of machines that is not known leaves the last one.
+func TestHeartbeatsAreAnsweredWithTheStatusAndTheMachines(t *testing.T) {
+	s := live(t, Config{}, "m")
+	sent(t, s)
+	for i, c := range []struct {
+		tell         func()
+		wantStatus   string
+		wantMachines int32
+	}{
+		{func() { s.Tell("pending", 1) }, "pending", 1},
+		{func() { s.Tell("active", 2) }, "active", 2},
+		{func() { s.Tell("active", 0) }, "active", 2},
+	} {
+		c.tell()
+		beat := &agentv2.Frame{Seq: uint32(i + 2), Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{}}}
+		if why := s.receive(encode(t, beat)); why != nil {
+			t.Fatal(why)
+		}
+		answers := sent(t, s)
+		if len(answers) != 1 {
+			t.Fatalf("heartbeat %d: got %d frames, want 1", i, len(answers))
+		}
+		ack := answers[0].GetHeartbeatAck()
+		if ack.GetStatus() != c.wantStatus {
+			t.Errorf("heartbeat %d: status: got %q, want %q", i, ack.GetStatus(), c.wantStatus)
+		}
+		if ack.GetMachines() != c.wantMachines {
+			t.Errorf("heartbeat %d: machines: got %d, want %d", i, ack.GetMachines(), c.wantMachines)
+		}
+	}
+}
+
 func TestWarmUpResultsThatNobodyAskedForAreCountedAndPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // tokens come with time
 		s := live(t, Config{}, "m")

@@ -98,28 +98,40 @@ func (s *Store) RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, t
 	return nil
 }
 
+// countMachines counts the machines of provider p that are connected to a hub. $4 is how long
+// a hub may be silent.
+const countMachines = `
+	SELECT count(DISTINCT i.node_id)::int AS machines
+	FROM presence_interval i JOIN hub_run r USING (hub_id, incarnation)
+	WHERE i.provider_id = p.provider_id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $4::interval`
+
 // Standings implements provider.Store.
 func (s *Store) Standings(
 	ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time,
 ) ([]provider.Standing, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.provider_id, k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $3, false), p.status,
-			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since
-		FROM provider_key k JOIN provider p USING (provider_id)
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since, m.machines
+		FROM provider_key k JOIN provider p USING (provider_id) CROSS JOIN LATERAL (`+countMachines+`) m
 		WHERE k.key_id = ANY($1::uuid[])
 		UNION ALL
-		SELECT p.provider_id, '00000000-0000-0000-0000-000000000000', p.owner_proven_at IS NULL, p.status,
-			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since
-		FROM provider p WHERE p.provider_id = ANY($2::uuid[])`, idTexts(keys), idTexts(providers), now)
+		SELECT p.provider_id, NULL, p.owner_proven_at IS NULL, p.status,
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d, p.reference, p.active_since, m.machines
+		FROM provider p CROSS JOIN LATERAL (`+countMachines+`) m
+		WHERE p.provider_id = ANY($2::uuid[])`, idTexts(keys), idTexts(providers), now, provider.HubSilence)
 	if err != nil {
 		return nil, fmt.Errorf("read standings: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (provider.Standing, error) {
 		var st provider.Standing
+		var key *ids.KeyID
 		var since *time.Time
-		err := row.Scan(&st.ProviderID, &st.KeyID, &st.Revoked, &st.Status, &st.Probation, &st.Uptime30d, &st.Reference,
-			&since)
+		err := row.Scan(&st.ProviderID, &key, &st.Revoked, &st.Status, &st.Probation, &st.Uptime30d, &st.Reference,
+			&since, &st.Machines)
 		st.ActiveSince = zero(since)
+		if key != nil {
+			st.KeyID = *key
+		}
 		return st, err
 	})
 	if err != nil {

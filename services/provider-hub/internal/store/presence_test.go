@@ -12,6 +12,7 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
@@ -341,4 +342,47 @@ func TestAStatusShowsWhatWasMeasuredAndMeasuresOnlyWhatIsNotKnown(t *testing.T) 
 	case *got.Uptime30d != 0.5:
 		t.Errorf("measured: *got.Uptime30d: got %v, want 0.5", *got.Uptime30d)
 	}
+}
+
+// Machines of other hubs count, those of a hub that is silent do not, and a machine with two
+// connections is one.
+func TestStandingsCountTheMachinesThatAreConnected(t *testing.T) {
+	t.Parallel()
+	s, d, at, a := watched(t)
+	k, _, err := d.IssueKey(t.Context(), a.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connected := func(hub string, epochs map[int64]string) {
+		t.Helper()
+		page := presence.Page{At: at.Now(), Live: func() []int64 { return nil }}
+		for epoch, node := range epochs {
+			page.Connections = append(page.Connections,
+				presence.Connection{Epoch: epoch, Provider: a.ID, Node: node, Started: at.Now()})
+		}
+		if err := s.Record(t.Context(), presence.Run{HubID: hub, Incarnation: 1, Started: began}, page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, machines int) {
+		t.Helper()
+		for name, list := range map[string]struct {
+			keys      []ids.KeyID
+			providers []ids.ProviderID
+		}{"a key": {keys: []ids.KeyID{k.ID}}, "a wallet": {providers: []ids.ProviderID{a.ID}}} {
+			got, err := s.Standings(t.Context(), list.keys, list.providers, at.Now())
+			if err != nil {
+				t.Errorf("%s, by %s: got the error %v, want none", what, name, err)
+			} else if len(got) != 1 || got[0].Machines != machines {
+				t.Errorf("%s, by %s: got %+v, want one with %d machines", what, name, got, machines)
+			}
+		}
+	}
+	want("nothing is connected", 0)
+	connected("hub-a", map[int64]string{1: "one", 2: "one"})
+	want("one machine", 1)
+	connected("hub-b", map[int64]string{3: "two"})
+	want("another on another hub", 2)
+	prepare(t, s, `UPDATE hub_run SET heard = heard - interval '31 s' WHERE hub_id = 'hub-b'`)
+	want("that hub is silent", 1)
 }

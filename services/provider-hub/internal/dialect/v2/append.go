@@ -31,7 +31,7 @@ func frameOf(out *session.Outbound) (*agentv2.Frame, error) {
 	case session.OutRegistered:
 		return &agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: registerAck(out.Ack)}}, nil
 	case session.OutHeartbeat:
-		return &agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{}}}, nil
+		return &agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: heartbeatAck(out.Ack)}}, nil
 	case session.OutOpen:
 		return &agentv2.Frame{Body: &agentv2.Frame_Open{Open: openOf(out)}}, nil
 	case session.OutCredit:
@@ -52,6 +52,14 @@ func frameOf(out *session.Outbound) (*agentv2.Frame, error) {
 	default:
 		return nil, fmt.Errorf("dialect v2 has no message of kind %d", out.Kind)
 	}
+}
+
+// heartbeatAck is empty where nothing is told.
+func heartbeatAck(a *session.Ack) *agentv2.HeartbeatAck {
+	if a == nil {
+		return &agentv2.HeartbeatAck{}
+	}
+	return &agentv2.HeartbeatAck{Status: a.Grant.Status, Machines: int32(a.Machines)}
 }
 
 func registerAck(a *session.Ack) *agentv2.RegisterAck {

@@ -61,6 +61,10 @@ var eachMessage = map[string]struct {
 		session.Outbound{Kind: session.OutHeartbeat},
 		&agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{}}},
 	},
+	"HEARTBEAT_ACK that tells": {
+		session.Outbound{Kind: session.OutHeartbeat, Ack: &session.Ack{Grant: session.Grant{Status: "active"}, Machines: 2}},
+		&agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{Status: "active", Machines: 2}}},
+	},
 	"OPEN": {
 		session.Outbound{Kind: session.OutOpen, Length: 99, Open: &session.Request{
 			RequestID: "r", Attempt: 2, Model: "m", Kind: meter.Images, Stream: true, ContentType: "c", ModelOffset: 3,
