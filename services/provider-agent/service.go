@@ -76,6 +76,9 @@ type Agent struct {
 	asks bool
 	// gpus is nil when the machine is not reported.
 	gpus *hardware.Finder
+	// stateDir is where the socket for the other commands is; empty for none.
+	stateDir string
+	watched  *watched
 }
 
 // New checks the configuration, reads the key files of the engines, and reads or makes
@@ -102,7 +105,8 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	a := &Agent{
 		nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, asks: asks,
 		guard:   guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver),
-		folders: weights.New(foldersOf(cfg.Models), deps.Log),
+		folders: weights.New(foldersOf(cfg.Models), deps.Log), stateDir: cfg.StateDir,
+		watched: newWatched(cfg.Version, cfg.NodeName, address, deps.Clock, deps.Log),
 	}
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
@@ -116,7 +120,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
-		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
+		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.watched.watch(a.serve), Receipts: kept,
 		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load,
 		Hardware: a.machine, Credential: credential,
 	})
@@ -271,8 +275,12 @@ func (a *Agent) Ready(context.Context) error {
 }
 
 // Run offers the models until ctx ends. Then it takes no new requests, lets the requests
-// under way end within the drain time-out, and returns nil. It must be called once.
+// under way end within the drain time-out, and returns nil. Drain does the same. Run must be
+// called once.
 func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := a.watched.until(ctx)
+	defer cancel()
+	uncontrolled := a.watched.controlled(a.stateDir, a)
 	a.look(ctx)
 	// Engines are probed as long as requests are served, drain included.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -286,6 +294,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	err := a.link.Run(ctx)
 	stop()
 	watch.Wait()
+	uncontrolled() // before the lock of the folder is given up
 	return errors.Join(err, a.kept.Close())
 }
 

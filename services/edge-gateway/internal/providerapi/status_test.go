@@ -88,7 +88,8 @@ func TestAProviderIsToldWhereCollateralIsTaken(t *testing.T) {
 		want          string
 	}{
 		"on a chain": {where: &settlementv1.GetContractsResponse{Contracts: []*settlementv1.CollateralContract{chain}},
-			want: "Connect. Collateral is taken by ETH on Swan: GET /api/v1/provider/collateral/contract says where and how much."},
+			want: "Connect. Collateral is taken by ETH on Swan: " +
+				"GET /api/v1/provider/collateral/contract says where and how much."},
 		"on a chain and by card": {where: &settlementv1.GetContractsResponse{
 			Contracts: []*settlementv1.CollateralContract{chain}, Card: &settlementv1.CardTerms{Available: true}},
 			want: "Connect. Collateral is taken by ETH on Swan, by a card: " +

@@ -64,6 +64,7 @@ func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
 		close(s.acked)
 		return nil
 	case *agentv2.Frame_HeartbeatAck:
+		s.onHeartbeatAckLocked(body.HeartbeatAck)
 		return nil
 	case *agentv2.Frame_Window:
 		return s.onWindowLocked(&s.credit, body.Window)
@@ -88,6 +89,15 @@ func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
 	default:
 		return protocolError("a frame on stream 0 is none that a hub sends there")
 	}
+}
+
+// onHeartbeatAckLocked keeps the latest answer for the goroutine that keeps the session.
+func (s *session) onHeartbeatAckLocked(ack *agentv2.HeartbeatAck) {
+	select {
+	case <-s.beats:
+	default:
+	}
+	s.beats <- ack // only this goroutine adds
 }
 
 // milliseconds bounds a number of the hub's, so that nothing overflows.
@@ -199,6 +209,8 @@ func (s *session) refuseLocked(o *agentv2.Open, kind endpoint.Endpoint, known bo
 		return &agentv2.End{Error: "the model is not served here"}
 	case noSlot:
 		return &agentv2.End{Busy: true, Error: "every slot of the model is taken"}
+	case onPause:
+		return &agentv2.End{Busy: true, Error: "the agent's owner has paused it"}
 	case noMemory:
 		return &agentv2.End{Busy: true, Error: "the agent's memory for request bodies is used up"}
 	case granted:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/agentwire"
+	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
 // Link keeps the agent connected.
@@ -26,9 +27,14 @@ type Link struct {
 	registered chan struct{} // closed by the first acknowledgement
 	once       sync.Once
 
+	// nudge asks for a heartbeat now.
+	nudge chan struct{}
+
 	mu    sync.Mutex
 	live  *session // the session that is registered
 	fault string   // why no session is registered
+
+	said told
 }
 
 // New makes a link. It fails when the registration would not fit into a frame.
@@ -37,6 +43,7 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	l := &Link{
 		cfg: cfg, deps: deps, slots: newSlots(offers, cfg.MaxBufferedBytes),
 		registered: make(chan struct{}), fault: "not connected yet",
+		nudge: make(chan struct{}, 1),
 	}
 	if deps.Warm != nil {
 		l.warmer = newWarmer(deps.Warm, deps.Clock)
@@ -64,6 +71,27 @@ func (l *Link) Ready() error {
 		return errors.New("not registered at the hub: " + l.fault)
 	}
 	return nil
+}
+
+// View returns what the link knows.
+func (l *Link) View() View {
+	l.mu.Lock()
+	fault := l.fault
+	l.mu.Unlock()
+	v := l.said.seen(l.deps.Clock.Now())
+	v.Fault, v.Paused, v.UnderWay = fault, l.slots.isPaused(), l.slots.active()
+	return v
+}
+
+// Pause takes no new requests, or takes them again. The connection stays, and requests
+// under way go on. The hub hears of it at once as models that are not healthy; a request that
+// comes before it has heard is answered busy.
+func (l *Link) Pause(paused bool) {
+	l.slots.pause(paused)
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
 }
 
 // Run keeps the agent connected until ctx ends. Then it takes no new requests, lets the
@@ -111,7 +139,7 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	defer beats.Stop()
 	acked, stop := s.acked, ctx.Done()
 	// A session that takes nothing new leaves heartbeats to its successor.
-	changed, drained := l.deps.Changed, s.drained
+	changed, nudge, drained := l.deps.Changed, l.nudge, s.drained
 	var claims <-chan time.Time // begins with the registration
 	var overdue <-chan time.Time
 	var since time.Time
@@ -140,9 +168,13 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 			l.heartbeat(s)
 			l.renew(s, since)
 		case <-drained:
-			drained, changed = nil, nil
+			drained, changed, nudge = nil, nil, nil
 		case <-changed:
 			l.heartbeat(s)
+		case <-nudge:
+			l.heartbeat(s)
+		case ack := <-s.beats:
+			l.heard(ack)
 		case <-claims:
 			s.claims()
 		case <-pings.C:
@@ -186,6 +218,7 @@ func levelOf(status string) slog.Level {
 // welcome logs that the agent is registered, and returns the hub's interval of
 // heartbeats.
 func (l *Link) welcome(s *session) time.Duration {
+	l.said.welcome(s.ack)
 	l.note(s, "")
 	l.once.Do(func() { close(l.registered) })
 	ack := s.ack
@@ -195,9 +228,8 @@ func (l *Link) welcome(s *session) time.Duration {
 	for _, model := range slices.Sorted(maps.Keys(ack.GetRefusedModels())) {
 		log.Warn("the hub refuses a model", "model", clean(model), "reason", clean(ack.GetRefusedModels()[model]))
 	}
-	if status := ack.GetStatus(); status != "" && status != "active" {
-		log.Log(context.Background(), levelOf(status), "the provider account is not active: no requests will come",
-			"status", clean(status), "meaning", meaningOf(status))
+	if status := clean(ack.GetStatus()); status != "" && status != active {
+		l.tellStatus(status)
 	}
 	if warning := ack.GetWarning(); warning != "" {
 		log.Warn("the hub warns: " + cut(clean(warning), maxError))
@@ -207,6 +239,31 @@ func (l *Link) welcome(s *session) time.Duration {
 		return heartbeatDefault
 	}
 	return max(every, heartbeatLeast)
+}
+
+// active is the status of an account that requests come to.
+const active = "active"
+
+// tellStatus logs that an account is not active.
+func (l *Link) tellStatus(status string) {
+	l.deps.Log.Log(context.Background(), levelOf(status), "the provider account is not active: no requests will come",
+		"status", status, "meaning", meaningOf(status))
+}
+
+// heard takes the answer to a heartbeat, and logs what has changed.
+func (l *Link) heard(ack *agentv2.HeartbeatAck) {
+	status, machines := l.said.beat(ack)
+	switch status {
+	case "":
+	case active:
+		l.deps.Log.Info("the provider account is active: requests may come")
+	default:
+		l.tellStatus(status)
+	}
+	if machines > 0 {
+		l.deps.Log.Warn("another machine is connected with this provider account; if it is not yours, "+
+			"somebody has your key: replace it", "machines", machines)
+	}
 }
 
 // meaningOf says what an owner can do about a status.
@@ -231,6 +288,7 @@ func (l *Link) note(live *session, fault string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.live, l.fault = live, fault
+	l.said.up(l.deps.Clock.Now())
 }
 
 // gone notes that a session is over, unless another one has taken its place.
@@ -239,6 +297,7 @@ func (l *Link) gone(s *session, fault string) {
 	defer l.mu.Unlock()
 	if l.live == s || l.live == nil {
 		l.live, l.fault = nil, fault
+		l.said.down(l.deps.Clock.Now())
 	}
 }
 

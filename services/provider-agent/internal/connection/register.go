@@ -30,13 +30,24 @@ func (l *Link) registration(shown Credential) *agentv2.Register {
 	r := &agentv2.Register{
 		Token: shown.Key, OwnerAddress: shown.Owner, Signature: shown.Signature, AuthNonce: shown.Nonce,
 		NodeId: l.cfg.NodeID, NodeName: l.cfg.NodeName, AgentVersion: l.cfg.Version,
-		Models: wireOffers(l.deps.Offers()), Capabilities: l.capabilities(), Hardware: l.machine(),
+		Models: wireOffers(l.offers()), Capabilities: l.capabilities(), Hardware: l.machine(),
 		MaxRequestBytes: l.cfg.MaxRequestBytes, Region: l.cfg.Region,
 	}
 	if l.deps.Receipts != nil {
 		r.ReceiptKey = l.deps.Receipts.PublicKey()
 	}
 	return r
+}
+
+// offers are the models as the hub is to know them.
+func (l *Link) offers() []Offer {
+	offers := l.deps.Offers()
+	if l.slots.isPaused() {
+		for i := range offers {
+			offers[i].Healthy = false
+		}
+	}
+	return offers
 }
 
 // capabilities are the configured ones and the features that are known by now.
@@ -86,6 +97,6 @@ func (l *Link) load() (active, queued int) {
 func (l *Link) heartbeat(s *session) {
 	active, queued := l.load()
 	s.heartbeat(&agentv2.Heartbeat{
-		Models: wireOffers(l.deps.Offers()), ActiveRequests: int32(active), QueuedRequests: int32(queued),
+		Models: wireOffers(l.offers()), ActiveRequests: int32(active), QueuedRequests: int32(queued),
 	})
 }

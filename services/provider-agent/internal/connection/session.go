@@ -44,6 +44,8 @@ type session struct {
 	// drained is closed when the session takes no new requests for that reason, and heard
 	// when the hub has read the DRAIN that says so.
 	drained, heard chan struct{}
+	// beats has the last answer to a heartbeat that nobody has taken yet.
+	beats chan *agentv2.HeartbeatAck
 
 	mu            sync.Mutex
 	state         state
@@ -73,6 +75,7 @@ func newSession(cfg Config, deps sessionDeps) *session {
 		cfg: cfg, sessionDeps: deps, ctx: ctx, stop: stop, state: registering,
 		wake: make(chan struct{}, 1), acked: make(chan struct{}), over: make(chan struct{}),
 		moving: make(chan struct{}), drained: make(chan struct{}), heard: make(chan struct{}),
+		beats:   make(chan *agentv2.HeartbeatAck, 1),
 		streams: map[uint32]*stream{}, recv: agentwire.NewWindow(agentwire.ConnWindow), credit: agentwire.ConnWindow,
 	}
 }

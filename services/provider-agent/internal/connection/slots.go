@@ -11,6 +11,8 @@ type slots struct {
 	taken int
 	sum   int
 	bytes int64 // that may still be buffered
+	// paused reports that nothing is taken.
+	paused bool
 }
 
 // refusal says why a request is not taken.
@@ -21,6 +23,7 @@ const (
 	notOffered
 	noSlot
 	noMemory
+	onPause
 )
 
 func newSlots(offers []Offer, bytes int64) *slots {
@@ -40,6 +43,8 @@ func (s *slots) take(model string, bytes int64) refusal {
 	switch {
 	case !offered:
 		return notOffered
+	case s.paused:
+		return onPause
 	case free <= 0:
 		return noSlot
 	case s.bytes < bytes:
@@ -73,4 +78,17 @@ func (s *slots) active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken
+}
+
+// pause takes nothing more, or takes requests again.
+func (s *slots) pause(paused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = paused
+}
+
+func (s *slots) isPaused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paused
 }

@@ -372,9 +372,13 @@ func TestStandingsCountTheMachinesThatAreConnected(t *testing.T) {
 		}{"a key": {keys: []ids.KeyID{k.ID}}, "a wallet": {providers: []ids.ProviderID{a.ID}}} {
 			got, err := s.Standings(t.Context(), list.keys, list.providers, at.Now())
 			if err != nil {
-				t.Errorf("%s, by %s: got the error %v, want none", what, name, err)
-			} else if len(got) != 1 || got[0].Machines != machines {
-				t.Errorf("%s, by %s: got %+v, want one with %d machines", what, name, got, machines)
+				t.Fatalf("%s, by %s: got the error %v, want none", what, name, err)
+			}
+			if len(got) != 1 {
+				t.Fatalf("%s, by %s: got %d, want 1", what, name, len(got))
+			}
+			if got[0].Machines != machines {
+				t.Errorf("%s, by %s: machines: got %d, want %d", what, name, got[0].Machines, machines)
 			}
 		}
 	}
