@@ -1,7 +1,10 @@
 package main
 
-// byChain says why a panel may be empty.
-const byChain = "Empty where no chain is configured."
+// byChain and none say why a panel may be empty.
+const (
+	byChain = "Empty where no chain is configured."
+	none    = "Empty while there are none."
+)
 
 func settlement() dashboard {
 	const job = "settlement"
@@ -18,7 +21,7 @@ func settlement() dashboard {
 			rate("Lines filled in", "reqps", "svc_settlement_lines_filled_total", "").
 				also("sum(rate(svc_settlement_lines_corrected_total["+interval+"]))", "corrected").
 				also("sum(rate(svc_settlement_lines_excluded_total["+interval+"]))", "held out").
-				noted("Empty while there are none."),
+				noted(none),
 		}},
 		{"Batches", []panel{
 			gauge("Days behind", "batch_days_behind"),
@@ -44,7 +47,7 @@ func settlement() dashboard {
 			by("Halted", "none", "chain_halted", "chain"),
 			by("Not read for", "s", "chain_stalled_seconds", "chain"),
 			rate("Rows that the first reading missed", "reqps", "svc_settlement_chain_rows_missed_total", "chain").
-				noted("Empty while there are none."),
+				noted(none),
 			by("Prices known", "none", "price_known", "chain"),
 			by("Deposits not decided", "none", "deposits_waiting", "waits"),
 			gauge("Deposits not posted", "deposits_unposted").noted(byChain),
@@ -61,12 +64,12 @@ func settlement() dashboard {
 			by("Penalties by state", "none", "penalties_open", "state"),
 			gauge("Penalties overdue", "penalties_overdue"),
 			by("Positions stuck", "none", "positions_stuck", "chain"),
-			rate("Positions made anew", "reqps", "svc_settlement_positions_restated_total", "chain").
-				noted("Empty while there are none."),
+			rate("Positions made anew", "reqps", "svc_settlement_positions_restated_total", "chain").noted(none),
 			rate("Penalties that are none of ours", "reqps", "svc_settlement_slashes_foreign_total", "chain").
-				noted("Empty while there are none."),
+				noted(none),
 			gauge("Events of contracts not in the books", "custody_unposted").noted(byChain),
 			gauge("Parts of penalties stuck", "penalty_parts_stuck").also("max(svc_settlement_penalty_parts_lapsed)", "lapsed").
+				also("max(svc_settlement_penalty_parts_missed)", "given up").
 				also("max(svc_settlement_penalty_parts_vanished)", "vanished").noted(byChain),
 			gauge("Refunds overdue", "refunds_overdue").also("max(svc_settlement_refunds_by_bank)", "by bank").
 				also("max(svc_settlement_refunds_taken_back)", "taken back").noted(byChain),

@@ -15,7 +15,7 @@ import (
 type collateralMetrics struct {
 	foreign, restated metric.Int64Counter
 	// stuck is by chain, and the others are of all.
-	stuck, unposted, parts, refunds, bank, takenBack, lapsed, vanished metric.Int64Gauge
+	stuck, unposted, parts, refunds, bank, takenBack, lapsed, missed, vanished metric.Int64Gauge
 }
 
 func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, error) {
@@ -41,6 +41,7 @@ func newCollateralMetrics(meters metric.MeterProvider) (*collateralMetrics, erro
 		{&m.bank, "refunds_by_bank", "Payments by card that an operator must give back from the bank."},
 		{&m.takenBack, "refunds_taken_back", "Payments whose refund is in the books and whose card's owner was first."},
 		{&m.lapsed, "penalty_parts_lapsed", "Parts of executed penalties that lapsed on their chain."},
+		{&m.missed, "penalty_parts_missed", "Parts of penalties, not reversed, that were given up in the last seven days."},
 		{&m.vanished, "penalty_parts_vanished", "Parts of penalties whose last event is gone from their chain."},
 	} {
 		if *g.to, err = meter.Int64Gauge("svc.settlement."+g.name, metric.WithDescription(g.says)); err != nil {
@@ -68,5 +69,6 @@ func (m *collateralMetrics) measured(ctx context.Context, b position.Backlog) {
 	m.bank.Record(ctx, b.ByBank)
 	m.takenBack.Record(ctx, b.TakenBack)
 	m.lapsed.Record(ctx, b.Lapsed)
+	m.missed.Record(ctx, b.Missed)
 	m.vanished.Record(ctx, b.Vanished)
 }

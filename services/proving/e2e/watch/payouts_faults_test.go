@@ -148,6 +148,7 @@ func TestAlertsOfPayoutsFireByTheirFaults(t *testing.T) {
 		{"a payout is large", (*paid).asksForMuch},
 		{"a position is of an older restore", (*paid).losesARow},
 		{"a contract takes the slasher for nobody", (*paid).revokes},
+		{"a contract sets nothing aside for the slasher", (*paid).refuses},
 		{"a chain loses its history", (*paid).losesHistory},
 	} {
 		if !t.Run(f.name, func(t *testing.T) { f.bring(p, t) }) {
@@ -244,21 +245,47 @@ func (p *paid) slasher(t *testing.T, does []byte) {
 func (p *paid) revokes(t *testing.T) {
 	p.slasher(t, revoke)
 	p.Pass(t, 49*time.Hour)
+	p.refused(t)
+	p.slasher(t, grant)
+	p.moves(t, "executed")
+	p.quiet(t, "PenaltyPartsStuck")
+}
+
+// refuses has the contract refuse to set aside what a penalty is to take, more often than a proposal of a position that
+// has less would be made. The part is not given up.
+func (p *paid) refuses(t *testing.T) {
+	p.slasher(t, revoke)
+	p.penalize(t, p.owner, staked/4)
+	p.refused(t)
+	p.slasher(t, grant)
+	p.moves(t, "escrowed")
+	p.quiet(t, "PenaltyPartsStuck")
+}
+
+// last is the part of the last penalty.
+const last = ` FROM settlement.penalty_part JOIN settlement.penalty USING (penalty_id) ORDER BY opened_at DESC LIMIT 1`
+
+// refused waits until the call for the last part was refused so often that an operator is told.
+func (p *paid) refused(t *testing.T) {
+	t.Helper()
 	trial.Until(t, "the call is refused again and again", func() bool {
-		if p.is(t, `due_at > clock_timestamp() FROM settlement.penalty_part`) {
+		if p.is(t, `due_at > clock_timestamp()`+last) {
 			p.Pass(t, 10*time.Minute)
 		}
 		return len(p.query(t, `svc_settlement_penalty_parts_stuck > 0`)) > 0
 	})
 	p.fires(t, "PenaltyPartsStuck", `,severity="ticket"`)
-	p.slasher(t, grant)
-	trial.Until(t, "the part is taken", func() bool {
-		if p.is(t, `state = 'escrowed' AND due_at > clock_timestamp() FROM settlement.penalty_part`) {
+}
+
+// moves waits until the last part has moved to a state.
+func (p *paid) moves(t *testing.T, to string) {
+	t.Helper()
+	trial.Until(t, "the part is "+to, func() bool {
+		if p.is(t, `penalty_part.state <> $1 AND due_at > clock_timestamp()`+last, to) {
 			p.Pass(t, 10*time.Minute)
 		}
-		return p.is(t, `state = 'executed' FROM settlement.penalty_part`)
+		return p.is(t, `penalty_part.state = $1`+last, to)
 	})
-	p.quiet(t, "PenaltyPartsStuck")
 }
 
 // losesHistory takes blocks off the chain: those in which a provider deposited collateral and a penalty set a part of
@@ -269,7 +296,7 @@ func (p *paid) losesHistory(t *testing.T) {
 	o.Deposit(t, paychain.Dollars, staked)
 	p.until(t, "the deposit counts", `count(*) = 2 FROM settlement.position WHERE chain_id = 8453`)
 	p.penalize(t, o, staked/4)
-	p.until(t, "the part is in escrow", `EXISTS (SELECT FROM settlement.penalty_part WHERE state = 'escrowed')`)
+	p.until(t, "the part is in escrow", `count(*) = 2 FROM settlement.penalty_part WHERE state = 'escrowed'`)
 	var head struct{ Number, Timestamp string }
 	p.tell(t, &head, "eth_getBlockByNumber", "latest", false)
 	at, err := strconv.ParseInt(head.Timestamp, 0, 64)

@@ -9,8 +9,8 @@ import (
 	"svc.internal/services/settlement/internal/position"
 )
 
-// MaxProposals bounds how often a proposal is tried that the contract refuses: the position has less than the part
-// then.
+// MaxProposals bounds how often a proposal is tried that the contract refuses because the position has less than the
+// part.
 const MaxProposals = 3
 
 // Due returns what is to be done for a part of a penalty in a state. now is the time of the last final block of the

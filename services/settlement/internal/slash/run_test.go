@@ -74,22 +74,41 @@ func TestARefusedProposalOfAReversedPenaltyIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAProposalIsTriedThreeTimes(t *testing.T) {
+func TestAProposalIsTriedThreeTimesOfAPositionThatHasLess(t *testing.T) {
 	t.Parallel()
 	for attempt := 1; attempt < slash.MaxProposals; attempt++ {
-		s := &oneDue{work: proposed(penalty.Proposed, attempt)}
-		pass(t, s, chain.SendRefused)
-		if len(s.begun) != 1 {
-			t.Errorf("attempt %d was refused: began %v, want one call", attempt, s.begun)
-		}
-		if s.waits != 1 {
-			t.Errorf("attempt %d was refused: waits %d times, want once", attempt, s.waits)
-		}
+		refusedAgain(t, true, attempt)
 	}
 	s := &oneDue{work: proposed(penalty.Proposed, slash.MaxProposals)}
+	s.work.Short = true
 	pass(t, s, chain.SendRefused)
 	if want := []slash.State{slash.Missed}; !slices.Equal(s.moved, want) {
 		t.Errorf("the last attempt was refused: moved to %v, want %v", s.moved, want)
+	}
+}
+
+// Hostile: a contract refuses the slasher for a while, and the provider must not get away with its collateral.
+func TestAProposalIsTriedForEverOfAPositionThatHasEnough(t *testing.T) {
+	t.Parallel()
+	for _, attempt := range []int{1, slash.MaxProposals, slash.MaxProposals + 1, 1000} {
+		refusedAgain(t, false, attempt)
+	}
+}
+
+// refusedAgain holds that an attempt that was refused is followed by another one, later.
+func refusedAgain(t *testing.T, short bool, attempt int) {
+	t.Helper()
+	s := &oneDue{work: proposed(penalty.Proposed, attempt)}
+	s.work.Short = short
+	pass(t, s, chain.SendRefused)
+	if len(s.moved) != 0 {
+		t.Errorf("attempt %d was refused: moved to %v, want it to stay", attempt, s.moved)
+	}
+	if len(s.begun) != 1 {
+		t.Errorf("attempt %d was refused: began %v, want one call", attempt, s.begun)
+	}
+	if s.waits != 1 {
+		t.Errorf("attempt %d was refused: waits %d times, want once", attempt, s.waits)
 	}
 }
 

@@ -49,6 +49,8 @@ type modelled struct {
 	waiting []chain.Sending
 	// refuses are depositors that cannot be paid.
 	refuses map[chain.Address]bool
+	// revoked reports whether the contract takes the slasher for nobody.
+	revoked bool
 }
 
 func newModelled(id chain.ID, scale *big.Int, now func() time.Time) *modelled {
@@ -203,7 +205,7 @@ func (m *modelled) do(s chain.Sending) bool {
 		h = holder{words[1], chain.Address(words[2][12:])}
 		n := new(big.Int).Div(new(big.Int).SetBytes(words[3][:]), m.scale).Int64()
 		p := m.at(h)
-		if m.penalties[words[0]] != nil || n > p.free {
+		if m.revoked || m.penalties[words[0]] != nil || n > p.free {
 			return false
 		}
 		p.free, p.escrow = p.free-n, p.escrow+n

@@ -130,16 +130,18 @@ func (s Parts) Due(ctx context.Context, pause time.Duration, limit int) ([]slash
 			UPDATE penalty_part SET due_at = clock_timestamp() + $1::interval FROM due
 			WHERE penalty_part.part_id = due.part_id RETURNING penalty_part.*
 		)
-		SELECT `+partColumns+`, penalty.state, c.final_at, coalesce(p.rate_nano_usd, 0),
-			coalesce(p.rate_source, ''), p.rate_at
-		FROM p JOIN penalty USING (penalty_id) LEFT JOIN position_cursor c ON c.chain_id = p.chain_id`, pause, limit)
+		SELECT `+partColumns+`, penalty.state, c.final_at, p.chain_id IS NOT NULL AND p.amount > coalesce(o.free, 0),
+			coalesce(p.rate_nano_usd, 0), coalesce(p.rate_source, ''), p.rate_at
+		FROM p JOIN penalty USING (penalty_id) LEFT JOIN position_cursor c ON c.chain_id = p.chain_id
+			LEFT JOIN position o ON o.chain_id = p.chain_id AND o.depositor = p.depositor
+				AND o.subject = uuid_send(p.provider_id) || decode(repeat('00', 16), 'hex')`, pause, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of penalties that are due: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (w slash.Work, err error) {
 		fields, settle := partFields(&w.Part)
 		var final, at nullTime
-		err = row.Scan(append(fields, &w.Of, &final, &w.Quote.Rate, &w.Quote.Source, &at)...)
+		err = row.Scan(append(fields, &w.Of, &final, &w.Short, &w.Quote.Rate, &w.Quote.Source, &at)...)
 		settle()
 		w.Final, w.Quote.At = final.at, at.at
 		return w, err

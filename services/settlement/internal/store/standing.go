@@ -235,8 +235,10 @@ func (s Positions) Backlog(ctx context.Context) (b position.Backlog, err error) 
 			WHERE p.state = 'taken_back' AND r.paying_at < clock_timestamp() - interval '15 minutes'),
 		(SELECT count(*) FROM penalty_part p JOIN penalty USING (penalty_id) WHERE p.state = 'lapsed'
 			AND penalty.state = 'executed'),
+		(SELECT count(*) FROM penalty_part p JOIN penalty USING (penalty_id) WHERE p.state = 'missed'
+			AND p.due_at > clock_timestamp() - interval '7 days' AND penalty.state <> 'reversed'),
 		(`+partsVanished("count(*)")+`)`).Scan(&b.Unposted, &b.StuckParts, &b.OverdueRefunds, &b.ByBank, &b.TakenBack,
-		&b.Lapsed, &b.Vanished)
+		&b.Lapsed, &b.Missed, &b.Vanished)
 	if err != nil {
 		return b, fmt.Errorf("count what waits of collateral: %w", err)
 	}
