@@ -17,8 +17,9 @@ import (
 )
 
 // lively has users and owners do what a quiet market does not: they deposit, are paid, ask for letters and events, make
-// the same call twice, and ask for what no provider can answer. A day ends meanwhile, on which holds expire.
-func lively(t *testing.T, town *trial.Town) {
+// the same call twice, and ask for what no provider can answer. A day ends meanwhile, on which holds expire. Then they
+// do what seldom happens (rare_test.go).
+func lively(t *testing.T, town *trial.Town, s *server) {
 	o := town.NewOwner(t, "ann", 0xa1)
 	o.Deposit(t, paychain.Dollars, 20)
 	takesOver(t, town, o)
@@ -32,6 +33,7 @@ func lively(t *testing.T, town *trial.Town) {
 	town.Pass(t, 24*time.Hour)
 	o.Payable(t)
 	o.Confirmed(t, o.Ask(t, "12", "first"))
+	rarely(t, town, s, o, engine)
 }
 
 // asksTwice makes a request with an Idempotency-Key twice.

@@ -106,6 +106,12 @@ func (m *Market) ConnectAt(t testing.TB, p *Provider, wsURL, engineURL string, m
 	p.connect(t, wsURL, "agent", engineURL, roomy, usualWindow, provideragent.Deps{}, models)
 }
 
+// ConnectWarm is Connect for an agent that loads models when it is asked to.
+func (m *Market) ConnectWarm(t testing.TB, p *Provider, engineURL string, models ...string) {
+	t.Helper()
+	p.connect(t, m.WSURL(), "warm", engineURL, roomy, usualWindow, provideragent.Deps{}, models, "warmup")
+}
+
 func (p *Provider) connect(
 	t testing.TB, wsURL, name, engineURL string, slots, window int, deps provideragent.Deps, models []string,
 	more ...string,
