@@ -150,7 +150,7 @@ func TestClusterLivesThroughARelease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
 	defer cancel()
 	r := startRelease(ctx, t)
-	before := r.kube.inventory(ctx, t, namespace)
+	before := r.inventory(ctx, t, namespace)
 	first := firstChart(ctx, t)
 	r.helm(ctx, t, "install", "market", first, "-f", first+"/ci/default-values.yaml", "-f", r.values)
 	r.migrated(t, "after the installation", 1)
@@ -171,7 +171,7 @@ func TestClusterLivesThroughARelease(t *testing.T) {
 	if got, want := r.query(t, "broken", "SELECT to_regclass('catalog.model') IS NULL"), "t"; got != want {
 		t.Errorf("nothing is left of the migration that failed half way: got %s, want %s", got, want)
 	}
-	if got, want := r.standIn.count("market-svc-migrate-catalog"), 1+3; got != want {
+	if got, want := r.count("market-svc-migrate-catalog"), 1+3; got != want {
 		t.Errorf("runs of the migration of catalog, three of which failed: got %d, want %d", got, want)
 	}
 
@@ -182,12 +182,12 @@ func TestClusterLivesThroughARelease(t *testing.T) {
 		}
 	}
 	r.helm(ctx, t, "test", "market")
-	if got, want := r.standIn.count("market-svc-test"), 1; got != want {
+	if got, want := r.count("market-svc-test"), 1; got != want {
 		t.Errorf("completions that helm test asked for: got %d, want %d", got, want)
 	}
 	r.scales(ctx, t)
 	r.helm(ctx, t, "uninstall", "market")
-	if got := r.kube.inventory(ctx, t, namespace); !slices.Equal(got, before) {
+	if got := r.inventory(ctx, t, namespace); !slices.Equal(got, before) {
 		t.Errorf("objects after the release is uninstalled: got %v, want those from before it: %v", got, before)
 	}
 }
@@ -196,7 +196,7 @@ func TestClusterLivesThroughARelease(t *testing.T) {
 func (r *release) migrated(t *testing.T, when string, runs int) {
 	t.Helper()
 	for service, login := range owners {
-		if got := r.standIn.count("market-svc-migrate-" + service); got != runs {
+		if got := r.count("market-svc-migrate-" + service); got != runs {
 			t.Errorf("runs of the migration of %s %s: got %d, want %d", service, when, got, runs)
 		}
 		owner := strings.TrimSuffix(login, "_migrate") + "_owner"
@@ -237,7 +237,7 @@ func (r *release) images(ctx context.Context, t *testing.T) map[string]string {
 	images := map[string]string{}
 	for _, plural := range []string{"deployments", "statefulsets"} {
 		path := "/apis/apps/v1/namespaces/" + namespace + "/" + plural
-		for _, one := range list(r.kube.must(ctx, t, http.MethodGet, path, nil)["items"]) {
+		for _, one := range list(r.must(ctx, t, http.MethodGet, path, nil)["items"]) {
 			spec := under(mapping(one), "spec", "template", "spec")
 			images[name(mapping(one))] = fmt.Sprint(mapping(list(spec["containers"])[0])["image"])
 		}
@@ -275,7 +275,7 @@ func valuesFile(t *testing.T, values object) string {
 func firstChart(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	git := func(args ...string) ([]byte, error) {
-		return exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // git
+		return exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 	}
 	commits, err := git("log", "--diff-filter=A", "--format=%H", "--", "charts/svc/Chart.yaml")
 	all := strings.Fields(string(commits))
@@ -302,8 +302,8 @@ func (r *release) tryHelm(ctx context.Context, t *testing.T, args ...string) ([]
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, helmTime+time.Minute)
 	defer cancel()
-	args = append(args, "--namespace", namespace, "--kubeconfig", r.kube.config, "--timeout", helmTime.String())
-	cmd := exec.CommandContext(ctx, tool(t, "CHART_HELM"), args...) //nolint:gosec // the pinned helm
+	args = append(args, "--namespace", namespace, "--kubeconfig", r.config, "--timeout", helmTime.String())
+	cmd := exec.CommandContext(ctx, tool(t, "CHART_HELM"), args...)
 	cmd.Env = []string{"HOME=" + r.home}
 	return cmd.CombinedOutput()
 }
@@ -332,7 +332,7 @@ func (r *release) query(t *testing.T, database string, statements ...string) str
 		args = append(args, flag, statement)
 	}
 	var out, errs bytes.Buffer
-	cmd := exec.Command("psql", args...) //nolint:gosec // statements of the test
+	cmd := exec.Command("psql", args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("psql in %s: %v: %s", database, err, errs.String())

@@ -51,7 +51,7 @@ func startProcess(t *testing.T, environ []string, program string, args ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, args...) //nolint:gosec // a pinned tool or a program that we have built
+	cmd := exec.Command(program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

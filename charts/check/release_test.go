@@ -96,7 +96,7 @@ func (r *release) loginURL(t *testing.T, login, database string) string {
 
 func (r *release) makeSecret(ctx context.Context, t *testing.T, name, key, value string) {
 	t.Helper()
-	r.kube.must(ctx, t, http.MethodPost, "/api/v1/namespaces/"+namespace+"/secrets", object{"apiVersion": "v1",
+	r.must(ctx, t, http.MethodPost, "/api/v1/namespaces/"+namespace+"/secrets", object{"apiVersion": "v1",
 		"kind": "Secret", "metadata": object{"name": name},
 		"data": object{key: base64.StdEncoding.EncodeToString([]byte(value))}})
 }

@@ -42,7 +42,7 @@ func template(t *testing.T, files ...string) ([]byte, error) {
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
-	cmd := exec.Command(tool(t, "CHART_HELM"), args...) //nolint:gosec // the pinned helm
+	cmd := exec.Command(tool(t, "CHART_HELM"), args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -98,7 +98,7 @@ func eachSet(t *testing.T, check func(t *testing.T, set string, all []object)) {
 
 func TestHelmFindsNoFault(t *testing.T) {
 	for set, path := range valueSets(t) {
-		cmd := exec.Command(tool(t, "CHART_HELM"), "lint", "--strict", chart, "-f", path) //nolint:gosec // the pinned helm
+		cmd := exec.Command(tool(t, "CHART_HELM"), "lint", "--strict", chart, "-f", path)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("helm lint --strict with %s: got %v, want no error: %s", set, err, out)
 		}
@@ -132,7 +132,7 @@ func TestKubernetesTakesEachObject(t *testing.T) {
 		if written < 20 {
 			t.Errorf("objects that are validated: got %d, want at least 20", written)
 		}
-		if out, err := exec.Command(validate, dir).CombinedOutput(); err != nil { //nolint:gosec // the pinned tool
+		if out, err := exec.Command(validate, dir).CombinedOutput(); err != nil {
 			t.Errorf("kubectl-validate: got %v, want no error: %s", err, faults(out))
 		}
 	})

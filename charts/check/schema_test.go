@@ -44,7 +44,7 @@ func printed(t *testing.T, service string, environ ...string) map[string]any {
 
 func printedText(t *testing.T, service string, environ ...string) []byte {
 	t.Helper()
-	cmd := exec.Command(program(t, service), "-print") //nolint:gosec // a program that we have built
+	cmd := exec.Command(program(t, service), "-print")
 	cmd.Env = environ
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

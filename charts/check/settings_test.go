@@ -160,7 +160,7 @@ func accepts(t *testing.T, service, config string, environ []string) {
 	for i, variable := range environ {
 		in[i] = dir.place(variable)
 	}
-	cmd := exec.Command(program(t, service), "-config", string(dir)+"/config/config.yaml", "-check") //nolint:gosec // ours
+	cmd := exec.Command(program(t, service), "-config", string(dir)+"/config/config.yaml", "-check")
 	cmd.Env = in
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s -check: got %v, want no error: %s\n%s", service, err, out, config)
@@ -177,7 +177,7 @@ func reaches(t *testing.T, program, tool string, environ []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, tool) //nolint:gosec // ours
+	cmd := exec.CommandContext(ctx, program, tool)
 	cmd.Env = environ
 	out, err := cmd.CombinedOutput()
 	if err == nil {

@@ -155,7 +155,7 @@ func (s *standIn) execute(ctx context.Context, t *testing.T, spec map[string]any
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t, path.Base(image)), args...) //nolint:gosec // a program that we have built
+	cmd := exec.CommandContext(ctx, program(t, path.Base(image)), args...)
 	for _, variable := range environment(t, container, nil) {
 		cmd.Env = append(cmd.Env, dir.place(variable))
 	}

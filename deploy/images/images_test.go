@@ -137,7 +137,7 @@ func extract(t *testing.T, of v1.Image, dir string) map[string]*tar.Header {
 		headers[name] = header
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if header.Typeflag == tar.TypeDir {
-			err = os.MkdirAll(file, 0o755) //nolint:gosec // another user runs the program there
+			err = os.MkdirAll(file, 0o755) // another user runs the program there
 		} else {
 			var content []byte
 			if content, err = io.ReadAll(reader); err == nil {
@@ -164,7 +164,7 @@ func start(t *testing.T, of v1.Image, root string, environ []string, args ...str
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	entry := file.Config.Entrypoint[0]
-	cmd := exec.CommandContext(ctx, entry, args...) //nolint:gosec // the image's program
+	cmd := exec.CommandContext(ctx, entry, args...)
 	cmd.Dir, cmd.Env = "/", slices.Concat(file.Config.Env, environ)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	if os.Getuid() != 0 {
@@ -190,7 +190,7 @@ func rootDir(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another user runs the program there
+	if err := os.Chmod(dir, 0o755); err != nil { // another user runs the program there
 		t.Fatal(err)
 	}
 	return dir
