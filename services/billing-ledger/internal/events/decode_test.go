@@ -194,18 +194,24 @@ func TestAModeOutOfRangeIsStoredAsTheNearestNumber(t *testing.T) {
 
 // A hub that was upgraded between two publications names the mode in the second alone.
 func TestAnEventIsTheSameOnceItsHubNamesTheWebSocket(t *testing.T) {
-	hash := func(mode eventsv1.ConnectionMode) [32]byte {
+	event := func(mode eventsv1.ConnectionMode) usage.Event {
 		m := validEvent()
 		m.ConnectionMode = mode
 		d, reject := decodeUsage(encode(t, m))
 		if reject != nil {
 			t.Fatalf("mode %d: reject: got %+v, want nil", mode, reject)
 		}
-		return d.Event.Hash()
+		return d.Event
 	}
+	hash := func(mode eventsv1.ConnectionMode) [32]byte { return event(mode).Hash() }
 	before := hash(eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED)
 	if got := hash(eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET); got != before {
 		t.Errorf("the hash with the mode: got %x, want %x, the hash without", got, before)
+	}
+	bare := event(eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET)
+	bare.Mode = 0 // as a release that knows no modes reads it
+	if got := bare.Hash(); got != before {
+		t.Errorf("the hash in a release without modes: got %x, want %x", got, before)
 	}
 	if got := hash(eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL); got == before {
 		t.Error("the hash of an external provider is that of a WebSocket")

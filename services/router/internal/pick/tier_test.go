@@ -265,9 +265,9 @@ func TestAPinToAnEndpointUsesItAtOnce(t *testing.T) {
 func TestAPinnedProviderIsReachedByItsWebSocketFirst(t *testing.T) {
 	both := func(change ...func(*presence.Session)) *bundle {
 		b := setup()
-		b.report("hub", session(1, change...), session(1, external, func(s *presence.Session) {
-			s.Node, s.Epoch = "endpoint", 2
-		}))
+		// The view has the endpoint first.
+		b.report("hub", session(1, external, func(s *presence.Session) { s.Node, s.Epoch = "endpoint", 2 }))
+		b.report("hub", session(1, change...))
 		return b
 	}
 	for name, tc := range map[string]struct {
@@ -292,6 +292,36 @@ func TestAPinnedProviderIsReachedByItsWebSocketFirst(t *testing.T) {
 				seat := c.Candidates[0].Seat
 				seat.Slots.Cancel(fmt.Sprint("r", tc.b.requests))
 			}
+		}
+	}
+}
+
+func TestAProviderOfBothTiersIsOneCandidate(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(1, external, func(s *presence.Session) { s.Node, s.Epoch = "endpoint", 9 }),
+		session(2, external))
+	c, err := b.Select(t.Context(), b.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chosen(c); !slices.Equal(got, []string{id(1), id(2)}) {
+		t.Errorf("got %v, want %s and %s", got, id(1), id(2))
+	}
+}
+
+// What the order names was looked at with the first tier.
+func TestAnEndpointInAnOrderIsLookedAtOnce(t *testing.T) {
+	for _, crowd := range []int{0, sampleAbove + 1} {
+		b := setup()
+		b.report("hub", session(1, full), session(2, external, full))
+		for n := range crowd {
+			b.report("hub", session(100+n, external, full))
+		}
+		if _, err := b.look(b.request(preferring(Preferences{Order: []string{id(2)}})), false); err == nil {
+			t.Fatal("a request was served by who is full")
+		}
+		if got := b.deps.Stats.Of(id(2))[Busy]; got != 1 {
+			t.Errorf("among %d others: looks: got %d, want 1", crowd, got)
 		}
 	}
 }
