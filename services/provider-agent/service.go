@@ -316,6 +316,19 @@ type Finding struct {
 	FilesFault string
 }
 
+// Bench measures how fast the engine of a model answers, with at most so many tokens.
+func Bench(ctx context.Context, m Model, tokens int, now func() time.Time) (engine.Speed, error) {
+	if err := offer.Validate([]Model{m}); err != nil {
+		return engine.Speed{}, err
+	}
+	targets, err := targetsOf([]Model{m})
+	if err != nil {
+		return engine.Speed{}, err
+	}
+	pool := engine.New(engine.Config{}, targets, slog.New(slog.DiscardHandler))
+	return pool.Measure(ctx, m.ModelID, tokens, now)
+}
+
 // Check asks every engine once whether it serves its models, and opens the folders of the
 // models' files.
 func Check(ctx context.Context, models []Model, deps Deps) ([]Finding, error) {

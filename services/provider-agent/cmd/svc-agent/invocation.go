@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -49,4 +50,10 @@ func (c invocation) variable(name string) string {
 		}
 	}
 	return value
+}
+
+// subcommand is one entry of the table of commands.
+type subcommand struct {
+	name, summary string
+	run           func(context.Context, invocation) error
 }

@@ -4,6 +4,12 @@
 //	svc-agent run      connects and serves until it is stopped
 //	svc-agent check    reads models.json and asks every engine once
 //	svc-agent status   tells where the account stands, and why requests come or do not
+//	svc-agent doctor   looks for what keeps this machine from earning
+//	svc-agent models   lists what the catalog asks for, and what is offered here
+//	svc-agent bench    measures how fast the engines answer
+//	svc-agent pause    has the running agent take no new requests; resume ends that
+//	svc-agent drain    has the running agent end once its requests have
+//	svc-agent service  makes the agent a service of this machine
 //	svc-agent version  prints the version
 package main
 
@@ -36,18 +42,21 @@ func main() {
 	}
 }
 
-// subcommand is one entry of the table of commands.
-type subcommand struct {
-	name, summary string
-	run           func(context.Context, invocation) error
-}
-
 // commands are all commands, in the order of the usage.
 func commands() []subcommand {
 	return []subcommand{
 		{"run", "connect to the hub and serve requests until stopped", run},
 		{"check", "read models.json and ask every engine whether it serves its models", check},
 		{"status", "tell where the account stands, and why requests come or do not", status},
+		{"doctor", "look for what keeps this machine from earning, and say what mends it", examine},
+		{"models", "list what the catalog asks for, with prices and demand, and what is offered here", models},
+		{"bench", "measure how fast the engines answer", bench},
+		{"pause", "take no new requests, and stay connected", pause},
+		{"resume", "take requests again", resume},
+		{"drain", "let the requests under way end, then the agent", drain},
+		{"service", "install, uninstall or show the agent as a service of this machine", serviceCommand},
+		{"completion", "print the script that completes commands in bash, zsh or fish",
+			func(ctx context.Context, c invocation) error { return completion(ctx, c, commands()) }},
 		{"version", "print the version", printVersion},
 	}
 }

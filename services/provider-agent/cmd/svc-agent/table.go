@@ -70,7 +70,7 @@ func (s sheet) account(told service.Status) {
 	s.row("earning", yes(told.EarningsEnabled, "yes", "not yet"))
 	s.row("uptime", percent(told.Uptime24h)+" of 24 h, "+percent(told.Uptime30d)+" of 30 days")
 	if told.ProbationEndsAt != nil && told.Label != told.Status && strings.Contains(told.Label, "Probation") {
-		s.row("probation", "until "+moment(told.ProbationEndsAt))
+		s.row("probation", "until "+moment(told.ProbationEndsAt)+countdown(time.Until(*told.ProbationEndsAt)))
 	}
 	if told.BenchmarkExpiresAt != nil {
 		s.row("benchmark", "good until "+moment(told.BenchmarkExpiresAt))
@@ -202,6 +202,14 @@ func yes(is bool, yes, no string) string {
 }
 
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + " %" }
+
+// countdown is how much is left, for a line that names the end.
+func countdown(left time.Duration) string {
+	if left < time.Minute {
+		return ""
+	}
+	return ", in " + strings.TrimSuffix(left.Round(time.Minute).String(), "0s")
+}
 
 func moment(at *time.Time) string {
 	if at == nil {

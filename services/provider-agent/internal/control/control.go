@@ -82,7 +82,7 @@ func listen(dir, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(hidden)
+	defer func() { _ = os.RemoveAll(hidden) }() // a folder that stays behind does no harm
 	made := filepath.Join(hidden, "s")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
 	if err != nil {

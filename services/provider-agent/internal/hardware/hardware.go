@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,10 @@ type Report struct {
 
 // run runs a program and returns what it prints.
 type run func(ctx context.Context, name string, args ...string) ([]byte, error)
+
+// Detect looks for GPUs once. It returns nil where there are none, or no program that reports
+// them, and an error where the program fails.
+func Detect(ctx context.Context) (*Report, error) { return detect(ctx, runProgram, runtime.GOOS) }
 
 // detect looks for GPUs. It returns nil where there are none, or no program that reports
 // them, and an error where the program fails.

@@ -56,6 +56,15 @@ func Load(dir string, random io.Reader) (string, error) {
 	return read(path)
 }
 
+// In is the name that dir has, and empty where it has none. It makes none.
+func In(dir string) string {
+	id, err := read(filepath.Join(dir, fileName))
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
 func read(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

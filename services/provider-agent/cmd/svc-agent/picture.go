@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"svc.internal/services/provider-agent/internal/control"
+	"svc.internal/services/provider-agent/internal/service"
+)
+
+// picture is all that status shows: what the agent on this machine knows, and what the
+// marketplace knows of the account. A part that could not be told is nil.
+type picture struct {
+	Agent      *control.State `json:"agent"`
+	AgentFault string         `json:"agent_fault,omitempty"`
+	// Account, Detail and Statements are the service's answers as they are.
+	Account      json.RawMessage `json:"account"`
+	AccountFault string          `json:"account_fault,omitempty"`
+	Detail       json.RawMessage `json:"detail"`
+	Statements   json.RawMessage `json:"statements"`
+
+	status     *service.Status
+	account    *service.Account
+	earnings   *service.Earnings
+	statements []service.Statement
+}
+
+// look asks the agent and the marketplace at once. It fails where neither tells anything.
+func look(ctx context.Context, cfg environment) (picture, error) {
+	var p picture
+	var all sync.WaitGroup
+	var accountErr error
+	all.Go(func() { p.askAgent(ctx, cfg) })
+	all.Go(func() { accountErr = p.askAccount(ctx, cfg) })
+	all.Wait()
+	if accountErr == nil {
+		return p, nil
+	}
+	p.AccountFault = accountErr.Error()
+	if p.Agent == nil {
+		return p, fmt.Errorf("%w (and %s)", accountErr, p.AgentFault)
+	}
+	return p, nil
+}
+
+// askAgent asks the agent that runs with the folder of state.
+func (p *picture) askAgent(ctx context.Context, cfg environment) {
+	state, err := control.NewClient(cfg.StateDir).State(ctx)
+	switch {
+	case err == nil:
+		p.Agent = &state
+	case errors.Is(err, control.ErrNotRunning):
+		p.AgentFault = "the agent does not run on this machine with the folder " + cfg.StateDir
+	default:
+		p.AgentFault = err.Error()
+	}
+}
+
+// askAccount asks the marketplace. Only the status must be there.
+func (p *picture) askAccount(ctx context.Context, cfg environment) error {
+	if !cfg.Key.IsSet() {
+		return errors.New("the status needs a provider key: set SVC_PROVIDER_KEY or give -key-file")
+	}
+	client, err := apiOf(cfg)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Status(ctx, cfg.Key)
+	if err != nil {
+		if errors.Is(err, service.ErrKey) || cfg.ServiceURL != "" {
+			return err
+		}
+		return fmt.Errorf("%w; set SVC_SERVICE_URL, because the API's host or port may differ from the hub's", err)
+	}
+	told, err := service.ParseStatus(answer)
+	if err != nil {
+		return err
+	}
+	p.Account, p.status = answer, &told
+	var all sync.WaitGroup
+	all.Go(func() {
+		if answer, err := client.Account(ctx, cfg.Key); err == nil {
+			if told, err := service.ParseAccount(answer); err == nil {
+				p.Detail, p.account = answer, &told
+			}
+		}
+	})
+	all.Go(func() {
+		if answer, err := client.Statements(ctx, cfg.Key); err == nil {
+			if told, err := service.ParseStatements(answer); err == nil {
+				p.Statements, p.statements = answer, told
+			}
+		}
+	})
+	all.Wait()
+	if p.account != nil && p.account.Earnings != nil {
+		p.earnings = p.account.Earnings
+	}
+	return nil
+}
+
+// apiOf is the client for the marketplace's API.
+func apiOf(cfg environment) (*service.Client, error) {
+	base := cfg.ServiceURL
+	if base == "" {
+		base = service.BaseOf(cfg.WSURL)
+	}
+	client, err := service.New(base)
+	if err != nil {
+		return nil, fmt.Errorf("%w; set SVC_SERVICE_URL", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,152 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"svc.internal/pkg/config"
+)
+
+// Account is what status adds from GET /api/v1/provider/me. A part that the marketplace cannot
+// tell now is nil.
+type Account struct {
+	Models   *[]OwnModel       `json:"models"`
+	Earnings *Earnings         `json:"earnings"`
+	Payout   *OpenPayout       `json:"open_payout"`
+	Notes    map[string]string `json:"notes"`
+}
+
+// OwnModel is where the provider is with one model.
+type OwnModel struct {
+	ModelID string `json:"model_id"`
+	Trust   string `json:"trust"`
+	Lane    string `json:"lane"`
+	Found   string `json:"standing"`
+	// Benchmark is proven while a benchmark counts, until BenchmarkExpiresAt.
+	Benchmark          string     `json:"benchmark"`
+	BenchmarkExpiresAt *time.Time `json:"benchmark_expires_at"`
+	// The windows are in tokens; 0 is not known.
+	DeclaredContextLength int64  `json:"declared_context_length"`
+	ContextLength         int64  `json:"context_length"`
+	NextStep              string `json:"next_step"`
+}
+
+// Earnings is where the earnings stand. Amounts are in dollars, as settlement writes them.
+type Earnings struct {
+	Settled        string `json:"settled_usd_str"`
+	Held           string `json:"held_usd_str"`
+	Pending        string `json:"settlement_pending_usd_str"`
+	Payable        string `json:"payable_usd_str"`
+	InFlight       string `json:"in_flight_usd_str"`
+	Paid           string `json:"paid_usd_str"`
+	Converted      string `json:"converted_usd_str"`
+	Owed           string `json:"owed_usd_str"`
+	BatchedThrough string `json:"batched_through"`
+	Blocked        bool   `json:"blocked"`
+}
+
+// OpenPayout is a payout that has not ended.
+type OpenPayout struct {
+	State string `json:"state"`
+	Net   string `json:"net_usd_str"`
+}
+
+// Account asks for the account in one call.
+func (c *Client) Account(ctx context.Context, key config.Secret) ([]byte, error) {
+	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/provider/me", nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the account: %w", err)
+	}
+	return answer, nil
+}
+
+// ParseAccount reads the answer of Client.Account.
+func ParseAccount(answer []byte) (Account, error) {
+	var a Account
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return Account{}, errors.New("the service's answer is no account")
+	}
+	return a, nil
+}
+
+// Wanted is a model of the catalog, with its prices and how much it is asked for.
+type Wanted struct {
+	ModelID     string `json:"model_id"`
+	Name        string `json:"model_name"`
+	Category    string `json:"category"`
+	PricingUnit string `json:"pricing_unit"`
+	// The prices are in dollars for PricingUnit.
+	InputPrice      float64 `json:"input_price"`
+	OutputPrice     float64 `json:"output_price"`
+	OnlineProviders int     `json:"online_providers"`
+	Requests24h     int64   `json:"requests_24h"`
+	MinVRAMGB       int     `json:"min_vram_gb"`
+}
+
+// Catalog asks for the models that providers may serve, the most wanted first. It needs no
+// key.
+func (c *Client) Catalog(ctx context.Context) ([]Wanted, error) {
+	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/stats/model-demand", nil, config.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("ask for the catalog: %w", err)
+	}
+	var told struct {
+		Data *struct {
+			Models []Wanted `json:"models"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil || told.Data == nil {
+		return nil, errors.New("the service's answer is no list of models")
+	}
+	return told.Data.Models, nil
+}
+
+// Date asks the service for its time. The answer's status does not matter.
+func (c *Client) Date(ctx context.Context) (time.Time, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/health", nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("make the request: %w", err)
+	}
+	req.Header.Set("User-Agent", "svc-agent")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s does not answer: %w", c.base.Host, err)
+	}
+	defer resp.Body.Close()
+	at, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return time.Time{}, errors.New("the service's answer has no date")
+	}
+	return at, nil
+}
+
+// Statement is the statement of one day in a list.
+type Statement struct {
+	Day    string `json:"day"`
+	Amount string `json:"amount_usd_str"`
+	Lines  int64  `json:"lines"`
+}
+
+// Statements asks for the statements of the last 31 days that have any, the newest first.
+func (c *Client) Statements(ctx context.Context, key config.Secret) ([]byte, error) {
+	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/provider/statements?page_size=31", nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the statements: %w", err)
+	}
+	return answer, nil
+}
+
+// ParseStatements reads the answer of Client.Statements.
+func ParseStatements(answer []byte) ([]Statement, error) {
+	var told struct {
+		List []Statement `json:"list"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return nil, errors.New("the service's answer is no list of statements")
+	}
+	return told.List, nil
+}
