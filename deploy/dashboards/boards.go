@@ -211,6 +211,10 @@ func hub() dashboard {
 			flow("Connections without room to be recorded", "reqps", "presence_forgotten"),
 			flow("Answers to an earlier connection", "reqps", "strays"),
 			flow("Keys that stayed under an older pepper", "reqps", "key_renewals_failed"),
+			each("External endpoints held", "none", "external_endpoints"),
+			each("External endpoints with a session", "none", "external_sessions"),
+			flow("Probes of external endpoints that failed", "reqps", "external_probes_failed"),
+			flow("External endpoints left because their leases ended", "reqps", "external_leases_lost"),
 			rate("Providers that time moved", "reqps", "svc_provider_hub_providers_swept_total", "status").
 				noted("Empty while none is."),
 		}},

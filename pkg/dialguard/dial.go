@@ -23,13 +23,15 @@ const (
 type Dialer struct {
 	// Allow admits further addresses, for tests; nil admits none.
 	Allow func(netip.Addr) bool
+	// Port admits ports; nil admits all.
+	Port func(uint16) bool
 	// Resolver resolves names; nil means the system's.
 	Resolver *net.Resolver
 	// Authorities sign the certificates of servers; nil means the system's.
 	Authorities *x509.CertPool
 }
 
-// DialContext connects, or fails with ErrPrivate.
+// DialContext connects, or fails with ErrPrivate or ErrPort.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout, Resolver: d.Resolver, Control: d.control}
 	return dialer.DialContext(ctx, network, address)
@@ -43,6 +45,8 @@ func (d *Dialer) control(_, address string, _ syscall.RawConn) error {
 		return ErrPrivate
 	case Blocked(to.Addr()) && (d.Allow == nil || !d.Allow(to.Addr().Unmap())):
 		return ErrPrivate
+	case d.Port != nil && !d.Port(to.Port()):
+		return ErrPort
 	}
 	return nil
 }

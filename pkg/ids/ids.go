@@ -25,6 +25,7 @@ type (
 	price    struct{}
 	entry    struct{}
 	proposal struct{}
+	endpoint struct{}
 )
 
 // Of is an id of one kind. The zero value names nothing.
@@ -46,6 +47,8 @@ type (
 	EntryID = Of[entry]
 	// ProposalID names a pending request about a provider account.
 	ProposalID = Of[proposal]
+	// EndpointID names an external endpoint of a provider.
+	EndpointID = Of[endpoint]
 )
 
 // ErrMalformed is the error for a text that is no UUID.
@@ -97,6 +100,11 @@ func NewProposal(now time.Time, random io.Reader) (ProposalID, error) {
 	return New[proposal](now, random)
 }
 
+// NewEndpoint makes an external endpoint's id.
+func NewEndpoint(now time.Time, random io.Reader) (EndpointID, error) {
+	return New[endpoint](now, random)
+}
+
 // ParseRequest reads a request's id.
 func ParseRequest(s string) (RequestID, error) { return parse[request](s) }
 
@@ -117,6 +125,9 @@ func ParseEntry(s string) (EntryID, error) { return parse[entry](s) }
 
 // ParseProposal reads a proposal's id.
 func ParseProposal(s string) (ProposalID, error) { return parse[proposal](s) }
+
+// ParseEndpoint reads an external endpoint's id.
+func ParseEndpoint(s string) (EndpointID, error) { return parse[endpoint](s) }
 
 // parse reads the canonical form of a UUID that is not zero: 8-4-4-4-12 hexadecimal
 // digits in either case. It returns ErrMalformed for all else.

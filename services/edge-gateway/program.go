@@ -103,6 +103,8 @@ func peers(n *node.Node) (Deps, error) {
 		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(catalog),
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(hub),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(hub),
+		Endpoints:         hubv1.NewExternalEndpointServiceClient(hub),
+		EndpointAdmin:     hubv1.NewExternalEndpointAdminServiceClient(hub),
 		Users:             billingv1.NewUserServiceClient(billing),
 		UserSelf:          billingv1.NewUserSelfServiceClient(billing),
 		Webhooks:          billingv1.NewWebhookServiceClient(billing),
@@ -129,12 +131,17 @@ func peers(n *node.Node) (Deps, error) {
 		OperatorSessions:  billingv1.NewOperatorServiceClient(billing),
 		Operators:         billingv1.NewOperatorAdminServiceClient(billing),
 		Acts:              newActPeers(billing, catalog, hub, settlement, verifier),
-		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
-			conn, err := n.Hub(node.ProviderHub, address)
-			if err != nil {
-				return nil, err
-			}
-			return hubv1.NewDispatchServiceClient(conn), nil
-		},
+		Hubs:              hubs(n),
 	}, nil
+}
+
+// hubs reaches each hub by its address.
+func hubs(n *node.Node) func(string) (hubv1.DispatchServiceClient, error) {
+	return func(address string) (hubv1.DispatchServiceClient, error) {
+		conn, err := n.Hub(node.ProviderHub, address)
+		if err != nil {
+			return nil, err
+		}
+		return hubv1.NewDispatchServiceClient(conn), nil
+	}
 }

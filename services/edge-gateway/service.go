@@ -112,7 +112,10 @@ type Deps struct {
 	Passbooks       billingv1.PassbookServiceClient
 	PassbookExports billingv1.PassbookExportServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
-	ProviderSelf   hubv1.ProviderSelfServiceClient
+	ProviderSelf hubv1.ProviderSelfServiceClient
+	// Endpoints and EndpointAdmin look after the servers of providers.
+	Endpoints      hubv1.ExternalEndpointServiceClient
+	EndpointAdmin  hubv1.ExternalEndpointAdminServiceClient
 	Users          billingv1.UserServiceClient
 	Demand         billingv1.DemandServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
@@ -184,6 +187,7 @@ func (d Deps) market() marketapi.Peers {
 		ConsumerLimits: d.ConsumerLimits,
 		Passbooks:      d.Passbooks,
 		Providers:      d.ProviderAdmin,
+		Endpoints:      d.EndpointAdmin,
 		Reconciliation: d.Reconciliation,
 		Penalties:      d.PenaltyAdmin,
 		Earnings:       d.EarningAdmin,
@@ -232,7 +236,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.shapes = shapes.NewCounter(s.publishShapes, deps.Clock, deps.Log)
 	provider, err := providerapi.New(providerapi.Peers{
-		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
+		Self: deps.ProviderSelf, Endpoints: deps.Endpoints, Users: deps.Users, Demand: deps.Demand,
 		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
 		Earnings: deps.Earnings, Payouts: deps.Payouts, Collateral: deps.Collateral,
 		Auth: s.auth, Clock: deps.Clock,

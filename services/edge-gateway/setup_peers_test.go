@@ -43,6 +43,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterDispatchServiceServer(r, f.hub)
 	hubv1.RegisterProviderAdminServiceServer(r, f.selves)
 	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
+	hubv1.RegisterExternalEndpointServiceServer(r, noEndpoints{})
+	hubv1.RegisterExternalEndpointAdminServiceServer(r, noEndpoints{})
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterOperatorServiceServer(r, f.staff)
@@ -113,6 +115,8 @@ func (f *fleet) deps() Deps {
 		Terms:             billingv1.NewEnterpriseAdminServiceClient(conn),
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
+		Endpoints:         hubv1.NewExternalEndpointServiceClient(conn),
+		EndpointAdmin:     hubv1.NewExternalEndpointAdminServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
 		Webhooks:          billingv1.NewWebhookServiceClient(conn),

@@ -1,6 +1,7 @@
 package providerhub
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/serve"
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/external"
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/proof"
 	"svc.internal/services/provider-hub/internal/provider"
@@ -50,6 +52,22 @@ type Config struct {
 	// as long as receipts of the old one may come, a week: 32 bytes or more, or the word
 	// pepper for the secret that is derived from the pepper.
 	WorkReceiptSecretPrevious config.Secret `yaml:"work_receipt_secret_previous" env:"SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS"`
+
+	// EndpointSecret is the secret that the keys of external endpoints are sealed under: 32
+	// bytes or more, the same in all hubs. Unset, a secret of the fleet stands in, which the
+	// database has under the pepper and which outlives peppers.
+	EndpointSecret config.Secret `yaml:"endpoint_secret" env:"SVC_HUB_ENDPOINT_SECRET"`
+	// EndpointSecretPrevious opens keys too while the fleet changes its secret: first it is the next
+	// secret, and after the two were swapped it is the one before. See deploy/runbooks/rotation.md.
+	EndpointSecretPrevious config.Secret `yaml:"endpoint_secret_previous" env:"SVC_HUB_ENDPOINT_SECRET_PREVIOUS"`
+
+	// EndpointLease is how long another hub waits for a word of the hub that calls an external
+	// endpoint, 20 s; a hub speaks four times in it. EndpointProbeInterval is about the pause
+	// between probes of an endpoint, 30 s.
+	EndpointLease         time.Duration `yaml:"endpoint_lease" env:"SVC_HUB_ENDPOINT_LEASE"`
+	EndpointProbeInterval time.Duration `yaml:"endpoint_probe_interval" env:"SVC_HUB_ENDPOINT_PROBE_INTERVAL"`
+	// EndpointAuthorities sign the certificates of external endpoints; nil means the system's.
+	EndpointAuthorities *x509.CertPool `yaml:"-"`
 
 	// MaxSockets bounds the sockets of agents: 10,000. SessionsPerProvider bounds the
 	// sessions of one provider: 64.
@@ -97,6 +115,9 @@ type Config struct {
 	// settlement with the same setting confirms. A process that listens anywhere but on
 	// loopback refuses it.
 	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_HUB_DEVELOPMENT_COLLATERAL"`
+	// DevelopmentEndpoints lets external endpoints be of this machine and of http. A process
+	// that listens anywhere but on loopback refuses it.
+	DevelopmentEndpoints bool `yaml:"development_endpoints" env:"SVC_HUB_DEVELOPMENT_ENDPOINTS"`
 }
 
 // DefaultConfig has every default; HubID, DispatchAddress, JournalDir and
@@ -109,7 +130,7 @@ func DefaultConfig() Config {
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
 		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second,
-		DrainTimeout: 120 * time.Second,
+		DrainTimeout: 120 * time.Second, EndpointLease: 20 * time.Second, EndpointProbeInterval: 30 * time.Second,
 		WalletDomain: defaultWalletDomain, WalletChainID: defaultWalletChain,
 	}
 }
@@ -140,11 +161,13 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s",
 			minWorkReceiptSecret, pepperSecret))
 	}
+	faults = append(faults, c.endpointFaults()...)
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
 		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
 		"commit wait": c.CommitWait, "resettle after": c.ResettleAfter, "content timeout": c.ContentTimeout,
-		"drain timeout": c.DrainTimeout,
+		"drain timeout": c.DrainTimeout, "endpoint lease": c.EndpointLease,
+		"endpoint probe interval": c.EndpointProbeInterval,
 	} {
 		if d < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
@@ -167,6 +190,21 @@ func (c Config) Validate() error {
 		return fmt.Errorf("provider-hub config: %w", err)
 	}
 	return nil
+}
+
+// endpointFaults are the faults of the settings of external endpoints.
+func (c Config) endpointFaults() (faults []error) {
+	for name, secret := range map[string]config.Secret{
+		"endpoint secret": c.EndpointSecret, "previous endpoint secret": c.EndpointSecretPrevious,
+	} {
+		if secret.IsSet() && len(secret.Reveal()) < external.MinSecret {
+			faults = append(faults, fmt.Errorf("%s has fewer than %d bytes", name, external.MinSecret))
+		}
+	}
+	if c.EndpointSecretPrevious.IsSet() && c.EndpointSecretPrevious == c.EndpointSecret {
+		faults = append(faults, errors.New("endpoint_secret and endpoint_secret_previous must differ"))
+	}
+	return faults
 }
 
 // What wallets sign for by default.

@@ -128,6 +128,8 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.
 		{"voids", "Void attempts that wait for NATS.", func() int64 { return int64(s.usage.Voids()) }},
 		{"presence.waiting", "Connections that wait to be recorded.", func() int64 { return int64(s.recorder.Pending()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
+		{"external.endpoints", "External endpoints that the hub holds.", s.endpoints.Counts.Held.Load},
+		{"external.sessions", "External endpoints with a session.", s.endpoints.Counts.Served.Load},
 		{"journal.no_space", "1 while requests are refused because the journal's disk is nearly full.", s.journalNoSpace},
 	} {
 		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,
@@ -160,6 +162,9 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *gate.
 		{"receipts.refused", "Receipts of providers that count for nothing.", s.workReceipts.Refused},
 		{"receipts.dropped", "Receipts of providers that came too fast.",
 			func() int64 { return counts.Sessions.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
+		{"external.probes_failed", "Probes of external endpoints that failed.", s.endpoints.Counts.ProbesFailed.Load},
+		{"external.leases_lost", "External endpoints that the hub left because it could not renew their leases.",
+			s.endpoints.Counts.LeasesLost.Load},
 		{"voids.lost", "Void attempts that found no room or waited for too long.", s.usage.VoidsLost},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,

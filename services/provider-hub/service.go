@@ -30,6 +30,7 @@ import (
 	"svc.internal/services/provider-hub/internal/challenge"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
+	"svc.internal/services/provider-hub/internal/external"
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/journal"
 	"svc.internal/services/provider-hub/internal/naming"
@@ -96,6 +97,8 @@ type Service struct {
 	warmups      *events.Warmups
 	naming       *naming.Recorder
 	metrics      *metrics
+	endpoints    *external.Hub
+	directory    *external.Directory
 	// told publishes what the accounts of providers' users are told.
 	told *accountevent.Publisher
 }
@@ -148,6 +151,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
 		reports{m, s.naming, s.attempts}.ended, deps.Clock, deps.Log)
 	s.challenges = challenge.New(s.registry, s.challenged, deps.Clock, deps.Random)
+	s.endpoints, s.directory, err = newEndpoints(cfg, endpointDeps{
+		tables: tables, derived: secrets.Identities, registrar: s.registry, env: s.gate.Env(), log: deps.Log,
+		clock: deps.Clock, random: deps.Random,
+	})
+	if err != nil {
+		return nil, err
+	}
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
@@ -195,6 +205,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterPayeeServiceServer(r, rpc.NewPayees(s.accounts))
 	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
 	hubv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: store.New(s.deps.DB)})
+	hubv1.RegisterExternalEndpointServiceServer(r, rpc.NewEndpoints(s.directory))
+	hubv1.RegisterExternalEndpointAdminServiceServer(r, rpc.NewEndpointAdmin(s.directory))
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
@@ -271,6 +283,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.sweep(loops) })
 	group.Go(func() error { return s.watchDisk(loops) })
 	group.Go(func() error { return s.told.Run(loops) })
+	group.Go(func() error { return s.endpoints.Run(loops) })
 	s.dispatcher.Open()
 	s.challenges.Open()
 	s.gate.Accept()
@@ -295,6 +308,7 @@ func (s *Service) drain(ctx context.Context) {
 	s.dispatcher.StopAccepting() // before the agents leave, or a request would get session_gone
 	s.challenges.StopAccepting()
 	s.gate.Drain()
+	s.endpoints.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
 	defer cancel()

@@ -117,6 +117,7 @@ var Table = map[fault.Reason]Row{
 	fault.SubscriptionNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 
 	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.EndpointNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IssuerNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IdentityNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -163,6 +164,7 @@ var Table = map[fault.Reason]Row{
 	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyWebhooks:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.TooManyEndpoints:     {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyOperators:     {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 

@@ -29,6 +29,8 @@ var ofProviders = byPattern(
 		agents((*providerapi.API).Payouts)},
 	route{"/api/v1/provider/convert", post, agents((*providerapi.API).Convert)},
 	route{"/api/v1/provider/statements", get, agents((*providerapi.API).Statements)},
+	route{"/api/v1/provider/external-endpoints", []string{http.MethodGet, http.MethodHead, http.MethodPost},
+		agents((*providerapi.API).Endpoints)},
 	route{"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
 	route{"/api/v1/provider/collateral", []string{http.MethodGet, http.MethodHead, http.MethodPut},
 		agents((*providerapi.API).Collateral)},
@@ -73,13 +75,15 @@ const (
 	evidenceOf  = penaltyOf + providerapi.EvidenceSuffix
 	payoutOf    = "/api/v1/provider/payouts/{payout_id}"
 	cancelOf    = payoutOf + providerapi.CancelSuffix
+	endpointOf  = "/api/v1/provider/external-endpoints/{endpoint_id}"
+	checkOf     = endpointOf + providerapi.CheckSuffix
 	openIDOf    = "/api/v1/user/oidc/{issuer}"
 )
 
 // takes reports whether a route answers the variable part of a path. A route with a suffix
 // answers no other.
 func (r route) takes(rest string) bool {
-	for _, one := range []string{penaltyOf, payoutOf, openIDOf} {
+	for _, one := range []string{penaltyOf, payoutOf, endpointOf, openIDOf} {
 		if suffix, ok := strings.CutPrefix(r.pattern, one); ok {
 			id, ok := strings.CutSuffix(rest, suffix)
 			return ok && id != "" && !strings.Contains(id, "/")
@@ -107,7 +111,8 @@ func agents(ask ask) func(*Handler, *exchange) error {
 			Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(),
 			Path: x.request.URL.EscapedPath(), Rest: x.rest, From: h.Addresses.Of(x.request),
 		}
-		if x.request.Method == http.MethodPost || x.request.Method == http.MethodPut {
+		switch x.request.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
 			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {
 				return err
 			}

@@ -67,6 +67,7 @@ type Peers struct {
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	Passbooks      billingv1.PassbookServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
+	Endpoints      hubv1.ExternalEndpointAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
@@ -125,6 +126,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
 		billingv1.RegisterPassbookServiceHandlerClient(ctx, mux, peers.Passbooks),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
+		hubv1.RegisterExternalEndpointAdminServiceHandlerClient(ctx, mux, peers.Endpoints),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),

@@ -34,6 +34,10 @@ type member struct {
 	// amount is a positive decimal number of dollars, which may be written as a string or
 	// as a number: as it is written, at most maxAmount characters.
 	amount *string
+	// raw is the value as it is written, for a member that is no plain value.
+	raw *[]byte
+	// given reports that the member is there; nil where nobody asks.
+	given *bool
 	// limit bounds a text in characters, bytes in bytes, or a number, which is at least
 	// 0.
 	limit int64
@@ -115,6 +119,13 @@ func known(members []member, name string) string {
 func (m member) read(value []byte) error {
 	refuse := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, m.name+" "+format, args...).On(m.name)
+	}
+	if m.given != nil {
+		*m.given = true
+	}
+	if m.raw != nil {
+		*m.raw = value
+		return nil
 	}
 	if m.flag != nil {
 		*m.flag = string(value) == "true"

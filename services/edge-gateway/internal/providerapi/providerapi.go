@@ -48,11 +48,13 @@ const MaxBody = 64 << 10
 
 // Peers are the services that answer the calls.
 type Peers struct {
-	Self   hubv1.ProviderSelfServiceClient
-	Users  billingv1.UserServiceClient
-	Demand billingv1.DemandServiceClient
-	Models catalogv1.PublicCatalogServiceClient
-	Router routerv1.RouterServiceClient
+	Self hubv1.ProviderSelfServiceClient
+	// Endpoints looks after the servers of providers that have no agent.
+	Endpoints hubv1.ExternalEndpointServiceClient
+	Users     billingv1.UserServiceClient
+	Demand    billingv1.DemandServiceClient
+	Models    catalogv1.PublicCatalogServiceClient
+	Router    routerv1.RouterServiceClient
 	// Penalties lists penalties and takes appeals.
 	Penalties settlementv1.PenaltyServiceClient
 	// Collateral says what stands behind providers, and takes refunds.

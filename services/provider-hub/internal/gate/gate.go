@@ -96,6 +96,9 @@ func New(cfg Config, deps Deps) *Gate {
 	}
 }
 
+// Env is the environment of the hub's sessions, for sessions without a socket.
+func (g *Gate) Env() *session.Env { return &g.env }
+
 // Accept begins to register agents, the waiting agents among them.
 func (g *Gate) Accept() { g.queue.open() }
 

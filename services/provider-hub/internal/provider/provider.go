@@ -167,6 +167,8 @@ type Store interface {
 	// Credential looks up a key by one or two hashes of its text, and draws an epoch; ok is false for an
 	// unknown key.
 	Credential(ctx context.Context, hashes [][]byte, now time.Time) (c Credential, ok bool, err error)
+	// Entrant reads an account with a fresh epoch. It fails with provider_not_found.
+	Entrant(ctx context.Context, id ids.ProviderID) (Credential, error)
 	// RenewHash puts a hash of the same text, under a newer pepper, in the place of another.
 	RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error
 	// Standings reads the state of many keys and providers. Unknown ones are left out.
@@ -279,11 +281,16 @@ func (d *Directory) Get(ctx context.Context, id ids.ProviderID) (Account, error)
 	return d.store.Get(ctx, id)
 }
 
-// Page is one page of accounts or entries.
+// Page is one page of a list.
 type Page[T any] struct {
 	List           []T
 	Total          int
 	Number, Length int
+}
+
+// PageOf reads a page of another list, by the rules of those here.
+func PageOf[T any](number, length int, read func(offset, limit int) ([]T, int, error)) (Page[T], error) {
+	return page(number, length, read)
 }
 
 // page reads a page. Pages count from 1; 0 stands for the first page and for the default

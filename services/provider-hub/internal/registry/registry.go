@@ -97,16 +97,32 @@ func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session
 	if err != nil {
 		return session.Grant{}, err
 	}
-	r.learn(c.Standing())
-	grant := session.Grant{
-		ProviderID: c.ID, ProviderName: c.Name, KeyID: c.KeyID, Region: c.Region,
-		Status: string(c.Status), Active: c.Status == provider.Active, Epoch: c.Epoch,
-		Probation: c.InProbation(), Uptime30d: c.Uptime30d,
-	}
+	grant := r.grant(c)
 	if !c.KeyExpires.IsZero() {
 		grant.Warning = "this provider key ends at " + c.KeyExpires.UTC().Format(time.RFC3339) + "; another one followed it"
 	}
 	return grant, nil
+}
+
+// AdmitExternal implements external.Registrar.
+func (r *Registry) AdmitExternal(ctx context.Context, id ids.ProviderID) (session.Grant, error) {
+	c, err := r.accounts.AdmitExternal(ctx, id)
+	if err != nil {
+		return session.Grant{}, err
+	}
+	grant := r.grant(c)
+	grant.External = true
+	return grant, nil
+}
+
+// grant is what a credential entitles to.
+func (r *Registry) grant(c provider.Credential) session.Grant {
+	r.learn(c.Standing())
+	return session.Grant{
+		ProviderID: c.ID, ProviderName: c.Name, KeyID: c.KeyID, Region: c.Region,
+		Status: string(c.Status), Active: c.Status == provider.Active, Epoch: c.Epoch,
+		Probation: c.InProbation(), Uptime30d: c.Uptime30d,
+	}
 }
 
 // learn notes what routers are told of a provider, and reports whether that has changed.

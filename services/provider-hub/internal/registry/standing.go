@@ -36,7 +36,7 @@ func (r *Registry) KeyRevoked(id ids.KeyID) {
 // WalletUnbound ends the sessions of a provider that were made with its wallet.
 func (r *Registry) WalletUnbound(id ids.ProviderID) {
 	for _, s := range r.everyone() {
-		if who := s.Identity(); who.KeyID.IsZero() && who.ProviderID == id {
+		if who := s.Identity(); who.KeyID.IsZero() && who.ProviderID == id && !who.External {
 			r.apply(s, provider.Standing{Revoked: true})
 		}
 	}
@@ -147,7 +147,10 @@ func (r *Registry) Recheck(ctx context.Context) error {
 			at.wallet = standing.ProviderID
 		}
 		for _, s := range by[at] {
-			r.apply(s, standing)
+			one := standing
+			// Nobody showed a wallet for an external endpoint, so none has to be bound.
+			one.Revoked = one.Revoked && !s.Identity().External
+			r.apply(s, one)
 		}
 	}
 	return r.identify(ctx)

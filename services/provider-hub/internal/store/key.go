@@ -89,6 +89,13 @@ func (s *Store) holder(
 	return c, true, nil
 }
 
+// Entrant implements provider.Store.
+func (s *Store) Entrant(ctx context.Context, id ids.ProviderID) (c provider.Credential, err error) {
+	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
+		SELECT `+accountColumns+`, nextval('session_epoch') FROM provider p WHERE p.provider_id = $1`, id), &c.Epoch)
+	return c, missing(err, "read a provider that connects")
+}
+
 // RenewHash implements provider.Store.
 func (s *Store) RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, to apikey.Stored) error {
 	if _, err := s.pool.Exec(ctx, `UPDATE provider_key SET key_hash = $3, pepper = $4

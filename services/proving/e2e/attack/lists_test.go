@@ -140,7 +140,7 @@ var needy = []string{
 	"/api/v1/provider/earnings.csv", "/api/v1/provider/statements/{day}", "/api/v1/stats/plan-pool/{month}",
 	"/sandbox/checkout/{session}", "/api/v1/admin/chains/{chain_id}/adoption", "/api/v1/user/me/keys/{key_id}",
 	"/api/v1/consumer/checkout/{checkout_id}", "/api/v1/consumer/invoices/{number}", "/api/v1/consumer/receipts/{number}",
-	"/api/v1/user/me/webhooks/{webhook_id}/deliveries",
+	"/api/v1/user/me/webhooks/{webhook_id}/deliveries", "/api/v1/provider/external-endpoints/{endpoint_id}",
 	"/api/v1/user/oidc/{issuer}/start", "/api/v1/user/oidc/{issuer}/callback",
 }
 

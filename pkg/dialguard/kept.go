@@ -1,0 +1,49 @@
+package dialguard
+
+import (
+	"crypto/tls"
+	"net/http"
+	"time"
+)
+
+// Kept bounds a client that keeps connections.
+type Kept struct {
+	// Idle is how many connections to one host are kept, and IdleFor how long.
+	Idle    int
+	IdleFor time.Duration
+	// HeaderBytes bounds the head of an answer.
+	HeaderBytes int64
+}
+
+// KeepingClient returns an HTTP client that connects by the dialer alone, follows no
+// redirects and uses no proxy of the environment, as Client does. It keeps connections,
+// and only the caller's context bounds the time to an answer. An address is judged when it
+// is dialled. A connection that was dialled stays good, because nobody can move it to
+// another address.
+func (d *Dialer) KeepingClient(of Kept) *http.Client {
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.Authorities},
+			TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: of.HeaderBytes, DisableCompression: true,
+			MaxIdleConnsPerHost: of.Idle, IdleConnTimeout: of.IdleFor,
+		},
+	}
+}
+
+// risky are the ports from 1024 on on which services listen that take commands in the form
+// of a request, or that no stranger should reach through this platform: databases, caches,
+// queues, the control of containers and clusters, mail, remote desktops and proxies.
+var risky = map[uint16]bool{
+	1080: true, 1433: true, 1521: true, 1719: true, 1720: true, 1723: true, 2049: true, 2181: true, 2375: true, 2376: true,
+	2377: true, 2379: true, 2380: true, 3128: true, 3306: true, 3389: true, 3659: true, 4045: true, 4190: true, 4222: true,
+	5060: true, 5061: true, 5432: true, 5433: true, 5672: true, 5900: true, 5984: true, 6000: true, 6379: true, 6380: true,
+	6432: true, 6443: true, 6566: true, 6665: true, 6666: true, 6667: true, 6668: true, 6669: true, 6697: true, 7000: true,
+	7001: true, 8086: true, 8222: true, 8500: true, 8545: true, 9042: true, 9092: true, 9100: true, 9160: true, 9200: true,
+	9300: true, 10080: true, 10250: true, 10255: true, 11211: true, 15672: true, 26379: true, 27017: true, 27018: true,
+	50000: true,
+}
+
+// ServerPort reports whether a stranger may name a port for a server of inference: 443, or
+// a port from 1024 on on which nothing risky usually listens.
+func ServerPort(port uint16) bool { return port == 443 || port >= 1024 && !risky[port] }

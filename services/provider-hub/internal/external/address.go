@@ -1,0 +1,82 @@
+package external
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"svc.internal/pkg/dialguard"
+	"svc.internal/pkg/fault"
+)
+
+// maxURL bounds a base URL in bytes.
+const maxURL = 512
+
+// Rules say which addresses may be endpoints.
+type Rules struct {
+	// Development admits http, and hosts and ports of this machine. It is for development
+	// alone.
+	Development bool
+}
+
+// parseBase checks a base URL as it was given and returns it in its one form: the scheme
+// and the host in small letters, no slash at its end, no port that its scheme has anyhow.
+func (r Rules) parseBase(text string) (string, error) {
+	refuse := func(why string) error {
+		return fault.New(fault.Invalid, fault.InvalidValue, "base_url %s", why).On("base_url")
+	}
+	form := "must be https://host/path, with no user name, query, fragment or control characters, in at most 512 bytes"
+	if len(text) > maxURL || strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }) {
+		return "", refuse(form)
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||
+		strings.ContainsAny(text, "?#@") || u.Host == "" {
+		return "", refuse(form)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !r.Development) {
+		return "", refuse("must begin with https://")
+	}
+	host := strings.ToLower(u.Host)
+	name, port := host, ""
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		name, port = host[:colon], host[colon+1:]
+	}
+	if !r.Development {
+		if _, err := dialguard.Host(name); err != nil {
+			return "", refuse(err.Error())
+		}
+		if !portAllowed(port) {
+			return "", refuse("must name port 443, or a port from 1024 on that no other kind of service is known by")
+		}
+	}
+	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" || port == "" {
+		host = strings.TrimSuffix(name, ".")
+	} else {
+		host = strings.TrimSuffix(name, ".") + ":" + port
+	}
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	for segment := range strings.SplitSeq(path, "/") {
+		if plain, err := url.PathUnescape(segment); err != nil || plain == "." || plain == ".." {
+			return "", refuse(form)
+		}
+	}
+	return u.Scheme + "://" + host + path, nil
+}
+
+// portAllowed reports whether a port as it is written may be an endpoint's; an empty port is
+// that of https.
+func portAllowed(text string) bool {
+	if text == "" {
+		return true
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && strconv.FormatUint(port, 10) == text && dialguard.ServerPort(uint16(port))
+}
+
+// originOf is the scheme, host and port of a base URL: what a key is bound to.
+func originOf(base string) string {
+	scheme, rest, _ := strings.Cut(base, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}

@@ -1,0 +1,66 @@
+package external
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+)
+
+func TestTheModelsNameIsReplacedWhereverABodyIsSplit(t *testing.T) {
+	t.Parallel()
+	const body, want = `{"model":"acme/one","x":1}`, `{"model":"local \"1\"","x":1}`
+	for i := range len(body) {
+		for j := i; j < len(body); j++ {
+			pieces := [][]byte{[]byte(body[:i]), []byte(body[i:j]), []byte(body[j:])}
+			out, size, err := spliced(pieces, 9, 10, `local "1"`, false)
+			if err != nil {
+				t.Fatalf("split at %d and %d: got the error %v, want none", i, j, err)
+			}
+			if got := string(bytes.Join(out, nil)); got != want {
+				t.Fatalf("split at %d and %d: got %q, want %q", i, j, got, want)
+			}
+			if size != int64(len(want)) {
+				t.Fatalf("split at %d and %d: size: got %d, want %d", i, j, size, len(want))
+			}
+		}
+	}
+	for _, bad := range [][2]int{{-1, 3}, {0, 0}, {20, 10}, {0, 3}} {
+		if _, _, err := spliced([][]byte{[]byte(body)}, bad[0], bad[1], "x", false); !errors.Is(err, errSpan) {
+			t.Errorf("%v: got the error %v, want %v", bad, err, errSpan)
+		}
+	}
+	out, _, _ := spliced([][]byte{[]byte("a name b")}, 2, 4, "local", true)
+	if got := string(bytes.Join(out, nil)); got != "a local b" {
+		t.Errorf("a form: got %q, want %q", got, "a local b")
+	}
+}
+
+func TestAListOfModelsIsReadOrRefused(t *testing.T) {
+	t.Parallel()
+	models := []Model{{ID: "a", Local: "llama3"}, {ID: "b", Local: "other"}}
+	names, _ := readList([]byte(`{"object":"list","data":[{"id":"llama3:latest"},{"id":"x"}]}`))
+	if got := listed(models, names); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %v, want the model a", got)
+	}
+	if names, ok := readList([]byte(`{"object":"list","data":null}`)); !ok {
+		t.Error("an empty list is taken for none")
+	} else if got := listed(models, names); len(got) != 0 {
+		t.Errorf("an empty list: got %v, want no model", got)
+	}
+	for _, bad := range []string{"", "[]", "<html>", `{"data":7}`, `{}`} {
+		if _, ok := readList([]byte(bad)); ok {
+			t.Errorf("%q is taken for a list", bad)
+		}
+	}
+}
+
+// FuzzReadList reads lists of any content and never panics.
+func FuzzReadList(f *testing.F) {
+	f.Add([]byte(`{"object":"list","data":[{"id":"a"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if names, ok := readList(body); !ok && names != nil {
+			t.Fatalf("got names of what is no list: %q", names)
+		}
+	})
+}

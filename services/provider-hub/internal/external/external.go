@@ -1,0 +1,214 @@
+// Package external calls the servers of providers that have no agent: each is an endpoint
+// with a base URL, models and, where it asks for one, a key.
+//
+// An endpoint is a session of this hub without a socket. The hub that holds the lease of
+// an endpoint plays the agent's part (caller.go): it registers, says by heartbeats which
+// models are well, turns a request of the session into an HTTP call, and hands the answer
+// over within the session's credit. So registry, presence, dispatch, challenges and
+// metering treat it as they treat an agent. A session lasts while the server answers its
+// probes (GET {base}/models, every 30 s, failed three times in a row at the end), so that
+// uptime counts what was really there.
+//
+// Leases (leases.go): a hub says every 5 s that it is there, renews its leases for 20 s,
+// and takes free ones up to its share. A hub that cannot renew stops serving 2 s before
+// its leases end by its own monotonic clock. Epochs are drawn as those of agents, so that
+// a newer session wins everywhere.
+//
+// Where the hub may connect is judged at registration (address.go) and at the dial
+// (package dialguard). What a probe found is told as one of a few words (Failure), which
+// are the same for all that does not answer, so that nobody scans networks by it. Keys are
+// sealed with the endpoint's id and origin (seal.go). Of an answer's head only the status
+// is used. An answer that repeats the endpoint's key is cut off (keyscan.go).
+//
+// Bounds: 16 endpoints of a provider, 64 models of an endpoint, 256 endpoints of a hub;
+// 1 MiB of a list of models; a head of 64 KiB; 16 MiB of an answer in one piece, 26 MiB of
+// images, 256 MiB of a stream, of which a session holds at most its credit; 10 probes in
+// 10 minutes that a provider may ask for.
+package external
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// ID names an endpoint.
+type ID = ids.EndpointID
+
+// Holder names one life of a hub.
+type Holder = ids.Of[life]
+
+type life struct{}
+
+// NewHolder names a life of a hub.
+func NewHolder(now time.Time, random io.Reader) (Holder, error) { return ids.New[life](now, random) }
+
+// MaxEndpoints bounds the endpoints of a provider, and MaxModels the models of one.
+const (
+	MaxEndpoints = 16
+	MaxModels    = 64
+)
+
+// State is the state of an endpoint.
+type State string
+
+// The states.
+const (
+	// Unprobed was not asked yet.
+	Unprobed State = "new"
+	// Healthy answers probes.
+	Healthy State = "healthy"
+	// Unhealthy has failed three probes in a row, or its first.
+	Unhealthy State = "unhealthy"
+)
+
+// Failure says in one word why a probe failed. Whatever does not answer has one word.
+type Failure string
+
+// The failures.
+const (
+	// Unreachable is a server that does not answer: refused, reset, timed out, no
+	// certificate, an address that may not be called.
+	Unreachable Failure = "unreachable"
+	// Unauthorized is an answer of 401 or 403.
+	Unauthorized Failure = "unauthorized"
+	// BadStatus is any other answer than 200, redirects among them.
+	BadStatus Failure = "unexpected_status"
+	// BadAnswer is an answer that is no list of models, or too large.
+	BadAnswer Failure = "unexpected_answer"
+	// KeyUnreadable is a key that no setting of the hub opens.
+	KeyUnreadable Failure = "key_unreadable"
+	// NoModels is a list that names none of the endpoint's models.
+	NoModels Failure = "models_missing"
+)
+
+// Model is one model of an endpoint.
+type Model struct {
+	ID    string
+	Local string
+	// ContextLength is in tokens; 0 where the owner does not say.
+	ContextLength int64
+	Quantization  string
+	Capabilities  []string
+	Capacity      int
+	// Listed reports that the server's own list named the model when it was last read.
+	Listed bool
+}
+
+// Endpoint is one server of a provider.
+type Endpoint struct {
+	ID       ID
+	Provider ids.ProviderID
+	Name     string
+	BaseURL  string
+	// Sealed is the key as it is kept; the zero value where there is none.
+	Sealed   Sealed
+	Models   []Model
+	Revision int64
+
+	State     State
+	Failure   Failure // empty for none
+	CheckedAt time.Time
+	// HubID is the hub that calls the endpoint; empty while none does.
+	HubID string
+
+	CreatedAt, UpdatedAt time.Time
+	// DisabledAt is when an operator took the endpoint out of service; zero for never.
+	DisabledAt     time.Time
+	DisabledReason string
+}
+
+// Sealed is a key as it is kept: a nonce, and the key under AES-256-GCM with the
+// endpoint's id and origin as associated data. So a key that was copied to another
+// endpoint, or left behind a changed origin, opens nowhere.
+type Sealed struct {
+	Box []byte
+	// By names the key that it is sealed with.
+	By [8]byte
+}
+
+// IsZero reports whether there is no key.
+func (s Sealed) IsZero() bool { return len(s.Box) == 0 }
+
+// Held is an endpoint that a hub holds, as far as a beat tells.
+type Held struct {
+	ID       ID
+	Revision int64
+}
+
+// Finding is what a probe found.
+type Finding struct {
+	State   State
+	Failure Failure
+	At      time.Time
+	// Listed are the models that the server's list names, by their ids; nil where the list
+	// was not read.
+	Listed []string
+}
+
+// Store keeps endpoints and leases.
+type Store interface {
+	// CreateEndpoint keeps an endpoint. With an idempotency key that the provider used
+	// before it returns that endpoint instead. It fails with too_many_endpoints,
+	// provider_not_found and account_frozen.
+	CreateEndpoint(ctx context.Context, e Endpoint, idempotencyKey string, by Author) (got Endpoint, fresh bool, err error)
+	// Endpoint reads an endpoint of a provider, or of any provider where the id is zero. It
+	// fails with endpoint_not_found.
+	Endpoint(ctx context.Context, provider ids.ProviderID, id ID) (Endpoint, error)
+	// Endpoints is one page, oldest first, of a provider or of all.
+	Endpoints(ctx context.Context, provider ids.ProviderID, offset, limit int) ([]Endpoint, int, error)
+	// ChangeEndpoint locks an endpoint, lets apply change it, and keeps it with a higher
+	// revision. It fails as Endpoint and apply do.
+	ChangeEndpoint(ctx context.Context, provider ids.ProviderID, id ID, by Author, apply func(*Endpoint) error) (Endpoint,
+		error)
+	// DeleteEndpoint removes an endpoint. It fails as Endpoint does.
+	DeleteEndpoint(ctx context.Context, provider ids.ProviderID, id ID, by Author) error
+	// Found keeps what a probe found of an endpoint, unless the endpoint has another
+	// revision.
+	Found(ctx context.Context, id ID, revision int64, f Finding) error
+	// Reseal gives each key that is not sealed under the named key to reseal, at most limit
+	// of them after an id, and keeps what it returns; nil keeps a key as it is.
+	Reseal(ctx context.Context, current [8]byte, after ID, limit int, reseal func(Endpoint) *Sealed) (last ID, more bool,
+		err error)
+
+	// Beat says that a hub is there, renews its leases for ttl, gives up what is beyond its
+	// share, at most max, and takes what is free. It returns what the hub holds.
+	Beat(ctx context.Context, b Beat) ([]Held, error)
+	// GiveUp ends the leases of a hub, and its part in sharing.
+	GiveUp(ctx context.Context, holder Holder) error
+}
+
+// Beat is a hub's word on its leases.
+type Beat struct {
+	Holder Holder
+	HubID  string
+	TTL    time.Duration
+	// Max bounds the endpoints of a hub.
+	Max int
+}
+
+// Author says who changes an endpoint, for the history of the provider.
+type Author struct {
+	// Operator is the operator's name as entries have it; empty for the provider itself.
+	Operator string
+	What     string
+	Reason   string
+}
+
+// NotFound is the error of an endpoint that the provider does not have.
+func NotFound() error {
+	return fault.New(fault.NotFound, fault.EndpointNotFound, "no such endpoint").On("endpoint_id")
+}
+
+// TooMany is the error of an endpoint beyond MaxEndpoints.
+func TooMany() error {
+	return fault.New(fault.Exhausted, fault.TooManyEndpoints,
+		"a provider has at most %d external endpoints; delete one first", MaxEndpoints)
+}
+
+// key is an endpoint's key in the clear.
+type key = config.Secret

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/pg"
+	"svc.internal/services/provider-hub/internal/external"
+)
+
+// maxMoved bounds the leases that a hub gives up at once because others have fewer, so that
+// few endpoints are away at a time.
+const maxMoved = 4
+
+// Beat implements external.Store. A lease that has ended and that nobody took is renewed.
+func (s *Store) Beat(ctx context.Context, b external.Beat) (held []external.Held, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx,
+			`DELETE FROM external_hub WHERE expires_at < clock_timestamp() - interval '1 hour'`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE external_lease l SET holder = NULL, hub_id = NULL, expires_at = '-infinity'
+			FROM external_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.disabled_at IS NOT NULL AND l.holder = $1`,
+			b.Holder); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO external_hub (holder, hub_id, expires_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
+			ON CONFLICT (holder) DO UPDATE SET expires_at = excluded.expires_at`, b.Holder, b.HubID, b.TTL); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE external_lease SET expires_at = clock_timestamp() + $2::interval WHERE holder = $1`, b.Holder,
+			b.TTL); err != nil {
+			return err
+		}
+		if err := balance(ctx, tx, b); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT l.endpoint_id, e.revision FROM external_lease l JOIN external_endpoint e USING (endpoint_id)
+			WHERE l.holder = $1`, b.Holder)
+		if err != nil {
+			return err
+		}
+		held, err = pgx.CollectRows(rows, pgx.RowToStructByPos[external.Held])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renew leases of external endpoints: %w", err)
+	}
+	return held, nil
+}
+
+// balance brings what a hub holds to its share: an equal part of all endpoints for each hub
+// that is there.
+func balance(ctx context.Context, tx pgx.Tx, b external.Beat) error {
+	var endpoints, hubs, mine int
+	if err := tx.QueryRow(ctx, `
+		SELECT (SELECT count(*) FROM external_endpoint WHERE disabled_at IS NULL),
+			(SELECT count(*) FROM external_hub WHERE expires_at > clock_timestamp()),
+			(SELECT count(*) FROM external_lease WHERE holder = $1)`, b.Holder).Scan(&endpoints, &hubs, &mine); err != nil {
+		return err
+	}
+	share := min(b.Max, (endpoints+max(hubs, 1)-1)/max(hubs, 1))
+	if mine > share {
+		_, err := tx.Exec(ctx, `
+			UPDATE external_lease SET holder = NULL, hub_id = NULL, expires_at = '-infinity'
+			WHERE endpoint_id IN (SELECT endpoint_id FROM external_lease WHERE holder = $1 ORDER BY endpoint_id LIMIT $2)`,
+			b.Holder, min(mine-share, maxMoved))
+		return err
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE external_lease SET holder = $1, hub_id = $2, expires_at = clock_timestamp() + $3::interval
+		WHERE endpoint_id IN (
+			SELECT l.endpoint_id FROM external_lease l JOIN external_endpoint e USING (endpoint_id)
+			WHERE l.expires_at <= clock_timestamp() AND e.disabled_at IS NULL
+			ORDER BY l.expires_at, l.endpoint_id LIMIT $4 FOR UPDATE OF l SKIP LOCKED)`,
+		b.Holder, b.HubID, b.TTL, share-mine)
+	return err
+}
+
+// GiveUp implements external.Store.
+func (s *Store) GiveUp(ctx context.Context, holder external.Holder) error {
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			UPDATE external_lease SET holder = NULL, hub_id = NULL, expires_at = '-infinity' WHERE holder = $1`,
+			holder); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM external_hub WHERE holder = $1`, holder)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("give up leases of external endpoints: %w", err)
+	}
+	return nil
+}
