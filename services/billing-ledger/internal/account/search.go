@@ -213,7 +213,7 @@ func (o *Overview) Refund(ctx context.Context, r Refund) (ids.EntryID, money.Nan
 	switch {
 	case errors.Is(err, usage.ErrNothingCharged):
 		return ids.EntryID{}, 0, NoRequest()
-	case errors.Is(err, usage.ErrRefunded), errors.Is(err, usage.ErrPaidInPart):
+	case errors.Is(err, usage.ErrRefunded), errors.Is(err, usage.ErrPaidInPart), errors.Is(err, usage.ErrVendorServed):
 		return ids.EntryID{}, 0, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed,
 			"the request was refunded before, or its consumer paid less than its provider earned").On("cause")
 	case err != nil:

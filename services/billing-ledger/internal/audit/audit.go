@@ -60,11 +60,14 @@ type Line struct {
 	Source        usage.Source
 	Tokens        money.Tokens
 	Rates, Pinned money.Rates
-	ListPrice     money.NanoUSD
-	Payout        money.NanoUSD
-	Charged       money.NanoUSD
-	Shortfall     money.NanoUSD
-	Discount      money.NanoUSD
+	// Vendor reports that a vendor served, which read Cached of the prompt from its cache.
+	Vendor    bool
+	Cached    int64
+	ListPrice money.NanoUSD
+	Payout    money.NanoUSD
+	Charged   money.NanoUSD
+	Shortfall money.NanoUSD
+	Discount  money.NanoUSD
 	// Agreed is the discount that the hold pinned; below zero where there is no hold.
 	Agreed money.Discount
 	// Held is the amount of the hold.
@@ -144,6 +147,9 @@ func (l Line) problem() string {
 		return "its price overflows"
 	}
 	payout, err := l.Pinned.Payout(l.Tokens)
+	if l.Vendor {
+		payout, err = l.Pinned.VendorCost(l.Tokens, l.Cached)
+	}
 	if err != nil {
 		return "its payout overflows"
 	}

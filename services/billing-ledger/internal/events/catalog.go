@@ -49,6 +49,9 @@ func (c *Catalog) models(ctx context.Context, list []*catalogv1.Model) map[strin
 func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()),
 		Rates: moneypb.ToRates(m.GetPrice().GetRates())}
+	if m.GetKind() == catalogv1.Kind_KIND_GATEWAY {
+		out.Tier = plan.Premium // whatever it says: no plan pays a vendor
+	}
 	switch m.GetCategory() {
 	case catalogv1.Category_CATEGORY_LLM:
 		out.Class = limit.LLM

@@ -55,10 +55,13 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		RequestedProvider: m.GetRoute().GetRequestedProviderId(),
 		FallbackReason:    fallbacks[m.GetRoute().GetFallbackReason()],
 		DispatchedAt:      instant(m.GetDispatchedAt()), EndedAt: instant(m.GetEndedAt()),
-		FirstContentMS: m.GetFirstContentMs(),
+		FirstContentMS: m.GetFirstContentMs(), Vendor: m.GetVendor(),
 		EvidenceSource: evidenceSources[m.GetEvidenceSource()], Settled: m.GetSettled(),
 	}
 	e.Mode = modeFromProto(m.GetConnectionMode(), e.EvidenceSource)
+	if e.Vendor { // of others they change nothing
+		e.CachedPrompt = m.GetClaimedCachedPromptTokens()
+	}
 	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {
 		copy(e.Ticket[:], mac)
 	}

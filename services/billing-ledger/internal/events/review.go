@@ -68,6 +68,7 @@ func usageToProto(e usage.Event) *eventsv1.UsageEvent {
 		DispatchedAt: timestamp(e.DispatchedAt), EndedAt: timestamp(e.EndedAt), FirstContentMs: e.FirstContentMS,
 		EvidenceSource: evidenceSourceToProto(e.EvidenceSource), Settled: e.Settled,
 		ConnectionMode: eventsv1.ConnectionMode(e.Mode),
+		Vendor:         e.Vendor, ClaimedCachedPromptTokens: e.CachedPrompt,
 	}
 }
 

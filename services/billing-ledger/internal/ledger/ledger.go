@@ -7,8 +7,8 @@
 // of entry has one constructor, which checks its arguments; the number in its comment is
 // the line in the table of postings in the service's README. Lines 4 to 10 and 12 have no
 // constructor: they are holds and settled requests, whose rows are whole balanced entries
-// by themselves (the views hold_leg, usage_leg and ledger_leg show their legs). Lines 8
-// and 9, models of other vendors and reference nodes, do not exist yet.
+// by themselves (the views hold_leg, usage_leg and ledger_leg show their legs). Line 8 is a
+// request that a vendor of a gateway model served. Line 9, reference nodes, does not exist.
 //
 // The database checks the same again: the sums when a transaction commits, and by
 // posting_rule which accounts an entry of a kind may debit and credit. A provider earns

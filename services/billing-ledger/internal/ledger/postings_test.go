@@ -119,6 +119,8 @@ func postingCases(f Fact) []postingCase {
 		},
 			"D a:crypto/8453:usdc[8453:usdc] 7; D a:crypto/8453:usdc 7000; C l:consumer:available 3000; C r:slash 4000; " +
 				"C m:treasury[8453:usdc] 7"},
+		{"a vendor is paid", func() (Entry, error) { return VendorPayment(f, provider, 5) },
+			"D l:vendor:payable 5; C a:bank 5"},
 		{"tokens bought", func() (Entry, error) { return TreasuryMove(f, In, usdc(7)) },
 			"D a:crypto/8453:usdc[8453:usdc] 7; D a:crypto/8453:usdc 7000; C m:treasury[8453:usdc] 7; C a:bank 7000"},
 		{"coins sold", func() (Entry, error) { return TreasuryMove(f, Out, coins(1_000_000_000)) },
@@ -252,6 +254,7 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 			"debt lost":    func() (Entry, error) { return CardDebtLoss(f, consumer, a) },
 			"dispute won":  func() (Entry, error) { return CardDisputeWin(f, consumer, a, 0, 0) },
 			"processor":    func() (Entry, error) { return CardPayOut(f, a) },
+			"vendor":       func() (Entry, error) { return VendorPayment(f, provider, a) },
 			"card taken":   func() (Entry, error) { return CardCollateralReversal(f, provider, a, 0) },
 			"plan":         func() (Entry, error) { return PlanSale(f, "2026-03", a) },
 			"forfeit":      func() (Entry, error) { return PlanForfeit(f, provider, "2026-03", a) },

@@ -71,6 +71,8 @@ type Case struct {
 	Attempt  int32
 	Hub      string
 	Provider ids.ProviderID
+	// Vendor reports that the provider is known to be a vendor.
+	Vendor bool
 	// EvidenceSource is usage.Gateway, also where it is empty, or usage.WorkReceipt.
 	// Epoch is the receipt's, 0 without a receipt.
 	EvidenceSource usage.EvidenceSource
@@ -98,7 +100,7 @@ type Case struct {
 func (c Case) Event() usage.Event {
 	e := usage.Event{
 		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model,
-		Price: c.Price, Rates: c.Rates,
+		Price: c.Price, Rates: c.Rates, Vendor: c.Vendor,
 		EvidenceSource: usage.Gateway, Ending: "platform_lost", ClaimState: "absent",
 		Billable:            money.Tokens{Completion: max(min(c.RelayedTokens, c.RelayedBytes, c.Bound.Completion), 0)},
 		RecountedCompletion: c.RelayedTokens, DeliveredBytes: c.RelayedBytes,

@@ -28,7 +28,7 @@ import (
 // version the store has the columns that a digest is made of. A column that is
 // added later joins a later version. A day keeps the version with which it was
 // sealed.
-const Version = 2
+const Version = 3
 
 // Root is the hash of a day and of all before it.
 type Root [sha256.Size]byte

@@ -15,11 +15,11 @@ import (
 
 // Accruals sums the providers' credits by day and provider, after a place in that order;
 // see accrual.Store. Orphan work counts as well: an entry credited its provider instead
-// of the line.
+// of the line. A vendor is no provider.
 func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit int) ([]earning.Accrual, error) {
 	rows, err := s.pool.Query(ctx, `SELECT day, provider_id, sum(payout)::bigint, count(*)
 		FROM usage_settlement
-		WHERE day >= $1 AND (day, provider_id) > ($1, $2)
+		WHERE day >= $1 AND (day, provider_id) > ($1, $2) AND NOT vendor
 		GROUP BY day, provider_id ORDER BY day, provider_id LIMIT $3`,
 		after.Day, [16]byte(after.Provider), limit)
 	if err != nil {
@@ -59,7 +59,8 @@ func (s *Store) SettledAfter(
 			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate,
 			payout, evidence_source
 		FROM usage_settlement
-		WHERE settled_at >= $1 AND (settled_at, request_id) > ($1, $2) AND settled_at <= now() - $3::interval
+		WHERE settled_at >= $1 AND (settled_at, request_id) > ($1, $2) AND NOT vendor
+			AND settled_at <= now() - $3::interval
 			AND day BETWEEN ($1 AT TIME ZONE 'UTC')::date - $4::integer AND (now() AT TIME ZONE 'UTC')::date + 1
 		ORDER BY settled_at, request_id LIMIT $5`,
 		after.At, [16]byte(after.Request), age, settledDays, limit)

@@ -35,6 +35,7 @@ const (
 	setOperatorRole  action = "set_operator_role"
 	resetOperator    action = "reset_operator"
 	endedOperator    action = "end_operator"
+	paidVendor       action = "pay_vendor"
 	signedIn         action = "sign_in_operator"
 )
 

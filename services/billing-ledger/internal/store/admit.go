@@ -24,6 +24,9 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 	var decisions []hold.Decision
 	args := s.admitArgs(reservations)
 	err := pg.Retry(ctx, func() (err error) {
+		if err := s.keepVendorPrices(ctx, reservations); err != nil {
+			return err
+		}
 		rows, err := s.pool.Query(ctx, admitClaims, args...)
 		if err == nil {
 			decisions, err = s.scanDecisions(rows, len(reservations))
@@ -71,7 +74,8 @@ func (s *Store) sayWhyFrozen(ctx context.Context, decisions []hold.Decision) {
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
 		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at,
-		o_expires_at, o_now, o_discount, o_priority
+		o_expires_at, o_now, o_discount, o_priority,
+		coalesce((SELECT v.cached_rate FROM vendor_price v WHERE v.price_version_id = o_price), 0)
 	FROM admit_requests($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
 // admitArgs turns the reservations into one array for each parameter of admit_requests.
@@ -155,7 +159,7 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 	)
 	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
 		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt,
-		&retryAt, &expiresAt, &now, &discount, &priority)
+		&retryAt, &expiresAt, &now, &discount, &priority, &rates.PayoutCachedInput)
 	if err != nil {
 		return 0, hold.Decision{}, err
 	}

@@ -501,7 +501,7 @@ seal seal_first | day = day - 10, previous = NULL, root = @root(NULL, day - 10)
 seal seal_lines_check | lines = -1
 seal seal_pkey | =
 seal seal_root | root = sha256('x')
-seal seal_version_check | version = 3 => seal_
+seal seal_version_check | version = 4 => seal_
 usage_settlement day_of_request | day = day + 1
 usage_settlement free_costs_nothing | source = 'free', charged = 0, shortfall = 0
 usage_settlement only_payg_is_charged | source = 'orphan'

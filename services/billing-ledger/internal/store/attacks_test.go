@@ -62,6 +62,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO closed_month SELECT '2000-01', min(day), 6, 7, 6, 1 FROM seal`)
 	e.exec(t, `INSERT INTO closed_share VALUES ('2000-01', $1, 7, 6, 2, 1)`, account)
 	e.exec(t, `INSERT INTO revaluation SELECT (now() AT TIME ZONE 'UTC')::date, '254:native', 1, 2, 3, gen_random_uuid()`)
+	e.exec(t, `INSERT INTO vendor (vendor_id) VALUES (gen_random_uuid())`)
+	e.exec(t, `INSERT INTO vendor_price VALUES (gen_random_uuid(), 1)`)
 	e.besiegeCards(t)
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
@@ -211,7 +213,8 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
 		strings.TrimSpace(sandboxAttacks) + "\n" +
 		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) +
-		"\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks)
+		"\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks) + "\n" +
+		strings.TrimSpace(vendorAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -397,10 +400,10 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
 		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
 		"document_number": "SELECT", "passbook_fold": "SELECT UPDATE(until_at,invoice_month,invoiced)",
-		"passbook_line": "INSERT SELECT",
-		"usage_day":     "INSERT SELECT UPDATE(requests,prompt_tokens,completion_tokens,charged,covered)",
-		"usage_series":  "SELECT INSERT(account_id,key_id,model_id,provider_id,source,unit)",
-		"wallet":        "INSERT SELECT UPDATE(posted,held,low_at)", "request_report": "INSERT SELECT",
+		"passbook_line": "INSERT SELECT", "vendor": "INSERT SELECT", "vendor_price": "INSERT SELECT",
+		"usage_day":    "INSERT SELECT UPDATE(requests,prompt_tokens,completion_tokens,charged,covered)",
+		"usage_series": "SELECT INSERT(account_id,key_id,model_id,provider_id,source,unit)",
+		"wallet":       "INSERT SELECT UPDATE(posted,held,low_at)", "request_report": "INSERT SELECT",
 	}
 	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
 			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a

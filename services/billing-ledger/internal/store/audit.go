@@ -31,11 +31,19 @@ var auditChecks = []check{
 		"orphan work has its entry, and no entry is without it",
 		`SELECT count(*) FROM entry WHERE kind = 'orphan_work'`,
 		`SELECT format('request %s: paid %s, posted %s', request_id, s.payout, e.amount)
-		FROM (SELECT request_id::text, provider_id, payout FROM usage_settlement WHERE source = 'orphan' AND payout > 0) s
-		FULL JOIN (SELECT e.business_id AS request_id, p.owner_id, p.amount FROM entry e
-			JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'l:provider:accrued' WHERE e.kind = 'orphan_work') e
+		FROM (SELECT request_id::text, provider_id, payout, vendor FROM usage_settlement
+			WHERE source = 'orphan' AND payout > 0) s
+		FULL JOIN (SELECT e.business_id AS request_id, p.owner_id, p.amount, p.account_kind = 'l:vendor:payable' AS vendor
+			FROM entry e JOIN posting p ON p.entry_id = e.id AND p.amount > 0 WHERE e.kind = 'orphan_work') e
 			USING (request_id)
-		WHERE s.payout IS DISTINCT FROM e.amount OR s.provider_id IS DISTINCT FROM e.owner_id`,
+		WHERE (s.payout, s.provider_id, s.vendor) IS DISTINCT FROM (e.amount, e.owner_id, e.vendor)`,
+	}, {
+		"who served as a vendor is one, and no vendor accrues",
+		`SELECT count(*) FROM vendor`,
+		`SELECT format('request %s: provider %s, of a vendor %s', request_id, provider_id, s.vendor)
+		FROM usage_settlement s LEFT JOIN vendor v ON v.vendor_id = s.provider_id
+		-- Another transaction may have settled the first requests of a vendor at the same time.
+		WHERE s.vendor AND v.vendor_id IS NULL OR NOT s.vendor AND s.settled_at > v.first_at + interval '1 hour'`,
 	}, {
 		"every entry balances",
 		`SELECT count(*) FROM entry`,
@@ -113,9 +121,11 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 // check; here it is compared with itself.
 func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 	rows, err := tx.Query(ctx, `SELECT s.request_id, s.source, s.prompt_tokens, s.completion_tokens,
-			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, coalesce(h.unit, s.unit),
+			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.cached_rate,
+			s.vendor, s.cached_tokens, coalesce(h.unit, s.unit),
 			coalesce(h.input_rate, s.input_rate), coalesce(h.output_rate, s.output_rate),
 			coalesce(h.payout_input_rate, s.payout_input_rate), coalesce(h.payout_output_rate, s.payout_output_rate),
+			CASE WHEN h.request_id IS NULL THEN s.cached_rate ELSE `+cachedRate+` END,
 			s.list_price, s.payout, s.charged, s.shortfall, s.discount, coalesce(h.discount, -1), coalesce(h.amount, 0)
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)`)
 	if err != nil {
@@ -127,7 +137,9 @@ func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 	_, err = pgx.ForEachRow(rows, []any{
 		&request, &source, &l.Tokens.Prompt, &l.Tokens.Completion,
 		&l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
+		&l.Rates.PayoutCachedInput, &l.Vendor, &l.Cached,
 		&l.Pinned.Unit, &l.Pinned.Input, &l.Pinned.Output, &l.Pinned.PayoutInput, &l.Pinned.PayoutOutput,
+		&l.Pinned.PayoutCachedInput,
 		&l.ListPrice, &l.Payout, &l.Charged, &l.Shortfall, &l.Discount, &l.Agreed, &l.Held,
 	}, func() error {
 		l.Request, l.Source = request, usage.Source(source)

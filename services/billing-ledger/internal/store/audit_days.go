@@ -43,10 +43,8 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 			i.Found(fmt.Sprintf("day %s: its root does not follow from the day before", date))
 		}
 		last = d
-		if d.Version == 1 {
-			if err := auditUnits(ctx, tx, d.Day, &i); err != nil {
-				return err
-			}
+		if err := auditUnsealed(ctx, tx, d, &i); err != nil {
+			return err
 		}
 	}
 	if len(days) > 0 {
@@ -69,18 +67,33 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	return runCheck(ctx, tx, facts, daysSummed, kept, snapshotDrift, len(days) > 0 || kept > 0)
 }
 
-// auditUnits finds rows of a day of version 1 that are priced by something else than
-// tokens, because the seal of that version leaves the unit out.
-func auditUnits(ctx context.Context, tx pgx.Tx, day time.Time, i *audit.Invariant) error {
-	var others int64
-	if err := tx.QueryRow(ctx,
-		`SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit <> 0`,
-		day, day.AddDate(0, 0, 1)).Scan(&others); err != nil {
-		return fmt.Errorf("look for other units than tokens on a day of version 1: %w", err)
-	}
-	if others > 0 {
-		i.Found(fmt.Sprintf("day %s: %d rows are not in tokens, and there was nothing else when it was sealed",
-			day.Format(time.DateOnly), others))
+// unsealed are what the seals of earlier versions leave out: until which version, and rows that a
+// day of it does not have.
+var unsealed = []struct {
+	until     int16
+	rows, are string
+}{
+	{1, `unit <> 0`, "not in tokens"},
+	{2, `vendor OR cached_rate <> 0`, "of vendors"},
+}
+
+// auditUnsealed finds rows of a sealed day of a kind that did not exist when its version was in
+// use, because the seal of that version leaves out what tells them apart.
+func auditUnsealed(ctx context.Context, tx pgx.Tx, d seal.Day, i *audit.Invariant) error {
+	for _, u := range unsealed {
+		if d.Version > u.until {
+			continue
+		}
+		var others int64
+		if err := tx.QueryRow(ctx,
+			`SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND (`+u.rows+`)`,
+			d.Day, d.Day.AddDate(0, 0, 1)).Scan(&others); err != nil {
+			return fmt.Errorf("look for rows that are %s on a day of version %d: %w", u.are, d.Version, err)
+		}
+		if others > 0 {
+			i.Found(fmt.Sprintf("day %s: %d rows are %s, and there was nothing else when it was sealed",
+				d.Day.Format(time.DateOnly), others, u.are))
+		}
 	}
 	return nil
 }

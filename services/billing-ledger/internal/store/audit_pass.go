@@ -20,7 +20,7 @@ import (
 // an error is one in 2^64. Lines of cleared days have no holds to be compared with; their
 // seals vouch for them.
 const linesQuery = `WITH line AS MATERIALIZED (
-	SELECT s.account_id, s.source, count(*) AS lines,
+	SELECT s.account_id, s.source, s.vendor, count(*) AS lines,
 		count(*) FILTER (WHERE s.evidence_source = 'gateway') AS reviewed,
 		count(*) FILTER (WHERE s.request_id >= (SELECT kept_from())) AS kept,
 		count(*) FILTER (WHERE h.request_id IS NULL AND s.request_id >= (SELECT kept_from())
@@ -28,8 +28,10 @@ const linesQuery = `WITH line AS MATERIALIZED (
 			OR CASE WHEN s.source = 'orphan' THEN h.state NOT IN ('released', 'expired')
 				ELSE h.state <> 'settled' OR s.source <> h.billing_type END) AS unheld,
 		count(*) FILTER (WHERE s.payout NOT BETWEEN 0 AND s.list_price) AS overpaid,
-		count(*) FILTER (WHERE (s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
-				<> (h.unit, h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate)
+		count(*) FILTER (WHERE (s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
+					s.cached_rate)
+				<> (h.unit, h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate,
+					coalesce(vp.cached_rate, 0))
 			-- What does not fit a bigint is worked out by the one who is shown it.
 			OR CASE WHEN greatest(s.prompt_tokens, s.completion_tokens) > CASE s.unit WHEN 1 THEN 4000 ELSE 4000000 END
 					OR greatest(s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
@@ -40,7 +42,9 @@ const linesQuery = `WITH line AS MATERIALIZED (
 						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % (2 * u.divisor)
 							= u.divisor / 2
 							THEN 1 ELSE 0 END) / u.divisor
-					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / u.divisor
+					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate
+						- CASE WHEN s.cached_rate > 0 THEN s.cached_tokens * (s.payout_input_rate - s.cached_rate) ELSE 0 END)
+						/ u.divisor
 				END
 			OR s.charged + s.shortfall + s.discount <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
 			OR CASE WHEN s.source <> 'payg' OR h.discount = 0 THEN s.discount <> 0
@@ -51,16 +55,18 @@ const linesQuery = `WITH line AS MATERIALIZED (
 		sum(s.charged) AS charged, sum(s.shortfall) AS shortfall, sum(s.discount) AS discount, sum(s.payout) AS payout,
 		sum(s.fee) AS fee
 	FROM usage_settlement s LEFT JOIN hold h USING (request_id)
+	LEFT JOIN vendor_price vp ON vp.price_version_id = h.price_version_id
 	-- What one nano-USD is of a rate times a count: audio is counted in milliseconds and priced by the minute.
 	CROSS JOIN LATERAL (SELECT CASE s.unit WHEN 2 THEN 60000000 ELSE 1000 END AS divisor) u
-	GROUP BY s.account_id, s.source)
+	GROUP BY s.account_id, s.source, s.vendor)
 SELECT source, sum(lines)::bigint, sum(kept)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint,
 	sum(amounts)::bigint, coalesce(bit_xor(requests), 0), sum(charged)::bigint, sum(shortfall)::bigint,
-	sum(discount)::bigint, sum(payout)::bigint, sum(fee)::bigint
+	sum(discount)::bigint, sum(payout)::bigint, sum(fee)::bigint, coalesce(sum(payout) FILTER (WHERE vendor), 0)::bigint
 FROM line GROUP BY source
 UNION ALL
 SELECT '', count(*), 0, 0,
-	count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0, 0
+	count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)),
+	0, 0, 0, 0, 0, 0, 0, 0, 0
 FROM wallet w
 FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
 	WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
@@ -73,6 +79,8 @@ type sourceSums struct {
 	lines, kept, reviewed, unheld, overpaid, amounts int64
 	requests                                         int64
 	charged, shortfall, discount, payout, fee        int64
+	// vendors is the part of payout that vendors are owed.
+	vendors int64
 }
 
 // pass is the result of one reading of all settled requests and holds.
@@ -115,7 +123,7 @@ func readPass(ctx context.Context, tx pgx.Tx) (pass, error) {
 	var source string
 	var s sourceSums
 	if _, err := pgx.ForEachRow(rows, []any{&source, &s.lines, &s.kept, &s.reviewed, &s.unheld, &s.overpaid, &s.amounts,
-		&s.requests, &s.charged, &s.shortfall, &s.discount, &s.payout, &s.fee}, func() error {
+		&s.requests, &s.charged, &s.shortfall, &s.discount, &s.payout, &s.fee, &s.vendors}, func() error {
 		if source == "" {
 			p.wallets, p.wrong = s.lines, s.unheld
 		} else {
@@ -215,9 +223,11 @@ func trialBalance(ctx context.Context, tx pgx.Tx, p pass) ([]audit.Balance, erro
 	}
 	payg, plan := p.sources[usage.PayAsYouGo], p.sources[usage.Plan]
 	for kind, amount := range map[ledger.AccountKind]int64{
-		ledger.Available: -payg.charged, ledger.Shortfall: -payg.shortfall, ledger.Discount: -payg.discount,
-		ledger.Accrued: payg.payout, ledger.UsageMargin: payg.fee,
-		ledger.PlanAccrual: -plan.payout, ledger.PlanHeld: plan.payout,
+		ledger.Available: -payg.charged, ledger.Shortfall: -payg.shortfall - plan.vendors,
+		ledger.Discount: -payg.discount,
+		ledger.Accrued:  payg.payout - payg.vendors, ledger.UsageMargin: payg.fee,
+		ledger.VendorPayable: payg.vendors + plan.vendors,
+		ledger.PlanAccrual:   plan.vendors - plan.payout, ledger.PlanHeld: plan.payout - plan.vendors,
 	} {
 		sums[account{kind, ledger.USD}] += amount
 	}

@@ -89,6 +89,16 @@ func TestTheDatabaseHasTheChartOfTheCode(t *testing.T) {
 	}
 }
 
+// vendorEntries has what a vendor is owed of orphan work, and its payment.
+func vendorEntries(t *testing.T, vendor ids.ProviderID) []ledger.Entry {
+	t.Helper()
+	paid, err := ledger.VendorPayment(newFact(t), vendor, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []ledger.Entry{ledger.VendorOrphan(entryID(t), request(t), vendor, 5), paid}
+}
+
 // The rules have what the constructors make, and no more.
 func TestTheDatabaseTakesTheEntriesOfTheCodeAndOnlyTheirLegs(t *testing.T) {
 	e := setup(t, unlimited)
@@ -110,6 +120,7 @@ func TestTheDatabaseTakesTheEntriesOfTheCodeAndOnlyTheirLegs(t *testing.T) {
 	}
 	undo := e.fund(t, provider, c)
 	all := append(everyEntry(t, e, c, provider), ledger.Orphan(entryID(t), request(t), provider, 5))
+	all = append(all, vendorEntries(t, provider)...)
 	for _, entry := range all {
 		post(t, e, entry)
 		stored, err := e.store.Entry(t.Context(), entry.ID)
@@ -277,7 +288,8 @@ func TestAProviderIsCreditedByNothingElse(t *testing.T) {
 		}
 	}
 	view := scan[string](t, e, `SELECT pg_get_viewdef('usage_leg'::regclass)`)
-	for _, kind := range []string{"payable", "payout_in_flight", "collateral", "slash_escrow", "provider_receivable"} {
+	for _, kind := range []string{"provider:payable", "payout_in_flight", "collateral", "slash_escrow",
+		"provider_receivable"} {
 		if strings.Contains(view, kind) {
 			t.Errorf("a settled request touches %s: got %q, want it without %q", kind, view, kind)
 		}

@@ -85,10 +85,11 @@ WHERE h.state = 'open' AND h.expires_at <= now() AND e.reported_at <= now() - $3
 ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`
 
 const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit, h.input_rate, h.output_rate,
-	h.payout_input_rate, h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
+	h.payout_input_rate, h.payout_output_rate, ` + cachedRate + `, h.prompt_tokens, h.max_completion_tokens, h.pinned,
 	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt,
 	e.metered_completion, e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.reported_at,
 	e.source, e.epoch, e.work_receipt_tokens, e.work_receipt_bytes,
+	EXISTS (SELECT FROM vendor v WHERE v.vendor_id = e.provider_id),
 	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
 FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e`
 
@@ -100,10 +101,10 @@ func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 		sentTokens, sentBytes     *int64
 	)
 	err := row.Scan(&request, &c.Model, &price, &c.Rates.Unit, &c.Rates.Input, &c.Rates.Output, &c.Rates.PayoutInput,
-		&c.Rates.PayoutOutput, &c.Bound.Prompt, &c.Bound.Completion, &c.Pinned,
+		&c.Rates.PayoutOutput, &c.Rates.PayoutCachedInput, &c.Bound.Prompt, &c.Bound.Completion, &c.Pinned,
 		&c.Attempt, &c.Hub, &provider, &c.RelayedTokens, &c.RelayedBytes, &meteredPrompt, &meteredOut,
 		&c.RouteMode, &c.RequestedProvider, &c.FallbackReason, &c.FirstContentMS, &c.ToldAt,
-		&c.EvidenceSource, &c.Epoch, &sentTokens, &sentBytes, &c.Publication)
+		&c.EvidenceSource, &c.Epoch, &sentTokens, &sentBytes, &c.Vendor, &c.Publication)
 	c.Request, c.Price, c.Provider = request, price, provider
 	if meteredPrompt != nil && meteredOut != nil {
 		c.Metered = &money.Tokens{Prompt: *meteredPrompt, Completion: *meteredOut}
@@ -175,7 +176,7 @@ func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[i
 			s.completion_tokens, s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion,
 			s.delivered_bytes, s.estimated_prompt, s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at,
 			s.ended_at,
-				s.first_content_ms, s.evidence_source, coalesce(s.connection_mode, 1)
+				s.first_content_ms, s.evidence_source, coalesce(s.connection_mode, 1), s.vendor, s.cached_tokens, s.cached_rate
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {
@@ -204,7 +205,7 @@ func scanEvent(row pgx.CollectableRow) (usage.Event, error) {
 		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes,
 		&e.EstimatedPrompt,
 		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.EvidenceSource,
-		&e.Mode)
+		&e.Mode, &e.Vendor, &e.CachedPrompt, &e.Rates.PayoutCachedInput)
 	e.Request, e.Provider, e.Price, e.Settled = request, provider, price, true
 	if dispatched != nil {
 		e.DispatchedAt = dispatched.UTC()

@@ -24,6 +24,8 @@ var standing = map[int][3]string{
 	6: {"hold released or expired", "l:consumer:held", "l:consumer:available"},
 	7: {"the same, at more than hold and credit", "l:consumer:available, e:discount, e:shortfall",
 		"l:provider:accrued, r:usage_margin"},
+	8: {"request that a vendor served, with the shortfall of line 7 or, covered by a plan, all of its cost as one",
+		"l:consumer:available, e:discount, e:shortfall", "l:vendor:payable, r:usage_margin"},
 	10: {"zero-priced request", "–", "–"},
 	12: {"request covered by a plan", "x:plan_accrual", "l:provider:plan_held"},
 }

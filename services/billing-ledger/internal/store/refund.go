@@ -82,8 +82,8 @@ func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (usage.Re
 	c := usage.Refundable{Request: request}
 	var account, provider [16]byte
 	err := tx.QueryRow(ctx,
-		`SELECT account_id, provider_id, charged, payout FROM usage_settlement WHERE day = $1 AND request_id = $2`,
-		request.Day(), [16]byte(request)).Scan(&account, &provider, &c.Charged, &c.Payout)
+		`SELECT account_id, provider_id, charged, payout, vendor FROM usage_settlement WHERE day = $1 AND request_id = $2`,
+		request.Day(), [16]byte(request)).Scan(&account, &provider, &c.Charged, &c.Payout, &c.Vendor)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, usage.ErrNothingCharged
 	}

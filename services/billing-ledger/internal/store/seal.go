@@ -15,7 +15,8 @@ import (
 const sealTimeout = time.Hour
 
 // sealedLines are the columns of settled requests in version 1 of a digest. Version 2
-// adds the unit. Days before it have tokens alone, which verify checks.
+// adds the unit, and version 3 what is of vendors. Days before a version have nothing of what
+// it adds, which verify checks.
 const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id,
 			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
@@ -32,11 +33,15 @@ type sealedPart struct {
 // defines the version. Rows are hashed as the database sends them, so no column may
 // change its type.
 func sealed(version int16) []sealedPart {
-	lines := sealedLines +
-		`, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
-	if version == 1 {
-		lines = sealedLines + ` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
+	added := `, unit, vendor, cached_tokens, cached_rate`
+	switch version {
+	case 1:
+		added = ``
+	case 2:
+		added = `, unit`
 	}
+	lines := sealedLines + added +
+		` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
 	return append([]sealedPart{{seal.Line, lines}}, sealedEntries...)
 }
 

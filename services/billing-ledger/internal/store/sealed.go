@@ -21,7 +21,7 @@ var sealedParts = []string{
 		CASE source WHEN 'plan' THEN 'l:provider:plan_held' ELSE 'l:provider:accrued' END,
 		CASE source WHEN 'plan' THEN to_char(day, 'YYYY-MM') ELSE '' END, payout
 	FROM usage_settlement
-	WHERE settled_at >= $1 AND settled_at < $2 AND payout > 0 AND (settled_at, request_id, 0) > ($3, $4, $5)
+	WHERE settled_at >= $1 AND settled_at < $2 AND payout > 0 AND NOT vendor AND (settled_at, request_id, 0) > ($3, $4, $5)
 	ORDER BY settled_at, request_id LIMIT $6`,
 	`SELECT e.at, e.id, p.leg, CASE WHEN e.kind IN ('request_refund', 'reversal') THEN e.kind ELSE 'entry' END,
 		CASE WHEN coalesce(o.kind, e.kind) IN ('request_refund', 'orphan_work')

@@ -46,12 +46,11 @@ func (s *Store) Settle(
 		insertLines(batch, fx.Lines)
 		for _, line := range fx.Lines {
 			if line.Source == usage.Orphan && line.Payout > 0 {
-				// A request has at most one such entry, so the request's id serves.
-				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider,
-					line.Payout))
+				insertEntry(batch, orphanEntry(line))
 			}
 		}
 		insertHeld(batch, fx.Lines)
+		insertVendors(batch, fx.Vendors)
 		for _, r := range fx.Overruled {
 			// Settlement hears of the request as of a settled review.
 			batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
@@ -73,6 +72,16 @@ func (s *Store) Settle(
 	return err
 }
 
+// orphanEntry is the entry that pays for orphan work. A request has at most one, so the request's
+// id serves.
+func orphanEntry(line usage.Line) ledger.Entry {
+	of := ledger.Orphan
+	if line.Event.Vendor {
+		of = ledger.VendorOrphan
+	}
+	return of(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider, line.Payout)
+}
+
 // readSnapshot begins the transaction and locks the holds. It reads what gateways
 // reported of them, their void attempts, which of the providers have the same owner as their
 // accounts, and what was settled of the holds that are not open any more. It reads all of
@@ -89,12 +98,13 @@ func readSnapshot(
 		Reported:      map[ids.RequestID]bool{},
 		Related:       map[usage.Pair]usage.Rule{},
 		GrantedCredit: map[ids.AccountID]bool{},
+		Vendors:       map[ids.ProviderID]bool{},
 	}
 	batch := &pgx.Batch{}
 	begin(batch)
 	batch.Queue(`SELECT `+holdMoves+
-		`, model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
-		FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
+		`, model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, `+cachedRate+`,
+		state FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanHolds(rows, snapshot.Holds) })
 	batch.Queue(
 		`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens,
@@ -105,6 +115,8 @@ func readSnapshot(
 		Query(func(rows pgx.Rows) error { return scanVoids(rows, snapshot.Voids) })
 	batch.Queue(selectRelated, raw(requests), raw(providers)).
 		Query(func(rows pgx.Rows) error { return scanRelated(rows, snapshot) })
+	batch.Queue(selectVendors, raw(providers)).
+		Query(func(rows pgx.Rows) error { return scanVendors(rows, snapshot.Vendors) })
 	if err := sendAll(ctx, conn, batch); err != nil {
 		return usage.Snapshot{}, fmt.Errorf("lock holds and read reports: %w", err)
 	}
@@ -133,7 +145,7 @@ func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
 		rates        money.Rates
 	)
 	_, err := pgx.ForEachRow(rows, append(m.fields(), &model, &price, &rates.Input, &rates.Output, &rates.PayoutInput,
-		&rates.PayoutOutput, &state), func() error {
+		&rates.PayoutOutput, &rates.PayoutCachedInput, &state), func() error {
 		h := m.hold()
 		rates.Unit = h.Rates.Unit
 		h.Model, h.Price, h.Rates, h.State = model, price, rates, hold.State(state)

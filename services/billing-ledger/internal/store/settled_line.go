@@ -13,14 +13,15 @@ const insertLine = `INSERT INTO usage_settlement (day, request_id, account_id, k
 	attempt, epoch, input_rate, output_rate, payout_input_rate, payout_output_rate,
 	prompt_tokens, completion_tokens, list_price, payout, charged, shortfall,
 	claimed_prompt, claimed_completion, recounted_completion, delivered_bytes, estimated_prompt, first_content_ms,
-	payload_hash, dispatched_at, ended_at, evidence_source, unit, discount, connection_mode)
+	payload_hash, dispatched_at, ended_at, evidence_source, unit, discount, connection_mode, vendor, cached_tokens,
+	cached_rate)
 SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[],
 	$7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],
 	$15::integer[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
 	$21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[],
 	$27::bigint[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[],
 	$33::bytea[], $34::timestamptz[], $35::timestamptz[], $36::text[], $37::smallint[], $38::bigint[],
-	$39::smallint[])`
+	$39::smallint[], $40::boolean[], $41::bigint[], $42::bigint[])`
 
 // insertLines adds settled requests. A conflict on the primary key is an error on
 // purpose: the locks on the holds rule it out, and ignoring it would move a wallet for a
@@ -49,12 +50,15 @@ type lineColumns struct {
 	unit     []int16
 	mode     []int16
 	discount []int64
+	vendor   []bool
+	cached   [2][]int64 // tokens and rate
 	instants [2][]*time.Time
 }
 
 func newLineColumns(n int) *lineColumns {
 	c := &lineColumns{day: make([]time.Time, n), attempt: make([]int32, n), hash: make([][]byte, n),
-		evidence: make([]string, n), unit: make([]int16, n), mode: make([]int16, n), discount: make([]int64, n)}
+		evidence: make([]string, n), unit: make([]int16, n), mode: make([]int16, n), discount: make([]int64, n),
+		vendor: make([]bool, n), cached: [2][]int64{make([]int64, n), make([]int64, n)}}
 	for i := range c.uuids {
 		c.uuids[i] = make([][16]byte, n)
 	}
@@ -91,6 +95,7 @@ func (c *lineColumns) set(i int, l usage.Line) {
 	}
 	c.evidence[i], c.unit[i], c.discount[i] = string(e.EvidenceSource), int16(e.Rates.Unit), int64(l.Discount)
 	c.mode[i] = e.Mode
+	c.vendor[i], c.cached[0][i], c.cached[1][i] = e.Vendor, cachedOf(l), int64(e.Rates.PayoutCachedInput)
 	c.instants[0][i], c.instants[1][i] = nullTime(e.DispatchedAt), nullTime(e.EndedAt)
 }
 
@@ -106,5 +111,6 @@ func (c *lineColumns) args() []any {
 	for _, column := range c.bigints {
 		args = append(args, column)
 	}
-	return append(args, c.hash, c.instants[0], c.instants[1], c.evidence, c.unit, c.discount, c.mode)
+	return append(args, c.hash, c.instants[0], c.instants[1], c.evidence, c.unit, c.discount, c.mode, c.vendor,
+		c.cached[0], c.cached[1])
 }

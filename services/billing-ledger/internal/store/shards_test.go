@@ -26,7 +26,7 @@ var belongs = map[string]string{
 		session_family spend_counter subscription usage_day usage_series usage_settlement used_proof
 		user_identity user_session void_attempt wallet webhook webhook_delivery work_receipt`,
 	everywhere: `asset card_listing chart entry_kind pepper plan plan_limit plan_price posting_rule schema_function
-		schema_migrations`,
+		schema_migrations vendor vendor_price`,
 	ofDatabase: `balance_snapshot cleared_day closed_day document_number ledger_secret passbook_fold quarantine
 		revaluation seal sign_in_attempt sign_in_count usage_key visitor`,
 	ofWhole: `closed_month closed_share operator operator_action operator_session sandbox_event sandbox_invoice

@@ -115,6 +115,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -140,6 +141,9 @@ type Store struct {
 	pool   *pgxpool.Pool
 	limits limit.Defaults
 	terms  Terms
+	// vendorPrices are the price versions whose rate of cached tokens is in the database: one for
+	// each change of a gateway model's price.
+	vendorPrices sync.Map
 }
 
 // Terms are the times of holds.

@@ -53,7 +53,7 @@ type Pair struct {
 // before the month is closed.
 func (b Snapshot) held(h Hold, line Line) Rule {
 	rule, related := b.Related[Pair{line.Account, line.Event.Provider}]
-	if !related || line.Payout <= 0 {
+	if !related || line.Payout <= 0 || line.Event.Vendor {
 		return ""
 	}
 	bears := line.Source == Orphan || line.Shortfall > 0 || line.Discount > 0

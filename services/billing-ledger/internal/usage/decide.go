@@ -131,6 +131,8 @@ type Snapshot struct {
 	Reported map[ids.RequestID]bool
 	// Related are the providers that have the same owner as an account of Holds.
 	Related map[Pair]Rule
+	// Vendors are the providers that are known to be vendors.
+	Vendors map[ids.ProviderID]bool
 	// GrantedCredit are the accounts of Related that ever had credit for which nobody
 	// paid.
 	GrantedCredit map[ids.AccountID]bool
@@ -198,6 +200,8 @@ type Line struct {
 type Effects struct {
 	Results []Result
 	Lines   []Line
+	// Vendors are the vendors of the lines that were not known before.
+	Vendors []ids.ProviderID
 	// Closed are the holds that the batch settles.
 	Closed []ids.RequestID
 	// Overruled are the requests that are settled by another count than their event's.
@@ -236,6 +240,7 @@ func (fx *Effects) decide(b Snapshot, e Event) Result {
 		// more, and the event must have no second effect.
 		return Duplicate
 	}
+	e.Vendor = e.Vendor || b.Vendors[e.Provider]
 	line, result := price(h, e)
 	if result != Settled {
 		return result
@@ -249,6 +254,9 @@ func (fx *Effects) decide(b Snapshot, e Event) Result {
 	}
 	line.Hash = sum
 	b.Settled[e.Request] = First{Hash: sum, EvidenceSource: e.EvidenceSource}
+	if e.Vendor && !b.Vendors[e.Provider] && !slices.Contains(fx.Vendors, e.Provider) {
+		fx.Vendors = append(fx.Vendors, e.Provider)
+	}
 	if h.State != hold.Open {
 		line.Source = Orphan
 		line.Held = b.held(h, line)
@@ -289,11 +297,21 @@ func price(h Hold, e Event) (Line, Result) {
 	if err != nil {
 		return Line{}, AboveHold
 	}
-	payout, err := h.Rates.Payout(e.Billable)
+	payout, err := h.payout(&e)
 	if err != nil {
 		return Line{}, AboveHold
 	}
 	return Line{Event: e, Account: h.Account, Key: h.Key, ListPrice: list, Payout: payout}, Settled
+}
+
+// payout returns what the server of the answer is owed: a provider its payout, and a vendor its
+// cost. Of a vendor's cached tokens no more count than the prompt that is billable.
+func (h Hold) payout(e *Event) (money.NanoUSD, error) {
+	if !e.Vendor {
+		return h.Rates.Payout(e.Billable)
+	}
+	e.CachedPrompt = min(e.CachedPrompt, e.Billable.Prompt)
+	return h.Rates.VendorCost(e.Billable, e.CachedPrompt)
 }
 
 // settle charges an open hold the list price less the account's discount, but never more than

@@ -4,7 +4,10 @@
 // The consumer is charged the list price of the billable usage, but never more than its
 // hold and the credit that is still available beside it. The rest is a shortfall, which
 // the platform bears. The provider always gets the whole payout, which is at most the
-// list price. A request that a plan covers is charged nothing. Usage that arrives after
+// list price. A request that a plan covers is charged nothing. A vendor gets its cost, by the
+// price of its own that the model's payout prices are, also for what it read from its cache: it
+// is credited to l:vendor:payable, and never accrued, held or shared. What a plan covered and a
+// vendor served is borne by the platform. Usage that arrives after
 // its hold was released or had expired is orphan work: the platform pays the provider,
 // and the consumer is charged nothing.
 //
@@ -36,6 +39,7 @@ import (
 	"fmt"
 	"hash"
 	"regexp"
+	"strconv"
 	"time"
 
 	"svc.internal/pkg/ids"
@@ -93,6 +97,10 @@ type Event struct {
 	DispatchedAt   time.Time
 	EndedAt        time.Time
 	FirstContentMS int64
+	// Vendor reports that the provider is a vendor, which is owed its own price. CachedPrompt
+	// are the prompt tokens that a vendor says it read from its cache.
+	Vendor         bool
+	CachedPrompt   int64
 	EvidenceSource EvidenceSource
 	// Settled says that this ledger has settled the request by this event.
 	Settled bool
@@ -126,6 +134,8 @@ func (e Event) Validate() error {
 		return errors.New("the evidence source is unknown")
 	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
 		return errors.New("a billable count is negative")
+	case e.CachedPrompt < 0 || e.CachedPrompt > 0 && !e.Vendor:
+		return errors.New("the count of cached prompt tokens is negative, or not of a vendor")
 	}
 	if err := e.Rates.Validate(); err != nil {
 		return fmt.Errorf("rates: %w", err)
@@ -168,6 +178,12 @@ func (e Event) Hash() [sha256.Size]byte {
 	if e.Mode > webSocket { // the event of a WebSocket is hashed as it was before other modes existed
 		d.bytes([]byte("connection_mode"))
 		d.number(int64(e.Mode))
+	}
+	if e.Vendor || e.Rates.PayoutCachedInput != 0 { // others are hashed as they were before there were vendors
+		d.bytes([]byte("vendor"))
+		d.number(e.CachedPrompt)
+		d.number(int64(e.Rates.PayoutCachedInput))
+		d.bytes([]byte(strconv.FormatBool(e.Vendor)))
 	}
 	var out [sha256.Size]byte
 	d.hash.Sum(out[:0])

@@ -28,6 +28,9 @@ var (
 	// ErrPaidInPart: the consumer paid less than the provider earned. The provider cannot
 	// return the difference, so the refund must be goodwill.
 	ErrPaidInPart = errors.New("the consumer paid less than the provider earned")
+	// ErrVendorServed: a vendor served the request and is owed its price all the same, so the
+	// refund must be goodwill.
+	ErrVendorServed = errors.New("a vendor served the request, and is owed its price all the same")
 )
 
 // Refundable is a settled request with its charge and its payout.
@@ -36,6 +39,8 @@ type Refundable struct {
 	Account         ids.AccountID
 	Provider        ids.ProviderID
 	Charged, Payout money.NanoUSD
+	// Vendor reports that the provider is a vendor.
+	Vendor bool
 }
 
 // Earnings are a provider's unpaid earnings. Held is how much of the accrued ones is held
@@ -59,6 +64,8 @@ func RefundEntry(id ids.EntryID, c Refundable, cause RefundCause, has Earnings, 
 		return ledger.GoodwillRefund(fact, c.Account, c.Charged)
 	case cause != ProviderFault:
 		return ledger.Entry{}, fmt.Errorf("%q is no cause of a refund", cause)
+	case c.Vendor:
+		return ledger.Entry{}, ErrVendorServed
 	case c.Payout > c.Charged:
 		return ledger.Entry{}, ErrPaidInPart
 	}

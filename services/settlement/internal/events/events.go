@@ -98,7 +98,8 @@ func (c *Consumer) record(ctx context.Context, batch []bus.Msg) error {
 }
 
 // sortOut decodes a batch into lines, of which each request has one, rulings of the
-// ledger, and events that cannot become a line.
+// ledger, and events that cannot become a line. What a vendor served is none of them: the
+// ledger owes it to the vendor, which settlement does not pay.
 func sortOut(all []incoming) earning.Batch {
 	b := earning.Batch{Lines: make([]earning.Line, 0, len(all))}
 	seen := make(map[ids.RequestID]earning.Line, len(all))
@@ -108,6 +109,9 @@ func sortOut(all []incoming) earning.Batch {
 		line, named, err := lineFrom(event, payload)
 		if forged := in.speaks(event); forged != nil {
 			b.Rejected = append(b.Rejected, earning.Rejected{Reason: forged.Error(), RequestID: named, Payload: payload})
+			continue
+		}
+		if event.GetVendor() {
 			continue
 		}
 		if err != nil {

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// cachedRate is the rate of cached prompt tokens of the price version that a hold h pins.
+const cachedRate = `coalesce((SELECT v.cached_rate FROM vendor_price v
+	WHERE v.price_version_id = h.price_version_id), 0)`
+
+const selectVendors = `SELECT vendor_id FROM vendor WHERE vendor_id = ANY ($1)`
+
+func scanVendors(rows pgx.Rows, into map[ids.ProviderID]bool) error {
+	var vendor [16]byte
+	_, err := pgx.ForEachRow(rows, []any{&vendor}, func() error {
+		into[vendor] = true
+		return nil
+	})
+	return err
+}
+
+// insertVendors writes down who is a vendor, in the order of ids, so that two batches that meet
+// the same new vendors do not wait for each other in a circle.
+func insertVendors(batch *pgx.Batch, vendors []ids.ProviderID) {
+	if len(vendors) == 0 {
+		return
+	}
+	sorted := slices.SortedFunc(slices.Values(vendors), func(a, b ids.ProviderID) int { return bytes.Compare(a[:], b[:]) })
+	batch.Queue(`INSERT INTO vendor (vendor_id) SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`, raw(sorted))
+}
+
+// keepVendorPrices writes down the rates of cached prompt tokens of the price versions that
+// reservations pin, before a hold pins them. It asks the database once for each version.
+func (s *Store) keepVendorPrices(ctx context.Context, reservations []hold.Reservation) error {
+	for _, r := range reservations {
+		if r.Rates.PayoutCachedInput == 0 {
+			continue
+		}
+		if _, kept := s.vendorPrices.Load(r.Price); kept {
+			continue
+		}
+		if _, err := s.pool.Exec(ctx, `INSERT INTO vendor_price (price_version_id, cached_rate) VALUES ($1, $2)
+			ON CONFLICT DO NOTHING`, [16]byte(r.Price), int64(r.Rates.PayoutCachedInput)); err != nil {
+			return fmt.Errorf("keep the price of a vendor: %w", err)
+		}
+		s.vendorPrices.Store(r.Price, struct{}{})
+	}
+	return nil
+}
+
+// cachedOf returns the cached prompt tokens of a line, which count of a vendor alone.
+func cachedOf(l usage.Line) int64 {
+	if !l.Event.Vendor {
+		return 0
+	}
+	return l.Event.CachedPrompt
+}
