@@ -230,7 +230,8 @@ func (a *attempt) claim() meter.Claim {
 	u := a.answer.reader.claim()
 	switch u.State {
 	case openai.UsageValid:
-		return meter.Claim{State: meter.Valid, Prompt: u.PromptTokens, Completion: u.CompletionTokens}
+		return meter.Claim{State: meter.Valid, Prompt: u.PromptTokens, Completion: u.CompletionTokens,
+			Cached: u.CachedTokens}
 	case openai.UsageAbsurd:
 		return meter.Claim{State: meter.Absurd}
 	case openai.UsageAbsent:

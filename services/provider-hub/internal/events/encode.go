@@ -55,6 +55,7 @@ func fill(e *eventsv1.UsageEvent, s meter.Served, b meter.Bill) {
 	e.BillablePromptTokens, e.BillableCompletionTokens = b.Prompt, b.Completion
 	e.ClaimState = claimOf(b.Claim)
 	e.ClaimedPromptTokens, e.ClaimedCompletionTokens = s.Claim.Prompt, s.Claim.Completion
+	e.ClaimedCachedPromptTokens = max(min(s.Claim.Cached, b.Prompt), 0)
 	e.RecountedCompletionTokens, e.DeliveredBytes = s.Recount, s.DeliveredBytes
 }
 

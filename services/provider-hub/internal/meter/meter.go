@@ -128,6 +128,9 @@ type Claim struct {
 	State      ClaimState
 	Prompt     int64
 	Completion int64
+	// Cached are the prompt tokens that the engine says it read from its cache. They bill
+	// nothing, and lower what a vendor is owed.
+	Cached int64
 }
 
 // How far a claim may exceed what the hub itself knows.
