@@ -3,10 +3,12 @@
 package watch
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -110,18 +112,28 @@ func fewConnections(c *fleet.Config) {
 	own(c, fleet.Gateway, "gateway", object{"max_connections_of_network": maxConnections})
 }
 
-// opensTooMany opens one connection more to a gateway than it takes.
+// opensTooMany opens one connection more to a gateway than it takes, and waits until the gateway has closed it. The
+// others stay open until then, because a gateway that is busy takes them late.
 func opensTooMany(t *testing.T, town *trial.Town) {
 	t.Helper()
 	base, err := url.Parse(town.Base())
 	if err != nil {
 		t.Fatal(err)
 	}
+	var last net.Conn
 	for range maxConnections + 1 {
-		conn, err := net.Dial("tcp", base.Host) //nolint:noctx // it is on loopback
-		if err != nil {
+		if last, err = net.Dial("tcp", base.Host); err != nil { //nolint:noctx // it is on loopback
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		defer last.Close()
+	}
+	if err := last.SetReadDeadline(time.Now().Add(trial.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	switch _, err := last.Read(make([]byte, 1)); {
+	case err == nil:
+		t.Error("one connection too many: got bytes of it, want it closed")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		t.Error("one connection too many: got it open, want it closed")
 	}
 }
