@@ -256,6 +256,18 @@ sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
 images: ## Write an OCI image of each service and of the agent to .bin/images (PLATFORMS=linux/amd64 for one platform)
 	@GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $(BIN)/images $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
+.PHONY: agents
+agents: ## Write archives of the agent for Linux and macOS, Debian packages, checksums and install.sh to .bin/agents
+	@GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $(BIN)/agents -agents
+
+.PHONY: agents-check
+agents-check: agents ## Build the agent's archives again with nothing cached, compare them, and install and start one
+	@again=$$(mktemp -d) && trap 'rm -rf $$again' EXIT && \
+	  GOCACHE=$$again/cache GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $$again/agents -agents >/dev/null && \
+	  diff -r $(BIN)/agents $$again/agents && (cd $(BIN)/agents && sha256sum --quiet -c SHA256SUMS) && \
+	  $(BIN)/agents/install.sh --to $$again/bin && $$again/bin/svc-agent help >/dev/null && \
+	  echo "  The agent's archives are the same when they are built anew."
+
 .PHONY: images-check
 images-check: images ## Build the images again from a copy of the tree, compare the digests, and start each program in its image
 	@deploy/images/again.sh $(BIN)/images $(PLATFORMS)

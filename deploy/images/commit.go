@@ -72,6 +72,9 @@ func (c commit) version() string {
 	return clean
 }
 
+// debian is the version as a part of a Debian version, which has no hyphen.
+func (c commit) debian() string { return strings.ReplaceAll(c.version(), "-", ".") }
+
 // git returns what git prints about the tree.
 func git(ctx context.Context, tree string, args ...string) (string, error) {
 	//nolint:gosec // the arguments are this file's

@@ -3,6 +3,7 @@
 //
 //	images -out .bin/images [-platforms linux/amd64,linux/arm64] [-only name,...]
 //	images -out .bin/images -unpack DIR -platforms linux/amd64
+//	images -out .bin/agents -agents
 //
 // It writes <out>/<image>/ (a layout whose index names the image for every platform),
 // digests.json (each image's digest by its name), values.yaml (those of the services, as the
@@ -10,6 +11,8 @@
 // and the same Go give the same digests anywhere: see package image for what an image holds,
 // and package program for how programs are built.
 // With -unpack it builds nothing and writes the programs of the images in <out> to DIR.
+// With -agents it writes archives of the agent for Linux and macOS, Debian packages, their
+// checksums and the script that installs them, and no image: see package archive.
 package main
 
 import (
@@ -54,6 +57,8 @@ type options struct {
 	source string
 	// unpack is a folder for the programs of images that were written before.
 	unpack string
+	// agents has archives of the agent written, and no image.
+	agents bool
 }
 
 func run(ctx context.Context, args []string) error {
@@ -67,6 +72,9 @@ func run(ctx context.Context, args []string) error {
 	commit, err := readCommit(ctx, opts.tree)
 	if err != nil {
 		return err
+	}
+	if opts.agents {
+		return buildAgents(ctx, opts.tree, opts.out, commit)
 	}
 	work, err := os.MkdirTemp("", "images-")
 	if err != nil {
@@ -90,6 +98,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&opts.registry, "registry", "svc.internal", "what the images' names begin with")
 	flags.StringVar(&opts.source, "source", "", "URL of the source, where it is published")
 	flags.StringVar(&opts.unpack, "unpack", "", "folder for the programs of the images in out, of the first platform")
+	flags.BoolVar(&opts.agents, "agents", false, "write archives of the agent instead of images")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "what the images are for")
 	only := flags.String("only", "", "names of the images; empty means all")
 	if err := flags.Parse(args); err != nil {

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"svc.internal/deploy/images/archive"
+	"svc.internal/deploy/images/program"
+)
+
+//go:embed install.sh
+var installScript []byte
+
+// agent is the image whose program the archives hold.
+const agent = "provider-agent"
+
+// target is a system for which there is an archive of the agent.
+type target struct{ system, architecture string }
+
+// targets are all of them. Linux has a Debian package beside.
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+
+// buildAgents builds the agent for all systems and writes its archives, its packages, their
+// checksums and the script that installs them to out.
+func buildAgents(ctx context.Context, tree, out string, commit commit) error {
+	chosen, err := program.Choose(agent)
+	if err != nil {
+		return err
+	}
+	docs, err := docsOf(tree)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "agents-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the programs: %w", err)
+	}
+	group, building := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	made := make([][]archive.File, len(targets))
+	for i, t := range targets {
+		group.Go(func() (err error) {
+			env := []string{"GOOS=" + t.system, "GOARCH=" + t.architecture}
+			files, err := chosen[0].Build(building, tree, commit.version(), env, work)
+			if err != nil {
+				return err
+			}
+			text, err := os.ReadFile(files[0]) //nolint:gosec // it was built just now
+			if err != nil {
+				return fmt.Errorf("read the agent: %w", err)
+			}
+			made[i], err = archivesOf(t, text, docs, commit)
+			return err
+		})
+	}
+	if err := errors.Join(group.Wait(), os.RemoveAll(work)); err != nil {
+		return err
+	}
+	return writeAgents(out, made)
+}
+
+// docsOf are the files beside the program.
+func docsOf(tree string) ([]archive.File, error) {
+	var docs []archive.File
+	for name, path := range map[string]string{"LICENSE": "LICENSE", "README.md": "services/provider-agent/README.md"} {
+		text, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(path)))
+		if err != nil {
+			return nil, fmt.Errorf("read what goes beside the agent: %w", err)
+		}
+		docs = append(docs, archive.File{Name: name, Bytes: text})
+	}
+	if docs[0].Name != "LICENSE" {
+		docs[0], docs[1] = docs[1], docs[0]
+	}
+	return docs, nil
+}
+
+// archivesOf are the archive for a target, and its Debian package.
+func archivesOf(t target, agent []byte, docs []archive.File, commit commit) ([]archive.File, error) {
+	name := fmt.Sprintf("svc-agent-%s-%s", t.system, t.architecture)
+	files := append([]archive.File{{Name: "svc-agent", Program: true, Bytes: agent}}, docs...)
+	packed, err := archive.TarGz(name, files, commit.time)
+	if err != nil {
+		return nil, err
+	}
+	all := []archive.File{{Name: name + ".tar.gz", Bytes: packed}}
+	if t.system != "linux" {
+		return all, nil
+	}
+	files = []archive.File{{Name: "usr/bin/svc-agent", Program: true, Bytes: agent}}
+	for _, doc := range docs {
+		if doc.Name == "LICENSE" {
+			doc.Name = "copyright"
+		}
+		files = append(files, archive.File{Name: "usr/share/doc/svc-agent/" + doc.Name, Bytes: doc.Bytes})
+	}
+	// The time comes first, so that a later commit is a later version.
+	version := fmt.Sprintf("0.%s+%s", commit.time.Format("20060102.150405"), commit.debian())
+	deb, err := archive.Deb(archive.Package{
+		Name: "svc-agent", Version: version, Architecture: t.architecture, Maintainer: "svc <noreply@svc.internal>",
+		Summary: "offers the models of an inference engine to the marketplace",
+	}, files, commit.time)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, archive.File{Name: "svc-agent-" + t.architecture + ".deb", Bytes: deb}), nil
+}
+
+// writeAgents writes the archives anew, with their checksums and the script.
+func writeAgents(out string, made [][]archive.File) error {
+	if err := os.RemoveAll(out); err != nil {
+		return fmt.Errorf("remove the earlier archives: %w", err)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // others read it
+		return fmt.Errorf("make the folder of archives: %w", err)
+	}
+	var all []archive.File
+	for _, files := range made {
+		all = append(all, files...)
+	}
+	all = append(all, archive.File{Name: "install.sh", Program: true, Bytes: installScript})
+	sums := archive.Sums(all)
+	for _, f := range append(all, archive.File{Name: "SHA256SUMS", Bytes: sums}) {
+		mode := os.FileMode(0o644)
+		if f.Program {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(out, f.Name), f.Bytes, mode); err != nil {
+			return fmt.Errorf("write an archive: %w", err)
+		}
+	}
+	_, err := os.Stdout.Write(sums)
+	return err
+}
