@@ -183,6 +183,7 @@ func targetsOf(models []Model) ([]engine.Target, error) {
 		m = m.WithDefaults()
 		t := engine.Target{
 			ModelID: m.ModelID, URL: m.EngineURL, LocalModel: m.LocalModel, ContextLength: m.ContextLength, Capacity: m.Capacity,
+			APIKey: m.APIKey,
 		}
 		if m.APIKeyFile != "" {
 			if err := t.APIKey.UnmarshalText([]byte("file:" + m.APIKeyFile)); err != nil {

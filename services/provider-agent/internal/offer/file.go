@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 
+	"svc.internal/pkg/config"
 	"svc.internal/pkg/jsonscan"
 )
 
@@ -48,7 +50,7 @@ func Parse(text []byte) ([]Model, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("the file is larger than %d bytes", maxFile)
 	}
-	p := parser{text: text, doc: jsonscan.New(text, jsonscan.Options{MaxDepth: 8, RefuseInvalidUTF8: true})}
+	p := newParser(text)
 	if err := p.doc.Valid(); err != nil {
 		var at *jsonscan.Error
 		if errors.As(err, &at) {
@@ -72,6 +74,10 @@ type parser struct {
 	faults []error
 }
 
+func newParser(text []byte) *parser {
+	return &parser{text: text, doc: jsonscan.New(text, jsonscan.Options{MaxDepth: 8, RefuseInvalidUTF8: true})}
+}
+
 // fault adds a fault at a byte offset.
 func (p *parser) fault(offset int, format string, args ...any) {
 	if len(p.faults) >= maxFaults {
@@ -83,28 +89,60 @@ func (p *parser) fault(offset int, format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...)))
 }
 
+// file reads either form. A file whose key models holds a list is a list, and any other is
+// a map.
 func (p *parser) file() []Model {
 	cursor := p.doc.Cursor()
 	if kind := cursor.Kind(); kind != jsonscan.Object {
-		p.fault(0, "the file must hold an object with the key models")
+		p.fault(0, "the file must hold an object: the models by their ids, or a list of them with the key models")
 		return nil
 	}
-	var models []Model
-	found := false
-	for key, value := range p.members(cursor.Skip(), "") {
-		if key != "models" {
-			p.fault(value.Value.Start, "unknown key %q; only models is known", key)
-			continue
+	whole := cursor.Skip()
+	var under *jsonscan.Member
+	for key, value := range newParser(p.text).members(whole, "") { // faults are told below
+		if key == "models" {
+			under = &value
 		}
-		found = true
-		if value.Kind != jsonscan.Array {
-			p.fault(value.Value.Start, "models must be a list")
-			continue
-		}
-		models = p.list(value.Value)
 	}
-	if !found {
-		p.fault(0, "the key models is missing")
+	if under == nil {
+		return p.byID(whole)
+	}
+	for key, value := range p.members(whole, "") {
+		if key != "models" {
+			p.fault(value.Value.Start, "unknown key %q beside models", key)
+		}
+	}
+	switch under.Kind {
+	case jsonscan.Array:
+		return p.list(under.Value)
+	case jsonscan.Object:
+		return p.byID(under.Value)
+	default:
+		p.fault(under.Value.Start, "models must be a list, or a map by model id")
+		return nil
+	}
+}
+
+// byID reads a map by model id.
+func (p *parser) byID(span jsonscan.Span) []Model {
+	var models []Model
+	n := 0
+	for id, value := range p.members(span, "") {
+		n++
+		where := strconv.Quote(id)
+		if checkModelID(id) != nil {
+			where = fmt.Sprintf("entry %d", n) // what stands there may be anything
+		}
+		switch {
+		case n > MaxModels:
+		case value.Kind != jsonscan.Object:
+			p.fault(value.Value.Start, "%s must be an object", where)
+		default:
+			models = append(models, p.model(value.Value, where, Model{ModelID: id}, entryFields))
+		}
+	}
+	if err := checkCount(n); err != nil {
+		p.fault(span.Start, "%v", err)
 	}
 	return models
 }
@@ -126,7 +164,7 @@ func (p *parser) list(span jsonscan.Span) []Model {
 			p.fault(element.Value.Start, "%s must be an object", where)
 			continue
 		}
-		m := p.model(element.Value, where)
+		m := p.model(element.Value, where, Model{}, listFields)
 		if seen[m.ModelID] {
 			p.fault(element.Value.Start, "%s.model_id: %v", where, errTwice)
 		}
@@ -140,19 +178,12 @@ func (p *parser) list(span jsonscan.Span) []Model {
 }
 
 // fields are the keys of an entry, with the functions that store their values.
-func fields(m *Model) map[string]func(raw []byte) error {
-	text := func(to *string) func([]byte) error {
-		return func(raw []byte) (err error) {
-			if len(raw) == 0 || raw[0] != '"' {
-				return errors.New("must be a string")
-			}
-			*to, err = jsonscan.DecodeString(raw)
-			return err
-		}
-	}
-	return map[string]func([]byte) error{
-		"model_id": text(&m.ModelID), "engine_url": text(&m.EngineURL), "local_model": text(&m.LocalModel),
-		"quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
+type fields map[string]func(raw []byte) error
+
+// commonFields are the keys of an entry in both forms.
+func commonFields(m *Model) fields {
+	return fields{
+		"local_model": text(&m.LocalModel), "quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
 		"weights_dir": text(&m.WeightsDir), "revision": text(&m.Revision),
 		"context_length": func(raw []byte) (err error) {
 			m.ContextLength, err = integer(raw, maxContext)
@@ -166,6 +197,49 @@ func fields(m *Model) map[string]func(raw []byte) error {
 	}
 }
 
+// listFields are the keys of an entry of a list.
+func listFields(m *Model) fields {
+	all := commonFields(m)
+	all["model_id"], all["engine_url"] = text(&m.ModelID), text(&m.EngineURL)
+	return all
+}
+
+// entryFields are the keys of an entry of a map. Of what agents for dialect v1 keep there,
+// gpu_memory, category, format, weight_hash and hash_algo say nothing to this agent.
+func entryFields(m *Model) fields {
+	all := commonFields(m)
+	all["endpoint"] = text(&m.EngineURL)
+	all["api_key"] = func(raw []byte) error {
+		var key string
+		if err := text(&key)(raw); err != nil {
+			return err
+		}
+		m.APIKey = config.NewSecret(key)
+		return nil
+	}
+	for _, key := range []string{"category", "format", "weight_hash", "hash_algo"} {
+		all[key] = text(new(string))
+	}
+	all["gpu_memory"] = func(raw []byte) error {
+		if n, err := strconv.ParseFloat(string(raw), 64); err != nil || n < 0 {
+			return errors.New("must be a number")
+		}
+		return nil
+	}
+	return all
+}
+
+// text stores a string.
+func text(to *string) func([]byte) error {
+	return func(raw []byte) (err error) {
+		if len(raw) == 0 || raw[0] != '"' {
+			return errors.New("must be a string")
+		}
+		*to, err = jsonscan.DecodeString(raw)
+		return err
+	}
+}
+
 func integer(raw []byte, maxValue int64) (int64, error) {
 	n, err := jsonscan.Int(raw)
 	if err != nil {
@@ -174,9 +248,9 @@ func integer(raw []byte, maxValue int64) (int64, error) {
 	return n, checkRange(n, 0, maxValue)
 }
 
-func (p *parser) model(span jsonscan.Span, where string) Model {
-	var m Model
-	known := fields(&m)
+// model reads an entry. m has what is known of it from elsewhere.
+func (p *parser) model(span jsonscan.Span, where string, m Model, keys func(*Model) fields) Model {
+	known := keys(&m)
 	at := map[string]int{}
 	for key, value := range p.members(span, where+".") {
 		set, ok := known[key]
@@ -191,12 +265,16 @@ func (p *parser) model(span jsonscan.Span, where string) Model {
 		}
 	}
 	for _, f := range m.faults() {
-		offset, there := at[f.key]
+		key := f.key
+		if _, ok := known[key]; !ok && key == "engine_url" {
+			key = "endpoint"
+		}
+		offset, there := at[key]
 		switch {
 		case !there:
-			p.fault(span.Start, "%s.%s: %v", where, f.key, f.err)
+			p.fault(span.Start, "%s.%s: %v", where, key, f.err)
 		case offset >= 0: // else it was reported already
-			p.fault(offset, "%s.%s: %v", where, f.key, f.err)
+			p.fault(offset, "%s.%s: %v", where, key, f.err)
 		}
 	}
 	return m.WithDefaults()

@@ -1,10 +1,15 @@
 // Package offer says what a machine serves: models.json, read strictly, and the bounds of
 // each entry.
 //
-// The file holds {"models": [{"model_id": …, "engine_url": …}]}. Parse refuses unknown
+// The file has one of two forms. A list is {"models": [{"model_id": …, "engine_url": …}]}.
+// A map by model id is {"llama-3.3-70b": {"endpoint": …, "local_model": …}}, as agents for
+// dialect v1 write it; the map may also stand under the key models. Parse refuses unknown
 // and repeated keys, reports every fault of the file at once, and names each by line and
 // column. A fault never quotes a value, because a key file's content that was pasted into
 // the wrong place must not end up in a log.
+//
+// An engine's address may end in /v1 or not. Root makes one address of both, so that
+// whoever asks the engine asks at the same place.
 //
 // Limits: 1 MiB of text, MaxModels models.
 package offer
@@ -13,9 +18,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"svc.internal/pkg/config"
 )
 
 // Bounds of what one agent offers.
@@ -31,6 +41,7 @@ const (
 	maxContext      = 1 << 31
 	maxURL          = 2048
 	maxPath         = 4096
+	maxKey          = 1024
 )
 
 // Model is one model of the marketplace and the engine that serves it here.
@@ -51,11 +62,13 @@ type Model struct {
 	// Capacity is how many requests are taken at once; 0 means
 	// DefaultCapacity.
 	Capacity int
-	// APIKeyFile holds the engine's own key, if it wants one.
+	// APIKeyFile holds the engine's own key, if the engine wants one.
 	APIKeyFile string
 	// WeightsDir is the folder with the model's files, as its repository has them. Without
 	// it the agent answers no challenges of the model.
 	WeightsDir string
+	// APIKey is the engine's own key where the file holds the key itself.
+	APIKey config.Secret
 }
 
 // WithDefaults fills members that may be left out.
@@ -66,8 +79,20 @@ func (m Model) WithDefaults() Model {
 	if m.Capacity == 0 {
 		m.Capacity = DefaultCapacity
 	}
-	m.EngineURL = strings.TrimRight(m.EngineURL, "/")
+	m.EngineURL = Root(m.EngineURL)
 	return m
+}
+
+// Root is the root of an engine's OpenAI-compatible API: the address with /v1 at its end,
+// unless the address ends in a version already.
+func Root(address string) string {
+	address = strings.TrimRight(address, "/")
+	last := address[strings.LastIndexByte(address, '/')+1:]
+	if len(last) > 1 && last[0] == 'v' && '0' <= last[1] && last[1] <= '9' && strings.Contains(address, "://") &&
+		!strings.HasSuffix(address, "://"+last) {
+		return address
+	}
+	return address + "/v1"
 }
 
 // Validate checks models that did not come from Parse. It returns every fault.
@@ -90,6 +115,16 @@ func Validate(models []Model) error {
 }
 
 var errTwice = errors.New("an earlier entry has the same model_id")
+
+// ExposedKeys reports whether models carry keys of engines that the file at path shows to
+// other users of the machine.
+func ExposedKeys(path string, models []Model) bool {
+	if !slices.ContainsFunc(models, func(m Model) bool { return m.APIKey.IsSet() }) || runtime.GOOS == "windows" {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o077 != 0
+}
 
 func checkCount(n int) error {
 	if n == 0 || n > MaxModels {
@@ -120,6 +155,9 @@ func (m Model) faults() []keyFault {
 	check("context_length", checkRange(m.ContextLength, 0, maxContext))
 	check("capacity", checkRange(int64(m.Capacity), 0, MaxCapacity))
 	check("weights_dir", checkText(m.WeightsDir, maxPath))
+	if m.APIKey.IsSet() {
+		check("api_key", checkKey(m))
+	}
 	return all
 }
 
@@ -158,6 +196,13 @@ func checkEngineURL(text string) error {
 		}
 	}
 	return nil
+}
+
+func checkKey(m Model) error {
+	if m.APIKeyFile != "" {
+		return errors.New("stands beside api_key_file; give one of them")
+	}
+	return checkText(m.APIKey.Reveal(), maxKey)
 }
 
 func checkText(text string, maxRunes int) error {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"svc.internal/pkg/config"
 )
 
 const good = `{"models": [
@@ -22,8 +24,10 @@ func TestParseReadsEveryKeyAndFillsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Model{
-		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", "0f1e2d", 32, "key", "llama"},
-		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", "", DefaultCapacity, "", ""},
+		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", "0f1e2d", 32, "key", "llama",
+			config.Secret{}},
+		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", "", DefaultCapacity, "", "",
+			config.Secret{}},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -36,12 +40,14 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                   "line 1, column 1: unexpected end of document",
 		"{\n \"models\": [}": "line 2, column 13: unexpected character",
-		`[]`:                 "line 1, column 1: the file must hold an object with the key models",
-		`{}`:                 "line 1, column 1: the key models is missing",
-		`{"models":{}}`:      "line 1, column 11: models must be a list",
-		`{"models":[]}`:      "line 1, column 11: models: 1 to 256 are needed, there are 0",
-		`{"models":[3]}`:     "line 1, column 12: models[0] must be an object",
-		entry(url):           "line 1, column 12: models[0].model_id: needs 1 to 200 characters",
+		`[]`: "line 1, column 1: the file must hold an object: the models by their ids, or a list of them with " +
+			"the key models",
+		`{}`:             "line 1, column 1: models: 1 to 256 are needed, there are 0",
+		`{"models":{}}`:  "line 1, column 11: models: 1 to 256 are needed, there are 0",
+		`{"models":7}`:   "line 1, column 11: models must be a list, or a map by model id",
+		`{"models":[]}`:  "line 1, column 11: models: 1 to 256 are needed, there are 0",
+		`{"models":[3]}`: "line 1, column 12: models[0] must be an object",
+		entry(url):       "line 1, column 12: models[0].model_id: needs 1 to 200 characters",
 		entry(id): "line 1, column 12: models[0].engine_url: must be the engine's root," +
 			" such as http://127.0.0.1:8000/v1",
 		entry(id + `,"engine_url":""`): "line 1, column 41: models[0].engine_url: must be the engine's root," +
@@ -74,7 +80,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		`{"models":[{` + id + "," + url + `},{` + id + "," + url +
 			`}]}`: "models[1].model_id: an earlier entry has the same model_id",
 		`{"model":[],"models":[{` + id + "," + url +
-			`}]}`: `line 1, column 10: unknown key "model"; only models is known`,
+			`}]}`: `line 1, column 10: unknown key "model" beside models`,
 		"\ufeff" + good: "line 1, column 1: unexpected character",
 		good + "x":      "unexpected data after the document",
 	} {
