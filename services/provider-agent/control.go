@@ -12,7 +12,7 @@ func (a *Agent) State() control.State {
 		Connection: control.Connecting, Fault: link.Fault, Paused: link.Paused,
 		Account: control.Account{ProviderID: link.ProviderID, Name: link.Provider, Status: link.Status,
 			Warning: link.Warning, Machines: link.Machines},
-		Models: []control.Model{},
+		Models: []control.Model{}, ModelsFault: a.ModelsFault(),
 	}
 	if link.Connected {
 		since := link.Since.UTC()

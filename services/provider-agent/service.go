@@ -83,6 +83,8 @@ type Agent struct {
 	// stateDir is where the socket for the other commands is; empty for none.
 	stateDir string
 	watched  *watched
+	log      *slog.Logger
+	offer    offering
 }
 
 // New checks the configuration, reads the key files of the engines, and reads or makes
@@ -108,10 +110,12 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}
 	a := &Agent{
 		nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, asks: asks,
+		log:     deps.Log,
 		guard:   guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver),
 		folders: weights.New(foldersOf(cfg.Models), deps.Log), stateDir: cfg.StateDir,
 		watched: newWatched(cfg.Version, cfg.NodeName, address, deps.Clock, deps.Log),
 	}
+	a.offer.models = cfg.Models
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
 	}
@@ -124,7 +128,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
-		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.watched.watch(a.serve), Receipts: kept,
+		Offers: a.offers, Changed: a.pool.Changed(), Serve: a.watched.watch(a.serve), Receipts: kept,
 		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load,
 		Hardware: a.machine, Credential: credential,
 	})
@@ -148,25 +152,30 @@ func withDefaults(deps Deps) Deps {
 }
 
 // offers joins the owner's settings with what the engines report.
-func (a *Agent) offers(models []Model) func() []connection.Offer {
-	return func() []connection.Offer {
-		offers := make([]connection.Offer, 0, len(models))
-		for i, state := range a.pool.States() {
-			m := models[i].WithDefaults()
-			o := connection.Offer{
-				ModelID: m.ModelID, ContextLength: state.ContextLength, Quantization: m.Quantization,
-				Capacity: m.Capacity, Healthy: state.Healthy, Revision: m.Revision,
-			}
-			if a.gpus != nil { // the owner lets the platform know of the machine
-				o.Engine = state.Engine
-			}
-			if m.LocalModel != m.ModelID {
-				o.EngineModel = m.LocalModel
-			}
-			offers = append(offers, o)
-		}
-		return offers
+func (a *Agent) offers() []connection.Offer { return a.offersOf(a.offer.now()) }
+
+func (a *Agent) offersOf(models []Model) []connection.Offer {
+	states := map[string]engine.State{}
+	for _, state := range a.pool.States() {
+		states[state.ModelID] = state
 	}
+	offers := make([]connection.Offer, 0, len(models))
+	for _, m := range models {
+		m = m.WithDefaults()
+		state := states[m.ModelID]
+		o := connection.Offer{
+			ModelID: m.ModelID, ContextLength: state.ContextLength, Quantization: m.Quantization,
+			Capacity: m.Capacity, Healthy: state.Healthy, Revision: m.Revision,
+		}
+		if a.gpus != nil { // the owner lets the platform know of the machine
+			o.Engine = state.Engine
+		}
+		if m.LocalModel != m.ModelID {
+			o.EngineModel = m.LocalModel
+		}
+		offers = append(offers, o)
+	}
+	return offers
 }
 
 // serve passes a hub's request to its engine.
@@ -345,8 +354,12 @@ func Check(ctx context.Context, models []Model, deps Deps) ([]Finding, error) {
 	}
 	pool := engine.New(engine.Config{Client: deps.HTTPClient}, targets, slog.New(slog.DiscardHandler))
 	pool.Probe(ctx)
+	routes := pool.Routes(ctx)
 	findings := make([]Finding, 0, len(models))
 	for i, state := range pool.States() {
+		if err := routes[state.ModelID]; err != nil && state.Reason == "" {
+			state.Reason = err.Error()
+		}
 		findings = append(findings, Finding{Model: models[i].WithDefaults(), ContextLength: state.ContextLength,
 			Fault: state.Reason, FilesFault: filesFault(models[i])})
 	}

@@ -32,6 +32,21 @@ func check(ctx context.Context, c invocation) error {
 	if err != nil {
 		return err
 	}
+	refused, err := strangers(ctx, cfg, models)
+	switch {
+	case errors.Is(err, errNoService):
+		fmt.Fprintln(c.diagnostics, "The catalog was not asked: set SVC_SERVICE_URL.")
+	case err != nil:
+		fmt.Fprintln(c.diagnostics, "The catalog was not asked:", err)
+	}
+	for i := range findings {
+		if why := refused[findings[i].Model.ModelID]; why != "" {
+			findings[i].Fault = why
+		}
+	}
+	if provideragent.ExposedKeys(cfg.Models, models) {
+		fmt.Fprintf(c.diagnostics, "Others may read the keys of engines in %s: chmod 600 it.\n", cfg.Models)
+	}
 	return writeTable(c.out, findings)
 }
 

@@ -1,6 +1,7 @@
 // Command svc-agent offers the models of local inference engines to the
 // marketplace.
 //
+//	svc-agent setup    finds the engines, opens the account and writes the settings
 //	svc-agent run      connects and serves until it is stopped
 //	svc-agent check    reads models.json and asks every engine once
 //	svc-agent status   tells where the account stands, and why requests come or do not
@@ -45,6 +46,7 @@ func main() {
 // commands are all commands, in the order of the usage.
 func commands() []subcommand {
 	return []subcommand{
+		{"setup", "find the engines, open the account and write the settings; asks what it needs", setUp},
 		{"run", "connect to the hub and serve requests until stopped", run},
 		{"check", "read models.json and ask every engine whether it serves its models", check},
 		{"status", "tell where the account stands, and why requests come or do not", status},

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"time"
 
 	"svc.internal/pkg/telemetry"
 	provideragent "svc.internal/services/provider-agent"
@@ -29,7 +33,7 @@ func run(ctx context.Context, c invocation) error {
 	if err != nil {
 		return err
 	}
-	models, err := provideragent.LoadModels(cfg.Models)
+	models, err := offered(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -47,9 +51,53 @@ func run(ctx context.Context, c invocation) error {
 		return err
 	}
 	log.Info("agent starts", "version", version(), "node_id", agent.NodeID(), "hub", cfg.WSURL, "models", len(models))
+	follows, unfollow := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() {
+		agent.Follow(follows, cfg.Models, func(ctx context.Context) ([]provideragent.Model, error) {
+			return offered(ctx, cfg, log)
+		})
+	})
 	err = agent.Run(ctx)
+	unfollow()
+	work.Wait()
 	log.Info("agent stops", "receipts_kept", agent.Receipts().Kept)
 	return errors.Join(err, stopTraces(context.WithoutCancel(ctx)))
+}
+
+// catalogPatience bounds how long the catalog may delay the start.
+const catalogPatience = 5 * time.Second
+
+// offered reads models.json and leaves out what the catalog does not have. A catalog that
+// cannot be asked keeps nobody from serving, because hubs refuse such models as well.
+func offered(ctx context.Context, cfg environment, log *slog.Logger) ([]provideragent.Model, error) {
+	models, err := provideragent.LoadModels(cfg.Models)
+	if err != nil {
+		return nil, err
+	}
+	if provideragent.ExposedKeys(cfg.Models, models) {
+		log.Warn("others may read the keys of engines in models.json; chmod 600 it", "file", cfg.Models)
+	}
+	asking, cancel := context.WithTimeout(ctx, catalogPatience)
+	defer cancel()
+	refused, err := strangers(asking, cfg, models)
+	if err != nil {
+		log.Info("the catalog was not asked for the models", "reason", err)
+		return models, nil
+	}
+	var kept []provideragent.Model
+	for _, m := range models {
+		if why := refused[m.ModelID]; why != "" {
+			log.Error("a model of models.json is refused", "model", m.ModelID, "reason", why)
+			continue
+		}
+		kept = append(kept, m)
+	}
+	if len(kept) == 0 {
+		return nil, fmt.Errorf("%s: no model is one of the catalog that providers serve; svc-agent check says why",
+			cfg.Models)
+	}
+	return kept, nil
 }
 
 // options reads the flags over the settings.

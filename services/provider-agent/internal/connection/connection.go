@@ -119,8 +119,8 @@ type Deps struct {
 	Log    *slog.Logger
 	Clock  clock.Clock
 	Random io.Reader
-	// Offers returns the models as they are now. The models and capacities of the first
-	// call hold for ever; health and context length may change.
+	// Offers returns the models as they are now. Health and context length may change; that
+	// the models or capacities have changed, Reoffer is told.
 	Offers func() []Offer
 	// Changed is signalled when Offers has changed.
 	Changed <-chan struct{}

@@ -197,7 +197,7 @@ func (s *session) refuseLocked(o *agentv2.Open, kind endpoint.Endpoint, known bo
 		return &agentv2.End{Error: "the body's media type is malformed"}
 	case !s.state.takes():
 		return &agentv2.End{Busy: true, Error: "the agent is about to stop"}
-	case len(s.streams) >= s.slots.sum+spareStreams:
+	case len(s.streams) >= s.slots.streams()+spareStreams:
 		return &agentv2.End{Busy: true, Error: "too many requests are open"}
 	case length > s.cfg.MaxRequestBytes:
 		return &agentv2.End{Error: "the request's body is larger than the agent takes"}

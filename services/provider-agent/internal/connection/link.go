@@ -26,6 +26,7 @@ type Link struct {
 
 	registered chan struct{} // closed by the first acknowledgement
 	once       sync.Once
+	anew       chan struct{} // asks for another registration
 
 	// nudge asks for a heartbeat now.
 	nudge chan struct{}
@@ -43,7 +44,7 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	l := &Link{
 		cfg: cfg, deps: deps, slots: newSlots(offers, cfg.MaxBufferedBytes),
 		registered: make(chan struct{}), fault: "not connected yet",
-		nudge: make(chan struct{}, 1),
+		nudge: make(chan struct{}, 1), anew: make(chan struct{}, 1),
 	}
 	if deps.Warm != nil {
 		l.warmer = newWarmer(deps.Warm, deps.Clock)
@@ -51,11 +52,8 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	if deps.Prove != nil {
 		l.prover = newProver(deps.Prove)
 	}
-	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
-	// Room for health, context length, the engine, features and a wallet's signature, which
-	// may come later, and for the frame around them.
-	if size += 32*len(offers) + 1024; size > agentwire.MaxMessage {
-		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
+	if err := l.Fits(offers); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -140,6 +138,7 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	acked, stop := s.acked, ctx.Done()
 	// A session that takes nothing new leaves heartbeats to its successor.
 	changed, nudge, drained := l.deps.Changed, l.nudge, s.drained
+	var anew <-chan struct{}    // begins with the registration
 	var claims <-chan time.Time // begins with the registration
 	var overdue <-chan time.Time
 	var since time.Time
@@ -154,6 +153,7 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 			acked = nil
 			since = l.deps.Clock.Now()
 			beats.Reset(l.welcome(s))
+			anew = l.anew
 			close(ln.up)
 			if s.receipts != nil {
 				s.receipts.Connected()
@@ -168,13 +168,15 @@ func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 			l.heartbeat(s)
 			l.renew(s, since)
 		case <-drained:
-			drained, changed, nudge = nil, nil, nil
+			drained, changed, nudge, anew = nil, nil, nil, nil
 		case <-changed:
 			l.heartbeat(s)
 		case <-nudge:
 			l.heartbeat(s)
 		case ack := <-s.beats:
 			l.heard(ack)
+		case <-anew:
+			l.reregister(s)
 		case <-claims:
 			s.claims()
 		case <-pings.C:
@@ -201,7 +203,8 @@ func (l *Link) renew(s *session, since time.Time) {
 		return
 	}
 	said := s.registered
-	if !proto.Equal(said.GetHardware(), l.machine()) || !slices.Equal(said.GetCapabilities(), l.capabilities()) {
+	if !proto.Equal(said.GetHardware(), l.machine()) || !slices.Equal(said.GetCapabilities(), l.capabilities()) ||
+		!sameModels(said.GetModels(), l.deps.Offers()) {
 		s.handOver()
 	}
 }

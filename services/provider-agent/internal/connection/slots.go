@@ -6,11 +6,13 @@ import "sync"
 // lost session may still be ending when the next one begins. It is safe for concurrent
 // use.
 type slots struct {
-	mu    sync.Mutex
-	free  map[string]int
-	taken int
-	sum   int
-	bytes int64 // that may still be buffered
+	mu   sync.Mutex
+	free map[string]int
+	// capacity has the offered models and those that the last reoffer took away.
+	capacity map[string]int
+	taken    int
+	sum      int
+	bytes    int64 // that may still be buffered
 	// paused reports that nothing is taken.
 	paused bool
 }
@@ -27,12 +29,46 @@ const (
 )
 
 func newSlots(offers []Offer, bytes int64) *slots {
-	s := &slots{free: make(map[string]int, len(offers)), bytes: bytes}
+	s := &slots{free: make(map[string]int, len(offers)), capacity: make(map[string]int, len(offers)), bytes: bytes}
 	for _, o := range offers {
-		s.free[o.ModelID] = o.Capacity
+		s.free[o.ModelID], s.capacity[o.ModelID] = o.Capacity, o.Capacity
 		s.sum += o.Capacity
 	}
 	return s
+}
+
+// reoffer changes what is offered. Requests under way keep their slots, and a model that
+// is taken away keeps its slots until the next call, because the hub may still send
+// requests for it. The capacity of all streams only grows, for the same reason.
+func (s *slots) reoffer(before, offers []Offer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keep := map[string]bool{}
+	for _, o := range before {
+		keep[o.ModelID] = true
+	}
+	sum := 0
+	for _, o := range offers {
+		keep[o.ModelID] = true
+		s.free[o.ModelID] += o.Capacity - s.capacity[o.ModelID]
+		s.capacity[o.ModelID] = o.Capacity
+	}
+	for model, capacity := range s.capacity {
+		if !keep[model] && s.free[model] == capacity {
+			delete(s.free, model)
+			delete(s.capacity, model)
+			continue
+		}
+		sum += capacity
+	}
+	s.sum = max(s.sum, sum)
+}
+
+// streams is how many requests may be open at once.
+func (s *slots) streams() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sum
 }
 
 // take reserves a slot and memory for a body.

@@ -20,6 +20,8 @@ type State struct {
 	// Account is what the hub says of the account; its members are empty until it has.
 	Account Account `json:"account"`
 	Models  []Model `json:"models"`
+	// ModelsFault says why models.json as it is now is not what is offered.
+	ModelsFault string `json:"models_fault,omitempty"`
 	// Requests are of all models, since the start.
 	Requests Counts `json:"requests"`
 	// Failures are the last failures, the newest first, at most MaxFailures.

@@ -78,17 +78,20 @@ type Config struct {
 
 // Pool forwards to the engines of one agent. It is safe for concurrent use.
 type Pool struct {
-	cfg     Config
-	log     *slog.Logger
-	client  *http.Client
+	cfg      Config
+	log      *slog.Logger
+	client   *http.Client
+	changed  chan struct{}
+	replaced chan struct{}
+
+	mu sync.Mutex
+	// targets may have more models than order: those that Replace took away last, whose
+	// requests may still come.
 	targets map[string]Target
 	servers []*server
 	engines map[string]*server // by model id
-	changed chan struct{}
-
-	mu     sync.Mutex
-	states map[string]*State
-	order  []string
+	states  map[string]*State
+	order   []string
 }
 
 // New makes a pool. Model ids must be unique.
@@ -98,25 +101,36 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 	fill(&cfg.ProbeTimeout, 5*time.Second)
 	p := &Pool{
 		cfg: cfg, log: log, client: newClient(cfg.Client, targets),
-		targets: map[string]Target{}, engines: map[string]*server{}, states: map[string]*State{},
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), replaced: make(chan struct{}, 1), targets: map[string]Target{},
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setLocked(targets)
+	return p
+}
+
+// setLocked makes the pool one of targets. It keeps what is known of a model that is
+// served as before.
+func (p *Pool) setLocked(targets []Target) {
+	states, known := p.states, p.servers
+	p.engines, p.states, p.servers, p.order = map[string]*server{}, map[string]*State{}, nil, nil
 	byURL := map[[2]string]*server{}
 	for _, t := range targets {
+		if old := states[t.ModelID]; old != nil && p.targets[t.ModelID] == t {
+			p.states[t.ModelID] = old
+		} else {
+			p.states[t.ModelID] = &State{ModelID: t.ModelID, ContextLength: t.ContextLength, Reason: "not asked yet"}
+		}
 		p.targets[t.ModelID] = t
 		p.order = append(p.order, t.ModelID)
-		p.states[t.ModelID] = &State{ModelID: t.ModelID, ContextLength: t.ContextLength, Reason: "not asked yet"}
 		key := [2]string{t.URL, t.APIKey.Reveal()}
 		if byURL[key] == nil {
-			byURL[key] = &server{
-				url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1), learns: make(chan struct{}, 1),
-			}
+			byURL[key] = newServer(t, known)
 			p.servers = append(p.servers, byURL[key])
 		}
 		byURL[key].targets = append(byURL[key].targets, t)
 		p.engines[t.ModelID] = byURL[key]
 	}
-	return p
 }
 
 func fill(field *time.Duration, value time.Duration) {
@@ -186,7 +200,7 @@ var (
 // Forward asks the engine and writes its answer to w as it arrives. It returns once the
 // answer has ended, ctx has, or w fails.
 func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
-	target, ok := p.targets[r.ModelID]
+	target, ok := p.target(r.ModelID)
 	if !ok {
 		return Answer{Err: errNoModel}
 	}

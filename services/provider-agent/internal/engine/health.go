@@ -25,7 +25,8 @@ const (
 type State struct {
 	ModelID string
 	Healthy bool
-	// ContextLength in tokens: the owner's setting, else the engine's, else 0.
+	// ContextLength in tokens: the owner's setting, but not more than the engine holds; the
+	// engine's without a setting; 0 when neither is known.
 	ContextLength int64
 	// Reason says why it is not healthy.
 	Reason string
@@ -59,6 +60,23 @@ func (p *Pool) Probe(ctx context.Context) {
 
 // Watch probes the engines until ctx ends.
 func (p *Pool) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		watching, stop := context.WithCancel(ctx)
+		var until sync.WaitGroup
+		until.Go(func() {
+			select {
+			case <-p.replaced:
+			case <-ctx.Done():
+			}
+			stop()
+		})
+		p.watchAll(watching)
+		until.Wait()
+	}
+}
+
+// watchAll probes the engines as they are now until ctx ends.
+func (p *Pool) watchAll(ctx context.Context) {
 	var learning sync.WaitGroup
 	if p.cfg.AskLogprobs {
 		learning.Go(func() { p.each(func(e *server) { p.learn(ctx, e) }) })
@@ -88,7 +106,7 @@ func (p *Pool) pause(e *server) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range e.targets {
-		if s := p.states[t.ModelID]; !s.Healthy || s.failures > 0 {
+		if s := p.stateLocked(t); s != nil && (!s.Healthy || s.failures > 0) {
 			return p.cfg.RetryInterval
 		}
 	}
@@ -100,7 +118,7 @@ func (p *Pool) pause(e *server) time.Duration {
 func (p *Pool) kick(t Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.states[t.ModelID]; !s.Healthy || s.failures > 0 {
+	if s := p.stateLocked(t); s == nil || !s.Healthy || s.failures > 0 {
 		return
 	}
 	for _, e := range p.servers {
@@ -120,13 +138,24 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 	if ctx.Err() != nil {
 		return
 	}
+	if err == nil && !list.told() {
+		err = p.routed(probing, e) // an engine without a list has shown nothing yet
+	}
+	var windows map[string]int64
+	if err == nil {
+		p.recogniseOnce(probing, e, list)
+		windows = p.windows(probing, e, list)
+	}
+	if ctx.Err() != nil {
+		return
+	}
 	changed := false
 	for _, t := range e.targets {
 		listed, fault := list.find(t.LocalModel), err
 		if fault == nil && list.told() && listed == nil {
 			fault = fmt.Errorf("the engine does not list %q", t.LocalModel)
 		}
-		changed = p.note(t, listed, fault) || changed
+		changed = p.note(t, windows[t.LocalModel], fault) || changed
 	}
 	if changed {
 		select {
@@ -139,15 +168,18 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 		return
 	}
 	p.learnSoon(e)
-	p.recogniseOnce(probing, e, list)
 	p.measure(probing, e)
 }
 
-// note stores a probe's result and reports whether the offer has changed by it.
-func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
+// note stores a probe's result and reports whether the offer has changed by it. window is
+// what the engine holds, 0 when that is not known.
+func (p *Pool) note(t Target, window int64, fault error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.states[t.ModelID]
+	s := p.stateLocked(t)
+	if s == nil {
+		return false // the target was replaced meanwhile
+	}
 	before := *s
 	if fault != nil {
 		s.failures++
@@ -157,9 +189,16 @@ func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 		}
 	} else {
 		s.failures, s.Healthy, s.Reason = 0, true, ""
-		if t.ContextLength == 0 && listed != nil && listed.MaxModelLen > 0 {
-			s.ContextLength = listed.MaxModelLen
+		if window > 0 {
+			s.ContextLength = window
+			if t.ContextLength > 0 {
+				s.ContextLength = min(window, t.ContextLength)
+			}
 		}
+	}
+	if s.ContextLength < t.ContextLength && s.ContextLength != before.ContextLength {
+		p.log.Warn("the engine holds fewer tokens than models.json says; what it holds is declared", "model", t.ModelID,
+			"engine", t.URL, "models_json", t.ContextLength, "engine_holds", s.ContextLength)
 	}
 	switch {
 	case s.Healthy && !before.Healthy:
@@ -201,6 +240,13 @@ func (l *modelList) find(name string) *listedModel {
 	return nil
 }
 
+// errMarketplace means that an address is not an engine's. An agent that asked the
+// marketplace would have its own requests sent to itself.
+var errMarketplace = errors.New("this is the marketplace's API and not an engine")
+
+// errLocked means that an engine wants another key.
+var errLocked = errors.New("api_key_file is missing or wrong")
+
 // listModels asks an engine for its models. The list is nil without an error for an
 // engine that answers and has no such list.
 func listModels(ctx context.Context, client *http.Client, root string, key config.Secret) (*modelList, error) {
@@ -218,8 +264,10 @@ func listModels(ctx context.Context, client *http.Client, root string, key confi
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the engine's model list was cut off: %w", cause(err))
+	case resp.Header.Get("X-Svc-Request-Id") != "":
+		return nil, errMarketplace
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("the engine answers %d: api_key_file is missing or wrong", resp.StatusCode)
+		return nil, fmt.Errorf("the engine answers %d: %w", resp.StatusCode, errLocked)
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed,
 		resp.StatusCode == http.StatusNotImplemented:
 		return nil, nil

@@ -105,7 +105,7 @@ func (p *Pool) recogniseOnce(ctx context.Context, e *server, list *modelList) {
 func (p *Pool) forget(e *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.recognised, e.others, e.waiting, e.mute = false, 0, 0, 0
+	e.recognised, e.others, e.waiting, e.mute, e.shown = false, 0, 0, 0, nil
 	// What it has shown holds until it answers anew, so that an engine which is only started
 	// again costs no registration.
 	e.answered = false

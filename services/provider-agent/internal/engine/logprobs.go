@@ -79,7 +79,8 @@ func (p *Pool) askLogprobs(ctx context.Context, e *server) {
 	p.mu.Lock()
 	targets := make([]Target, 0, logprobsModels)
 	for i := range e.targets {
-		if len(targets) < logprobsModels && p.states[e.targets[i].ModelID].Healthy {
+		s := p.stateLocked(e.targets[i])
+		if len(targets) < logprobsModels && s != nil && s.Healthy {
 			targets = append(targets, e.targets[i])
 		}
 	}

@@ -25,6 +25,21 @@ type server struct {
 	logprobs        finding
 	answered        bool // logprobs is of this life
 	patience        int  // probes before it may be asked again
+	// shown are windows that Ollama has told of, by local name.
+	shown map[string]int64
+}
+
+// newServer makes the engine of a target. It knows what was known of the engine.
+func newServer(t Target, known []*server) *server {
+	e := &server{}
+	for _, old := range known {
+		if old.serves(t) {
+			*e = *old
+		}
+	}
+	e.url, e.key, e.targets = t.URL, t.APIKey, nil
+	e.kick, e.learns = make(chan struct{}, 1), make(chan struct{}, 1)
+	return e
 }
 
 // serves reports whether this is the engine of a target.
@@ -32,8 +47,11 @@ func (e *server) serves(t Target) bool { return e.url == t.URL && e.key == t.API
 
 // each does something with all engines at once, and returns when all of it is done.
 func (p *Pool) each(do func(*server)) {
+	p.mu.Lock()
+	servers := p.servers
+	p.mu.Unlock()
 	var all sync.WaitGroup
-	for _, e := range p.servers {
+	for _, e := range servers {
 		all.Go(func() { do(e) })
 	}
 	all.Wait()

@@ -20,7 +20,7 @@ const maxOwnAnswer = 64 << 10
 
 // Warm makes an engine load a model, by a chat of one token.
 func (p *Pool) Warm(ctx context.Context, modelID string) error {
-	target, ok := p.targets[modelID]
+	target, ok := p.target(modelID)
 	if !ok {
 		return errNoModel
 	}
@@ -74,6 +74,13 @@ func (p *Pool) post(ctx context.Context, target Target, url string, ask any) err
 // ask sends a request of the agent's own to an engine, and returns at most maxOwnAnswer of
 // its answer.
 func (p *Pool) ask(ctx context.Context, target Target, url string, ask any) (status int, answer []byte, err error) {
+	return p.askUpTo(ctx, target, url, ask, maxOwnAnswer)
+}
+
+// askUpTo is ask with another bound of the answer.
+func (p *Pool) askUpTo(
+	ctx context.Context, target Target, url string, ask any, limit int64,
+) (status int, answer []byte, err error) {
 	body, err := json.Marshal(ask)
 	if err != nil {
 		return 0, nil, fmt.Errorf("encode the engine's request: %w", err)
@@ -89,7 +96,7 @@ func (p *Pool) ask(ctx context.Context, target Target, url string, ask any) (sta
 		return 0, nil, fmt.Errorf("the engine does not answer: %w", cause(err))
 	}
 	defer resp.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxOwnAnswer))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, limit))
 	if err != nil {
 		return 0, nil, fmt.Errorf("the engine's answer was cut off: %w", cause(err))
 	}

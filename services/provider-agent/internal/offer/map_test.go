@@ -84,7 +84,8 @@ func TestOneAddressOfAnEngineHasOneRoot(t *testing.T) {
 }
 
 func TestMergeChangesOnlyWhatIsSaid(t *testing.T) {
-	more := []Model{{ModelID: "tiny", EngineURL: "http://127.0.0.1:8000/v1", LocalModel: "t", ContextLength: 512, Capacity: 3},
+	more := []Model{{ModelID: "tiny", EngineURL: "http://127.0.0.1:8000/v1", LocalModel: "t",
+		ContextLength: 512, Capacity: 3},
 		{ModelID: "new", EngineURL: "http://127.0.0.1:8000"}}
 	for name, text := range map[string]string{"bare": entries, "under models": `{"models": ` + entries + `}`} {
 		merged, err := Merge([]byte(text), more)
@@ -137,7 +138,7 @@ func TestKeysThatOthersMayReadAreNoticed(t *testing.T) {
 	if ExposedKeys(path, models) {
 		t.Error("a file of mode 0600 counts as exposed")
 	}
-	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the mode is what is tested
+	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if !ExposedKeys(path, models) {

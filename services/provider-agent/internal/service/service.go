@@ -1,6 +1,6 @@
 // Package service asks the marketplace's service over HTTP for what a provider needs
-// beside the connection to the hub: a challenge for a wallet's sign-in, and the status of
-// the account.
+// beside the connection to the hub: a challenge for a wallet's sign-in, the status of the
+// account, the catalog and its demand, and the calls that open an account.
 //
 // Redirects are not followed, because the provider key would follow them. Every text that
 // people see is cut to a bounded length of printable characters first.
@@ -16,11 +16,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 	"unicode"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/config"
 )
 
@@ -72,6 +74,13 @@ func BaseOf(hub string) string {
 	return strings.Replace(u.Scheme, "ws", "http", 1) + "://" + u.Host + path
 }
 
+// Exposed reports whether what is sent travels in the clear to another machine.
+func (c *Client) Exposed() bool {
+	addr, err := netip.ParseAddr(c.base.Hostname())
+	local := c.base.Hostname() == "localhost" || err == nil && addr.Unmap().IsLoopback()
+	return c.base.Scheme == "http" && !local
+}
+
 // Domains are the names under which the service may ask for a signature: its host
 // with the port, and without.
 func (c *Client) Domains() []string { return []string{c.base.Host, c.base.Hostname()} }
@@ -113,7 +122,7 @@ func (c *Client) Status(ctx context.Context, key config.Secret) ([]byte, error) 
 	return answer, nil
 }
 
-// ask returns the body of an answer with status 200.
+// ask returns the body of an answer with status 200 or 201.
 func (c *Client) ask(ctx context.Context, method, path string, body []byte, key config.Secret) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base.String()+path, bytes.NewReader(body))
 	if err != nil {
@@ -140,9 +149,9 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, key 
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer of %s was cut off: %w", c.base.Host, err)
-	case resp.StatusCode == http.StatusUnauthorized && key.IsSet():
+	case resp.StatusCode == http.StatusUnauthorized && strings.HasPrefix(key.Reveal(), string(apikey.Provider)):
 		return nil, fmt.Errorf("%w: %s", ErrKey, reasonOf(answer))
-	case resp.StatusCode != http.StatusOK:
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated:
 		return nil, fmt.Errorf("%s answers %d: %s", c.base.Host, resp.StatusCode, reasonOf(answer))
 	case len(answer) > maxAnswer:
 		return nil, fmt.Errorf("the answer of %s is too large", c.base.Host)
@@ -165,6 +174,10 @@ func reasonOf(answer []byte) string {
 	}
 	if json.Unmarshal(told.Error, &nested) == nil && nested.Message != "" {
 		return Clean(nested.Message, maxReason)
+	}
+	var flat string
+	if told.Message == "" && json.Unmarshal(told.Error, &flat) == nil {
+		return Clean(flat, maxReason)
 	}
 	return Clean(told.Message, maxReason)
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/provider-agent/internal/connection/hubtest"
+)
+
+// catalog is a service whose catalog has the model good, and two that providers do not
+// serve.
+func catalog(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/models" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.WriteString(w, `{"data":{"list":[{"id":"good","active":true,"kind":"open"},`+
+			`{"id":"vendor","active":true,"kind":"gateway"},{"id":"old","active":false,"kind":"open"}]}}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// offering writes a models.json that offers models of one engine.
+func offering(t *testing.T, models ...string) string {
+	t.Helper()
+	engine := fakeengine.New(t)
+	var entries []string
+	for _, m := range models {
+		engine.Script(m, fakeengine.Behaviour{})
+		entries = append(entries, `"`+m+`":{"endpoint":"`+engine.URL+`"}`)
+	}
+	return write(t, "models.json", "{"+strings.Join(entries, ",")+"}")
+}
+
+func TestCheckRefusesModelsThatProvidersDoNotServe(t *testing.T) {
+	path := offering(t, "good", "nonsense", "vendor", "old")
+	var out, diagnostics bytes.Buffer
+	err := command(t.Context(), []string{"check", "-models", path}, []string{"SVC_SERVICE_URL=" + catalog(t)}, &out,
+		&diagnostics)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("got the error %v, want %v", err, errUnfit)
+	}
+	for model, want := range map[string]string{"good": "ok", "nonsense": "the catalog has no model of this id",
+		"vendor": "a vendor serves this model", "old": "not in service"} {
+		found := false
+		for line := range strings.Lines(out.String()) {
+			found = found || strings.HasPrefix(line, model+" ") && strings.Contains(line, want)
+		}
+		if !found {
+			t.Errorf("%s: %q is missing in\n%s", model, want, &out)
+		}
+	}
+	diagnostics.Reset()
+	err = command(t.Context(), []string{"check", "-models", offering(t, "good")},
+		[]string{"SVC_SERVICE_URL=http://127.0.0.1:1"}, io.Discard, &diagnostics)
+	if err != nil {
+		t.Errorf("without a catalog: got the error %v, want none", err)
+	}
+	if !strings.Contains(diagnostics.String(), "The catalog was not asked") {
+		t.Errorf("without a catalog: got %q, want it said", &diagnostics)
+	}
+}
+
+func TestRunRefusesModelsThatProvidersDoNotServe(t *testing.T) {
+	key, err := apikey.Generate(apikey.Provider, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := hubtest.New(t)
+	environ := []string{"SVC_SERVICE_URL=" + catalog(t), "SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=" + hub.URL}
+	err = command(t.Context(), []string{"run", "-state", t.TempDir(), "-models", offering(t, "nonsense")}, environ,
+		io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "no model is one of the catalog") {
+		t.Errorf("without a model of the catalog: got the error %v, want one that says so", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	done := make(chan error, 1)
+	go func() {
+		done <- command(ctx, []string{"run", "-state", t.TempDir(), "-models", offering(t, "good", "nonsense")}, environ,
+			io.Discard, &log)
+	}()
+	s := hub.AcceptLive()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run: got the error %v, want none", err)
+	}
+	if n := len(s.Register.GetModels()); n != 1 {
+		t.Errorf("models: got %d, want 1", n)
+	}
+	if !strings.Contains(log.String(), "nonsense") {
+		t.Errorf("the log: got %s, want the refused model in it", &log)
+	}
+}
