@@ -52,7 +52,7 @@ func buildAgents(ctx context.Context, tree, out string, commit commit) error {
 			if err != nil {
 				return err
 			}
-			text, err := os.ReadFile(files[0]) //nolint:gosec // it was built just now
+			text, err := os.ReadFile(files[0])
 			if err != nil {
 				return fmt.Errorf("read the agent: %w", err)
 			}

@@ -34,7 +34,9 @@ func controlled(t *testing.T) (*control.Client, *hubtest.Session, *logBook, chan
 	go func() { done <- agent.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		_ = <-done // a test that looks at it puts it back
+		if err := <-done; err != nil { // a test that looks at it puts it back
+			t.Logf("Run: %v", err)
+		}
 	})
 	s := hub.AcceptLive()
 	<-agent.Registered()

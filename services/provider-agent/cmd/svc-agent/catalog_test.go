@@ -82,7 +82,9 @@ func TestRunRefusesModelsThatProvidersDoNotServe(t *testing.T) {
 	environ := []string{"SVC_SERVICE_URL=" + catalog(t), "SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=" + hub.URL}
 	err = command(t.Context(), []string{"run", "-state", t.TempDir(), "-models", offering(t, "nonsense")}, environ,
 		io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "no model is one of the catalog") {
+	if err == nil {
+		t.Error("without a model of the catalog: got no error, want one")
+	} else if !strings.Contains(err.Error(), "no model is one of the catalog") {
 		t.Errorf("without a model of the catalog: got the error %v, want one that says so", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -332,3 +332,11 @@ func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	}
 	return reason
 }
+
+// reregister asks for another session unless this one was registered with the models that
+// there are.
+func (l *Link) reregister(s *session) {
+	if !sameModels(s.registered.GetModels(), l.deps.Offers()) {
+		s.handOver()
+	}
+}

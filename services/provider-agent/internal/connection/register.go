@@ -2,8 +2,12 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -98,5 +102,25 @@ func (l *Link) heartbeat(s *session) {
 	active, queued := l.load()
 	s.heartbeat(&agentv2.Heartbeat{
 		Models: wireOffers(l.offers()), ActiveRequests: int32(active), QueuedRequests: int32(queued),
+	})
+}
+
+// Fits returns an error when a registration with offers would not fit into a frame.
+func (l *Link) Fits(offers []Offer) error {
+	register := l.registration(Credential{Key: l.cfg.Key.Reveal()})
+	register.Models = wireOffers(offers)
+	// Room for health, context length, the engine, features and a wallet's signature, which
+	// may come later, and for the frame around them.
+	if size := proto.Size(register) + 32*len(offers) + 1024; size > agentwire.MaxMessage {
+		return errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
+	}
+	return nil
+}
+
+// sameModels reports whether a registration named the models and capacities of offers.
+func sameModels(said []*agentv2.ModelOffer, offers []Offer) bool {
+	return slices.EqualFunc(said, offers, func(s *agentv2.ModelOffer, o Offer) bool {
+		return s.GetModelId() == o.ModelID && s.GetCapacity() == int32(o.Capacity) &&
+			s.GetEngineModel() == o.EngineModel && s.GetQuantization() == o.Quantization && s.GetRevision() == o.Revision
 	})
 }

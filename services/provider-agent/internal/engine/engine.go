@@ -377,3 +377,19 @@ func cause(err error) error {
 	}
 	return err
 }
+
+// target is what serves a model.
+func (p *Pool) target(modelID string) (Target, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t, ok := p.targets[modelID]
+	return t, ok
+}
+
+// stateLocked is the state of a target; nil when the target is none of the pool any more.
+func (p *Pool) stateLocked(t Target) *State {
+	if p.targets[t.ModelID] != t {
+		return nil
+	}
+	return p.states[t.ModelID]
+}

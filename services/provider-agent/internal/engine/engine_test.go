@@ -58,8 +58,11 @@ func TestOnlyTheModelIsReplaced(t *testing.T) {
 			}
 			want := body[:r.ModelOffset] + `"local"` + body[r.ModelOffset+r.ModelLength:]
 			seen := engine.Requests()[0]
-			if string(seen.Body) != want || seen.Path != "/v1/chat/completions" {
-				t.Errorf("the engine got\n%s\nat %s, want\n%s", seen.Body, seen.Path, want)
+			if string(seen.Body) != want {
+				t.Errorf("the engine got\n%s\nwant\n%s", seen.Body, want)
+			}
+			if seen.Path != "/v1/chat/completions" {
+				t.Errorf("the path: got %s, want /v1/chat/completions", seen.Path)
 			}
 		})
 	}

@@ -225,11 +225,15 @@ func TestAnEngineThatWantsAKeyIsFoundLocked(t *testing.T) {
 		_, _ = io.WriteString(w, vllm(512)["/v1/models"])
 	}))
 	t.Cleanup(server.Close)
-	if found, err := Look(t.Context(), server.URL+"/v1", config.Secret{}); err != nil || !found.Locked {
-		t.Errorf("without the key: got %+v and %v, want it locked", found, err)
+	if found, err := Look(t.Context(), server.URL+"/v1", config.Secret{}); err != nil {
+		t.Errorf("without the key: got the error %v, want none", err)
+	} else if !found.Locked {
+		t.Errorf("without the key: got %+v, want it locked", found)
 	}
-	if found, err := Look(t.Context(), server.URL+"/v1", config.NewSecret("k")); err != nil || len(found.Models) != 1 {
-		t.Errorf("with the key: got %+v and %v, want one model", found, err)
+	if found, err := Look(t.Context(), server.URL+"/v1", config.NewSecret("k")); err != nil {
+		t.Errorf("with the key: got the error %v, want none", err)
+	} else if len(found.Models) != 1 {
+		t.Errorf("with the key: got %+v, want one model", found)
 	}
 }
 

@@ -85,7 +85,9 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		good + "x":      "unexpected data after the document",
 	} {
 		_, err := Parse([]byte(text))
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
+		if err == nil {
+			t.Errorf("%s\n got no error, want %s", text, want)
+		} else if !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s\n got %v\nwant %s", text, err, want)
 		}
 	}

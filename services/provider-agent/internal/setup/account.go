@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/service"
 )
@@ -142,6 +143,14 @@ func (w *wizard) pay(ctx context.Context, session *service.Session) error {
 	}
 	if waits {
 		w.ask.say("A key alone only proposes the address: the account's user confirms it, or it counts after 48 hours.")
+	}
+	return nil
+}
+
+// validKey checks the form of a provider key.
+func validKey(key string) error {
+	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
+		return errors.New("a provider key begins with sk-prov-; this is none, or it is mistyped")
 	}
 	return nil
 }

@@ -12,19 +12,6 @@ import (
 	"svc.internal/services/provider-agent/internal/service"
 )
 
-// option is a model that may be offered.
-type option struct {
-	engine engine.Found
-	// local is the engine's name of the model.
-	local string
-	// id is the catalog's; empty when no model of the catalog has the name.
-	id string
-	// holds is how many tokens the engine holds; 0 when it does not say.
-	holds int64
-	// window has a model made that holds so many; 0 for none.
-	window int64
-}
-
 // optionsOf are the models that were found, in the order of the engines. A model of
 // Ollama's that holds fewer tokens than it could comes a second time, with the window of
 // the catalog: to choose that is the owner's consent to the model that is made then. With

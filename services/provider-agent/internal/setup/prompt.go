@@ -8,6 +8,14 @@ import (
 	"strings"
 )
 
+// Terminal is where the wizard asks.
+type Terminal struct {
+	In  io.Reader
+	Out io.Writer
+	// Hidden reads a line that is not shown. Nil reads it as any other.
+	Hidden func() (string, error)
+}
+
 // maxAnswer bounds an answer, in bytes, and maxTries the answers to one question.
 const (
 	maxAnswer = 16 << 10

@@ -15,66 +15,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
-	"svc.internal/pkg/apikey"
-	"svc.internal/pkg/config"
 	"svc.internal/pkg/ethereum"
 	"svc.internal/services/provider-agent/internal/engine"
 	"svc.internal/services/provider-agent/internal/offer"
 	"svc.internal/services/provider-agent/internal/service"
 )
-
-// Options are what is known before anything is asked.
-type Options struct {
-	// ServiceURL is the marketplace's API, HubURL its hub. HubURL follows from ServiceURL
-	// by custom when it is empty.
-	ServiceURL, HubURL string
-	// Account is signup, login or key; empty asks. Key is a key that the owner has.
-	Account string
-	Email   string
-	Password,
-	Key config.Secret
-	// Offer chooses the models, as an answer to the question does.
-	Offer string
-	// Beneficiary is the address that is paid.
-	Beneficiary string
-	NodeName    string
-	Capacity    int
-	// Context has models of Ollama's made that hold so many tokens; 0 makes none unless the
-	// owner chooses one.
-	Context int64
-	// Pull is a model that Ollama downloads first.
-	Pull string
-	// Ports are where engines are looked for.
-	Ports []int
-	// Yes asks nothing.
-	Yes bool
-	// AllowPlaintext lets ServiceURL be http:// although it is not this machine's.
-	AllowPlaintext bool
-	// Home is the folder of the files. Models, when it is not empty, is where models.json is.
-	Home, Models string
-}
-
-// Terminal is where the wizard asks.
-type Terminal struct {
-	In  io.Reader
-	Out io.Writer
-	// Hidden reads a line that is not shown. Nil reads it as any other.
-	Hidden func() (string, error)
-}
-
-// wizard is one run.
-type wizard struct {
-	Options
-	ask    prompt
-	client *service.Client
-	told   []service.CatalogModel
-	chosen []option
-	// keyWritten reports that this run has written the provider key.
-	keyWritten bool
-}
 
 // Run asks what is missing and sets the machine up.
 func Run(ctx context.Context, o Options, t Terminal) error {
@@ -308,20 +255,4 @@ func (w *wizard) blocked(ctx context.Context) {
 		}
 		w.ask.say("  - %s", service.Clean(step, maxLine))
 	}
-}
-
-// Bounds of what is shown of others' texts.
-const (
-	maxCell  = 60
-	maxLine  = 300
-	maxSteps = 10
-	maxRows  = 20
-)
-
-// validKey checks the form of a provider key.
-func validKey(key string) error {
-	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
-		return errors.New("a provider key begins with sk-prov-; this is none, or it is mistyped")
-	}
-	return nil
 }

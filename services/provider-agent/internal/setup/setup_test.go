@@ -214,8 +214,10 @@ func TestTheWizardAsksSixThingsAndWritesThreeFiles(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", line, text)
 		}
 	}
-	if calls := m.did("upgrade-to-provider"); len(calls) != 1 || !strings.HasSuffix(calls[0], wallet) {
-		t.Errorf("the account was opened by %q, want one call with the address", calls)
+	if calls := m.did("upgrade-to-provider"); len(calls) != 1 {
+		t.Errorf("the account was opened by %q, want one call", calls)
+	} else if !strings.HasSuffix(calls[0], wallet) {
+		t.Errorf("the account was opened by %q, want the address in it", calls[0])
 	}
 }
 
@@ -258,8 +260,10 @@ func TestASecondRunChangesOnlyWhatIsSaid(t *testing.T) {
 	if !strings.Contains(out, "pulling a 50 %") {
 		t.Errorf("the progress of the download is missing in\n%s", out)
 	}
-	if got := created(); !strings.Contains(got, `"num_ctx":16384`) || !strings.Contains(got, `"from":"qwen3:8b"`) {
-		t.Errorf("made: got %s, want a window of 16384", got)
+	for _, want := range []string{`"num_ctx":16384`, `"from":"qwen3:8b"`} {
+		if got := created(); !strings.Contains(got, want) {
+			t.Errorf("made: got %s, want %s in it", got, want)
+		}
 	}
 	for _, want := range []string{`"local_model": "qwen3:8b-ctx16384"`, `"context_length": 16384`} {
 		if got := read(t, home, "models.json"); !strings.Contains(got, want) {
@@ -331,7 +335,9 @@ func TestWhatIsMissingOrWrongIsAFault(t *testing.T) {
 			Email: "a@b", Password: config.NewSecret("right horse"), Offer: "1"}
 		c.change(&o)
 		out, err := runs(t, o, c.typed)
-		if err == nil || !strings.Contains(err.Error()+out, c.want) {
+		if err == nil {
+			t.Errorf("%s: got no error, want one, after\n%s", name, out)
+		} else if !strings.Contains(err.Error()+out, c.want) {
 			t.Errorf("%s: got the error %v, want %q, after\n%s", name, err, c.want, out)
 		}
 		if _, err := os.Stat(filepath.Join(o.Home, "config.yaml")); err == nil {
@@ -348,7 +354,9 @@ func TestModelsWithAFaultAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := runs(t, Options{ServiceURL: m.URL, Ports: []int{port}, Home: home, Yes: true, Offer: "all"}, "")
-	if err == nil || !strings.Contains(err.Error(), "line 1") {
+	if err == nil {
+		t.Error("got no error, want one")
+	} else if !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("got the error %v, want one that names the line", err)
 	}
 	if got := read(t, home, "models.json"); got != `{"qwen3-8b": {` {
@@ -366,15 +374,19 @@ func TestNamesOfOneModelMatch(t *testing.T) {
 		"meta-llama/Llama-3.1-8B-Instruct": "meta/llama-3.1-8b", "llama3.1:8b-instruct-q4_K_M": "meta/llama-3.1-8b",
 		"gemma2:9b": "gemma-2", "twin": "", "a/twin": "a/twin", "qwen3:4b": "", "llama3.1:70b": "", "gone": "", "": "",
 	} {
-		if got, _ := match(local, catalog); got.ID != want && (want != "" || !matchFails(local, catalog)) {
-			t.Errorf("%s: got %q, want %q", local, got.ID, want)
+		if got := matched(local, catalog); got != want {
+			t.Errorf("%s: got %q, want %q", local, got, want)
 		}
 	}
 }
 
-func matchFails(local string, catalog []service.CatalogModel) bool {
-	_, ok := match(local, catalog)
-	return !ok
+// matched is the id of the model that a local name matches; empty for none.
+func matched(local string, catalog []service.CatalogModel) string {
+	m, ok := match(local, catalog)
+	if !ok {
+		return ""
+	}
+	return m.ID
 }
 
 func TestAWiderModelIsAChoiceOfItsOwn(t *testing.T) {
@@ -391,8 +403,13 @@ func TestAWiderModelIsAChoiceOfItsOwn(t *testing.T) {
 		t.Errorf("windows: got %v, want [0 40960 0]", got)
 	}
 	chosen, err := choose("all", optionsOf(found, catalog, 0), catalog)
-	if err != nil || len(chosen) != 1 || chosen[0].window != 0 {
-		t.Errorf("all: got %+v and %v, want one model as it is", chosen, err)
+	switch {
+	case err != nil:
+		t.Errorf("all: got the error %v, want none", err)
+	case len(chosen) != 1:
+		t.Errorf("all: got %+v, want one model", chosen)
+	case chosen[0].window != 0:
+		t.Errorf("all: got the window %d, want the model as it is", chosen[0].window)
 	}
 	if name := widened("hf.co/a/b:Q4", 512); name != "hf.co/a/b:Q4-ctx512" {
 		t.Errorf("the name: got %s", name)

@@ -51,31 +51,7 @@ func TestTwoCommandsMakeAProviderOfAnEmptyHome(t *testing.T) {
 		return cmd
 	}
 
-	// The gateway is among the ports, as it may be on a machine that runs both.
-	wizard := at(t, command("setup", "-ws", m.WSURL(), "-ports", portOf(t, m.engine.url())+","+portOf(t, m.Base())))
-	wizard.answers(t, "address, https://", m.Base())
-	wizard.expect(t, "Found ollama")
-	wizard.expect(t, "256")
-	wizard.answers(t, "Models to offer", "1")
-	wizard.answers(t, "wallet address", strings.Replace(wallet, "5aA", "5AA", 1))
-	wizard.expect(t, "its checksum")
-	wizard.answers(t, "wallet address", wallet)
-	wizard.answers(t, "machine's name", "rig")
-	wizard.answers(t, "Requests at once", "2")
-	wizard.answers(t, "Account", "signup")
-	wizard.answers(t, "E-mail address", "ann@example.org")
-	wizard.answers(t, "Password", password)
-	wizard.expect(t, "What blocks earning now")
-	wizard.expect(t, "Next: svc-agent run")
-	if err := <-wizard.done; err != nil {
-		t.Fatalf("setup: %v", err)
-	}
-	switch shown := wizard.text(); {
-	case strings.Contains(shown, password):
-		t.Error("the password is shown")
-	case strings.Count(shown, "Found ") != 1:
-		t.Errorf("engines found: got %d, want 1", strings.Count(shown, "Found "))
-	}
+	m.answersSetup(t, command, wallet, password)
 
 	key, err := os.ReadFile(filepath.Join(home, ".config", "svc-agent", "provider-key"))
 	if err != nil {
@@ -121,5 +97,35 @@ func TestTwoCommandsMakeAProviderOfAnEmptyHome(t *testing.T) {
 	}
 	if strings.Contains(serving.text(), strings.TrimSpace(string(key))) {
 		t.Error("the key is in the log")
+	}
+}
+
+// answersSetup runs setup in a terminal and answers its questions, the wallet's wrongly at first.
+func (m *market) answersSetup(t *testing.T, command func(...string) *exec.Cmd, wallet, password string) {
+	t.Helper()
+	// The gateway is among the ports, as it may be on a machine that runs both.
+	wizard := at(t, command("setup", "-ws", m.WSURL(), "-ports", portOf(t, m.engine.url())+","+portOf(t, m.Base())))
+	wizard.answers(t, "address, https://", m.Base())
+	wizard.expect(t, "Found ollama")
+	wizard.expect(t, "256")
+	wizard.answers(t, "Models to offer", "1")
+	wizard.answers(t, "wallet address", strings.Replace(wallet, "5aA", "5AA", 1))
+	wizard.expect(t, "its checksum")
+	wizard.answers(t, "wallet address", wallet)
+	wizard.answers(t, "machine's name", "rig")
+	wizard.answers(t, "Requests at once", "2")
+	wizard.answers(t, "Account", "signup")
+	wizard.answers(t, "E-mail address", "ann@example.org")
+	wizard.answers(t, "Password", password)
+	wizard.expect(t, "What blocks earning now")
+	wizard.expect(t, "Next: svc-agent run")
+	if err := <-wizard.done; err != nil {
+		t.Fatalf("setup: %v", err)
+	}
+	switch shown := wizard.text(); {
+	case strings.Contains(shown, password):
+		t.Error("the password is shown")
+	case strings.Count(shown, "Found ") != 1:
+		t.Errorf("engines found: got %d, want 1", strings.Count(shown, "Found "))
 	}
 }
