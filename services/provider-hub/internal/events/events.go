@@ -193,10 +193,6 @@ func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable erro
 		Claim: meter.Claim{State: meter.Absent},
 	}
 	fill(e, served, meter.Charge(served))
-	if e.GetConnectionMode() == eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED {
-		// The record is older than the field.
-		e.ConnectionMode = eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET
-	}
 	e.EndedAt = e.GetDispatchedAt()
 	payload, err := encode(e)
 	if err != nil {

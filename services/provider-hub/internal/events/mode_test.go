@@ -76,7 +76,7 @@ func TestUsageKeepsTheModeOfItsProviderOverADeath(t *testing.T) {
 	}
 }
 
-func TestARecordOfBeforeTheModeIsOfAWebSocket(t *testing.T) {
+func TestARecordOfBeforeTheModeIsPublishedAsItIs(t *testing.T) {
 	dir, now := t.TempDir(), clock.NewManual(time.UnixMilli(1_790_000_000_000))
 	j, _, err := journal.Open(journal.Config{Dir: dir, Clock: now})
 	if err != nil {
@@ -98,8 +98,8 @@ func TestARecordOfBeforeTheModeIsOfAWebSocket(t *testing.T) {
 	}
 	u := opened(t, dir, now)
 	defer func() { _ = u.Close() }()
-	if got := queued(t, u).GetConnectionMode(); got != eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET {
-		t.Errorf("got %v, want WebSocket", got)
+	if got := queued(t, u).GetConnectionMode(); got != eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED {
+		t.Errorf("got %v, want none, which readers take for WebSocket", got)
 	}
 }
 
