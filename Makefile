@@ -10,7 +10,7 @@ COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
 APART := charts/check services/edge-gateway/corpus deploy/bench deploy/check deploy/dashboards deploy/dev/postgres \
   deploy/engine deploy/images deploy/sbom
-# Those of them that are linted: the others are tools of measurement, and data.
+# The modules of APART that are linted: the others are measuring tools and data.
 LINTED_APART := charts/check deploy/dashboards deploy/engine deploy/images deploy/sbom
 
 # Test binaries run at a time: a package waits for about half of its time.
@@ -266,7 +266,7 @@ agents-check: agents ## Build the agent's archives again with nothing cached, co
 	  GOCACHE=$$again/cache GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $$again/agents -agents >/dev/null && \
 	  diff -r $(BIN)/agents $$again/agents && (cd $(BIN)/agents && sha256sum --quiet -c SHA256SUMS) && \
 	  $(BIN)/agents/install.sh --to $$again/bin && $$again/bin/svc-agent help >/dev/null && \
-	  echo "  The agent's archives are the same when they are built anew."
+	  echo "  The agent's archives are the same when they are built again."
 
 .PHONY: images-check
 images-check: images ## Build the images again from a copy of the tree, compare the digests, and start each program in its image

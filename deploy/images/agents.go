@@ -24,7 +24,7 @@ const agent = "provider-agent"
 // target is a system for which there is an archive of the agent.
 type target struct{ system, architecture string }
 
-// targets are all of them. Linux has a Debian package beside.
+// targets are all targets. Those of Linux have a Debian package as well.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
 // buildAgents builds the agent for all systems and writes its archives, its packages, their
@@ -66,7 +66,7 @@ func buildAgents(ctx context.Context, tree, out string, commit commit) error {
 	return writeAgents(out, made)
 }
 
-// docsOf are the files beside the program.
+// docsOf are the documents that are packed with the program.
 func docsOf(tree string) ([]archive.File, error) {
 	var docs []archive.File
 	for name, path := range map[string]string{"LICENSE": "LICENSE", "README.md": "services/provider-agent/README.md"} {

@@ -72,7 +72,7 @@ func (c commit) version() string {
 	return clean
 }
 
-// debian is the version as a part of a Debian version, which has no hyphen.
+// debian is the version as a part of a Debian version, in which a hyphen would begin the revision.
 func (c commit) debian() string { return strings.ReplaceAll(c.version(), "-", ".") }
 
 // git returns what git prints about the tree.

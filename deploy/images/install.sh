@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs svc-agent for this user: it finds the archive for this machine, verifies its
-# checksum by SHA256SUMS beside it, and copies the program to a folder. It asks for no rights
-# and changes nothing else.
+# checksum by the SHA256SUMS beside it, and copies the program to a folder. It needs no rights
+# of root and changes nothing else.
 #
 #   install.sh [--dry-run] [--from FOLDER-OR-URL] [--to FOLDER]
 #
@@ -37,7 +37,7 @@ esac
 archive=svc-agent-$system-$machine.tar.gz
 
 echo "archive:  $from/$archive"
-echo "checked:  by SHA256SUMS beside it"
+echo "checksum: by the SHA256SUMS beside it"
 echo "program:  $to/svc-agent"
 if [ -n "$dry" ]; then
   echo "Nothing was changed (--dry-run)."
@@ -49,7 +49,7 @@ trap 'rm -rf "$work"' EXIT
 for name in "$archive" SHA256SUMS; do
   case $from in
     https://*) curl -fsSL --proto '=https' -o "$work/$name" "$from/$name" ;;
-    http://*) echo "install.sh: $from is not https://" >&2; exit 1 ;;
+    http://*) echo "install.sh: $from is not https://; give an address that is, or a folder" >&2; exit 1 ;;
     *) cp "$from/$name" "$work/$name" ;;
   esac
 done
@@ -58,12 +58,12 @@ cd "$work"
 awk -v name="$archive" '$2 == name' SHA256SUMS >wanted
 [ -s wanted ] || { echo "install.sh: SHA256SUMS does not list $archive" >&2; exit 1; }
 if command -v sha256sum >/dev/null; then sha256sum -c wanted >/dev/null; else shasum -a 256 -c wanted >/dev/null; fi ||
-  { echo "install.sh: $archive is not what SHA256SUMS says; nothing was installed" >&2; exit 1; }
+  { echo "install.sh: the checksum of $archive is not that of SHA256SUMS; nothing was installed" >&2; exit 1; }
 tar -xzf "$archive"
 mkdir -p "$to"
 cp "${archive%.tar.gz}/svc-agent" "$to/.svc-agent.new"
 chmod 755 "$to/.svc-agent.new"
-mv "$to/.svc-agent.new" "$to/svc-agent" # an agent that runs keeps its own
+mv "$to/.svc-agent.new" "$to/svc-agent" # a running agent keeps the old program
 echo "installed: $("$to/svc-agent" version)"
 case :${PATH:-}: in
   *:"$to":*) ;;

@@ -57,7 +57,7 @@ type options struct {
 	source string
 	// unpack is a folder for the programs of images that were written before.
 	unpack string
-	// agents has archives of the agent written, and no image.
+	// agents writes archives of the agent, and no image.
 	agents bool
 }
 

@@ -31,9 +31,9 @@ func (d *Dialer) KeepingClient(of Kept) *http.Client {
 	}
 }
 
-// risky are the ports from 1024 on on which services listen that take commands in the form
-// of a request, or that no stranger should reach through this platform: databases, caches,
-// queues, the control of containers and clusters, mail, remote desktops and proxies.
+// risky are ports from 1024 on. Services listen there that could take a request for a command,
+// or that no stranger should reach through this platform: databases, caches, queues, the control
+// of containers and clusters, mail, remote desktops and proxies.
 var risky = map[uint16]bool{
 	1080: true, 1433: true, 1521: true, 1719: true, 1720: true, 1723: true, 2049: true, 2181: true, 2375: true, 2376: true,
 	2377: true, 2379: true, 2380: true, 3128: true, 3306: true, 3389: true, 3659: true, 4045: true, 4190: true, 4222: true,
@@ -44,6 +44,6 @@ var risky = map[uint16]bool{
 	50000: true,
 }
 
-// ServerPort reports whether a stranger may name a port for a server of inference: 443, or
-// a port from 1024 on on which nothing risky usually listens.
+// ServerPort reports whether a stranger may name a port for an inference server: 443, or a port
+// from 1024 on where nothing risky usually listens.
 func ServerPort(port uint16) bool { return port == 443 || port >= 1024 && !risky[port] }

@@ -10,8 +10,9 @@ const (
 	External  = "external"
 )
 
-// Of returns the word for a mode; empty where the mode is not known. A mode that only a later
-// release knows is external, because it is not the agent's WebSocket, and there are two words.
+// Of returns the word for a mode; empty where the event does not say the mode. A mode that only a
+// later release knows is external, because it is not the agent's WebSocket, and there are two
+// words.
 func Of(m eventsv1.ConnectionMode) string {
 	switch m {
 	case eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED:

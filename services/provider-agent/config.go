@@ -198,11 +198,11 @@ func targetsOf(models []Model) ([]engine.Target, error) {
 	return targets, errors.Join(faults...)
 }
 
-// HubAddress is the address of the upgrade that follows from the configured one. It refuses
-// an address in the clear unless it is this machine's or plaintext is set.
+// HubAddress is the address of the hub's WebSocket that follows from the configured address.
+// It refuses a ws:// address unless the address is this machine's or plaintext is set.
 func HubAddress(text string, plaintext bool) (string, error) { return hubAddress(text, plaintext) }
 
-// NodeIDIn is the node id that a folder of state has; empty where it has none yet.
+// NodeIDIn is the node id in a state folder; empty where there is none yet.
 func NodeIDIn(dir string) string { return node.In(dir) }
 
 func nodeID(dir string, random io.Reader) (string, error) {

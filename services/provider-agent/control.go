@@ -36,8 +36,8 @@ func (a *Agent) State() control.State {
 	return state
 }
 
-// Pause takes no new requests while the connection stays, or takes them again. A restart ends
-// a pause.
+// Pause has the agent take no new requests while the connection stays, or take them again. A
+// restart ends a pause.
 func (a *Agent) Pause(paused bool) { a.link.Pause(paused) }
 
 // Drain has Run take no new requests, end the requests under way and return.

@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/provider-agent/internal/offer"
 )
 
-// offering is what is offered now.
+// offering has the models that are offered now.
 type offering struct {
 	// turn lets one reload happen at a time.
 	turn sync.Mutex
@@ -33,8 +33,7 @@ func (o *offering) set(models []Model, fault string) {
 	o.models, o.fault = models, fault
 }
 
-// ModelsFault says why models.json as it is now is not what is offered; empty for no
-// reason.
+// ModelsFault says why the agent does not offer models.json as it is now; empty where it does.
 func (a *Agent) ModelsFault() string {
 	a.offer.mu.Lock()
 	defer a.offer.mu.Unlock()
@@ -42,7 +41,8 @@ func (a *Agent) ModelsFault() string {
 }
 
 // Reload offers other models. No request is dropped: the agent registers over another
-// connection, and the earlier one serves what is open. Models with a fault change nothing.
+// connection, and the earlier connection serves the open requests. Models with a fault change
+// nothing.
 func (a *Agent) Reload(ctx context.Context, models []Model) error {
 	a.offer.turn.Lock()
 	defer a.offer.turn.Unlock()
@@ -70,8 +70,8 @@ func (a *Agent) Reload(ctx context.Context, models []Model) error {
 // modelsInterval is the pause between two looks at models.json.
 const modelsInterval = 2 * time.Second
 
-// Follow offers what models.json at path says, whenever it changes, until ctx ends. load
-// reads it. While the file has a fault, the models of its last good text stay.
+// Follow offers what models.json at path says, whenever the file changes, until ctx ends. load
+// reads the file. While the file has a fault, the models of its last good text stay.
 func (a *Agent) Follow(ctx context.Context, path string, load func(context.Context) ([]Model, error)) {
 	ticker := time.NewTicker(modelsInterval)
 	defer ticker.Stop()

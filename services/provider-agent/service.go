@@ -157,7 +157,7 @@ func (a *Agent) offersOf(models []Model) []connection.Offer {
 			ModelID: m.ModelID, ContextLength: state.ContextLength, Quantization: m.Quantization,
 			Capacity: m.Capacity, Healthy: state.Healthy, Revision: m.Revision,
 		}
-		if a.gpus != nil { // the owner lets the platform know of the machine
+		if a.gpus != nil { // the owner lets the platform know the machine
 			o.Engine = state.Engine
 		}
 		if m.LocalModel != m.ModelID {
@@ -319,7 +319,8 @@ type Finding struct {
 	FilesFault string
 }
 
-// Bench measures how fast the engine of a model answers, with at most so many tokens.
+// Bench measures how fast the engine of a model answers, with an answer of at most so many
+// tokens.
 func Bench(ctx context.Context, m Model, tokens int, now func() time.Time) (engine.Speed, error) {
 	if err := offer.Validate([]Model{m}); err != nil {
 		return engine.Speed{}, err

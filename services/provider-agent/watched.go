@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/provider-agent/internal/control"
 )
 
-// watched is what an agent keeps to tell its owner on this machine.
+// watched is what an agent keeps so that its owner can see it on this machine.
 type watched struct {
 	version, nodeName, hub string
 	started                time.Time
@@ -27,7 +27,7 @@ type watched struct {
 
 	mu     sync.Mutex
 	said   time.Time // when a failure was logged last
-	unsaid int       // failures since
+	unsaid int       // failures that were not logged since
 }
 
 func newWatched(version, nodeName, hub string, clock clock.Clock, log *slog.Logger) *watched {
@@ -68,7 +68,7 @@ func (w *watched) tell(f control.Failure) {
 	w.said, w.unsaid = f.At, 0
 }
 
-// until returns a context that ends with ctx or by a drain, and what must be called behind it.
+// until returns a context that ends with ctx or by a drain, and the function that frees it.
 func (w *watched) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -54,16 +54,17 @@ type Config struct {
 	WorkReceiptSecretPrevious config.Secret `yaml:"work_receipt_secret_previous" env:"SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS"`
 
 	// EndpointSecret is the secret that the keys of external endpoints are sealed under: 32
-	// bytes or more, the same in all hubs. Unset, a secret of the fleet stands in, which the
-	// database has under the pepper and which outlives peppers.
+	// bytes or more, the same in all hubs. Where it is unset, a secret of the fleet takes its
+	// place, which the database keeps sealed under the pepper and which outlives peppers.
 	EndpointSecret config.Secret `yaml:"endpoint_secret" env:"SVC_HUB_ENDPOINT_SECRET"`
-	// EndpointSecretPrevious opens keys too while the fleet changes its secret: first it is the next
-	// secret, and after the two were swapped it is the one before. See deploy/runbooks/rotation.md.
+	// EndpointSecretPrevious opens keys too while the fleet changes its secret: at first it is the
+	// next secret, and once the two are swapped it is the old secret. See
+	// deploy/runbooks/rotation.md.
 	EndpointSecretPrevious config.Secret `yaml:"endpoint_secret_previous" env:"SVC_HUB_ENDPOINT_SECRET_PREVIOUS"`
 
-	// EndpointLease is how long another hub waits for a word of the hub that calls an external
-	// endpoint, 20 s; a hub speaks four times in it. EndpointProbeInterval is about the pause
-	// between probes of an endpoint, 30 s.
+	// EndpointLease is how long other hubs wait for a sign of life of the hub that calls an
+	// external endpoint: 20 s. A hub renews its leases four times in it. EndpointProbeInterval is
+	// about the pause between two probes of an endpoint: 30 s.
 	EndpointLease         time.Duration `yaml:"endpoint_lease" env:"SVC_HUB_ENDPOINT_LEASE"`
 	EndpointProbeInterval time.Duration `yaml:"endpoint_probe_interval" env:"SVC_HUB_ENDPOINT_PROBE_INTERVAL"`
 	// EndpointAuthorities sign the certificates of external endpoints; nil means the system's.
@@ -115,7 +116,7 @@ type Config struct {
 	// settlement with the same setting confirms. A process that listens anywhere but on
 	// loopback refuses it.
 	DevelopmentCollateral bool `yaml:"development_collateral" env:"SVC_HUB_DEVELOPMENT_COLLATERAL"`
-	// DevelopmentEndpoints lets external endpoints be of this machine and of http. A process
+	// DevelopmentEndpoints admits external endpoints on this machine and over http. A process
 	// that listens anywhere but on loopback refuses it.
 	DevelopmentEndpoints bool `yaml:"development_endpoints" env:"SVC_HUB_DEVELOPMENT_ENDPOINTS"`
 }

@@ -10,8 +10,8 @@ import (
 
 // CheckListeners returns a fault for each address that is not on loopback, where a setting
 // of development is set: collateral that nobody holds must not let strangers earn, and
-// strangers must not have a hub call what is behind it. The addresses are all on which the
-// process listens; an empty address is no listener.
+// strangers must not have a hub call what is behind it. The addresses are all addresses on which
+// the process listens; an empty address is no listener.
 func (c Config) CheckListeners(addresses ...string) error {
 	var faults []error
 	for setting, set := range map[string]bool{

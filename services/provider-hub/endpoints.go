@@ -20,8 +20,8 @@ const (
 	// less than the 5 s after which uvicorn, under most engines, closes an idle connection.
 	keptPerEndpoint = 32
 	keptFor         = 4 * time.Second
-	// beatsPerLease is how often a hub speaks within a lease, and marginOfLease the part of a
-	// lease before whose end a hub that cannot speak stops.
+	// beatsPerLease is how often a hub renews a lease within its time. A hub that cannot renew
+	// stops one part in marginOfLease of the time before the lease ends.
 	beatsPerLease = 4
 	marginOfLease = 10
 	// maxHead bounds the head of an answer, in bytes.
@@ -37,8 +37,8 @@ func endpointClient(c Config) *http.Client {
 	return dialer.KeepingClient(dialguard.Kept{Idle: keptPerEndpoint, IdleFor: keptFor, HeaderBytes: maxHead})
 }
 
-// endpointDeps are what external endpoints work with. derived is the secret of the fleet
-// from which the one of keys is derived where none is set.
+// endpointDeps are what external endpoints work with. derived is the secret of the fleet under
+// which keys are sealed where EndpointSecret is not set.
 type endpointDeps struct {
 	tables    *store.Store
 	derived   []byte
@@ -49,7 +49,7 @@ type endpointDeps struct {
 	random    io.Reader
 }
 
-// newEndpoints makes what serves external endpoints, and what looks after them.
+// newEndpoints makes the part that calls external endpoints, and the directory that keeps them.
 func newEndpoints(cfg Config, deps endpointDeps) (*external.Hub, *external.Directory, error) {
 	sealer, err := external.NewSealer(cfg.EndpointSecret, cfg.EndpointSecretPrevious, deps.derived)
 	if err != nil {

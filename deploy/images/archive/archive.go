@@ -21,9 +21,9 @@ import (
 
 // File is a file of an archive.
 type File struct {
-	// Name is its path with slashes, without one at the beginning.
+	// Name is its path, with slashes between the folders and none at the beginning.
 	Name string
-	// Program reports that it may be executed.
+	// Program reports that the file may be executed.
 	Program bool
 	Bytes   []byte
 }
@@ -35,7 +35,7 @@ func (f File) mode() int64 {
 	return 0o644
 }
 
-// TarGz returns the files as a tar.gz, with the folders that they are in below a folder, which
+// TarGz returns the files as a tar.gz, with entries for their folders. All are in folder, which
 // may be empty.
 func TarGz(folder string, files []File, at time.Time) ([]byte, error) {
 	var out bytes.Buffer

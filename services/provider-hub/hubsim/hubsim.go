@@ -61,8 +61,8 @@ const (
 type World interface {
 	// Bound reports whether the session that the order names is here.
 	Bound(o *Order) bool
-	// External reports whether the provider of the order's session is reached by a call of
-	// its server.
+	// External reports whether a hub reaches the provider of the order's session by calling
+	// the provider's server.
 	External(o *Order) bool
 	// OpenStream begins the order on its session. It fails with ErrBusy or ErrGone.
 	OpenStream(a *Attempt) error

@@ -45,7 +45,7 @@ type AccountOverviewAdminServiceClient interface {
 	// entry. Idempotent. Fails with NOT_FOUND (request_not_found: nothing was charged for such a
 	// request of the account), INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION
 	// (transition_not_allowed: it was refunded for another cause or in part; or the consumer paid
-	// less than the provider earned, and the cause must be goodwill).
+	// less than the provider earned, or a vendor served it, and the cause must be goodwill).
 	RefundRequest(ctx context.Context, in *RefundRequestRequest, opts ...grpc.CallOption) (*RefundRequestResponse, error)
 }
 
@@ -106,7 +106,7 @@ type AccountOverviewAdminServiceServer interface {
 	// entry. Idempotent. Fails with NOT_FOUND (request_not_found: nothing was charged for such a
 	// request of the account), INVALID_ARGUMENT (invalid_value), FAILED_PRECONDITION
 	// (transition_not_allowed: it was refunded for another cause or in part; or the consumer paid
-	// less than the provider earned, and the cause must be goodwill).
+	// less than the provider earned, or a vendor served it, and the cause must be goodwill).
 	RefundRequest(context.Context, *RefundRequestRequest) (*RefundRequestResponse, error)
 	mustEmbedUnimplementedAccountOverviewAdminServiceServer()
 }

@@ -439,8 +439,8 @@ const (
 	ConnectionMode_CONNECTION_MODE_UNSPECIFIED ConnectionMode = 0
 	// The provider's agent holds a WebSocket to a hub.
 	ConnectionMode_CONNECTION_MODE_WEBSOCKET ConnectionMode = 1
-	// A hub calls the provider's OpenAI-compatible server. Such a provider is chosen only
-	// when no other may serve the request, or by a pin.
+	// A hub calls the provider's OpenAI-compatible server. Routers try such a provider after all
+	// providers with an agent, unless the consumer names it by a pin or in an order.
 	ConnectionMode_CONNECTION_MODE_EXTERNAL ConnectionMode = 2
 )
 

@@ -139,7 +139,7 @@ type ExternalEndpoint struct {
 	// new, healthy or unhealthy.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// Why the last probe failed: unreachable, unauthorized, unexpected_status,
-	// unexpected_answer, models_missing or key_unreadable; empty for nothing.
+	// unexpected_answer, models_missing or key_unreadable; empty where it did not fail.
 	LastError string                 `protobuf:"bytes,8,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	CheckedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
 	// The hub that calls the server; empty while none does.

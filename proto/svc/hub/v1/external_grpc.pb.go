@@ -40,8 +40,8 @@ type ExternalEndpointServiceClient interface {
 	// ListExternalEndpoints is one page, oldest first. Read only.
 	ListExternalEndpoints(ctx context.Context, in *ListExternalEndpointsRequest, opts ...grpc.CallOption) (*ListExternalEndpointsResponse, error)
 	// CreateExternalEndpoint registers a server. A hub probes it within seconds. Idempotent by
-	// idempotency_key when one is given. Fails with INVALID_ARGUMENT (invalid_value) on what is no
-	// endpoint, also on hosts and ports that may not be called, RESOURCE_EXHAUSTED
+	// idempotency_key when one is given. Fails with INVALID_ARGUMENT (invalid_value) for a
+	// malformed endpoint and for hosts and ports that may not be called, RESOURCE_EXHAUSTED
 	// (too_many_endpoints, rate_limit_exceeded), PERMISSION_DENIED (account_frozen) and
 	// FAILED_PRECONDITION (idempotency_key_reused).
 	CreateExternalEndpoint(ctx context.Context, in *CreateExternalEndpointRequest, opts ...grpc.CallOption) (*CreateExternalEndpointResponse, error)
@@ -138,8 +138,8 @@ type ExternalEndpointServiceServer interface {
 	// ListExternalEndpoints is one page, oldest first. Read only.
 	ListExternalEndpoints(context.Context, *ListExternalEndpointsRequest) (*ListExternalEndpointsResponse, error)
 	// CreateExternalEndpoint registers a server. A hub probes it within seconds. Idempotent by
-	// idempotency_key when one is given. Fails with INVALID_ARGUMENT (invalid_value) on what is no
-	// endpoint, also on hosts and ports that may not be called, RESOURCE_EXHAUSTED
+	// idempotency_key when one is given. Fails with INVALID_ARGUMENT (invalid_value) for a
+	// malformed endpoint and for hosts and ports that may not be called, RESOURCE_EXHAUSTED
 	// (too_many_endpoints, rate_limit_exceeded), PERMISSION_DENIED (account_frozen) and
 	// FAILED_PRECONDITION (idempotency_key_reused).
 	CreateExternalEndpoint(context.Context, *CreateExternalEndpointRequest) (*CreateExternalEndpointResponse, error)

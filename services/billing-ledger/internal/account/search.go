@@ -215,7 +215,8 @@ func (o *Overview) Refund(ctx context.Context, r Refund) (ids.EntryID, money.Nan
 		return ids.EntryID{}, 0, NoRequest()
 	case errors.Is(err, usage.ErrRefunded), errors.Is(err, usage.ErrPaidInPart), errors.Is(err, usage.ErrVendorServed):
 		return ids.EntryID{}, 0, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed,
-			"the request was refunded before, or its consumer paid less than its provider earned").On("cause")
+			"the request was refunded before; or its consumer paid less than its provider earned, or a vendor served it, "+
+				"and then the cause must be goodwill").On("cause")
 	case err != nil:
 		return ids.EntryID{}, 0, fmt.Errorf("refund a request: %w", err)
 	}

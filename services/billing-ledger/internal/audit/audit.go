@@ -60,7 +60,8 @@ type Line struct {
 	Source        usage.Source
 	Tokens        money.Tokens
 	Rates, Pinned money.Rates
-	// Vendor reports that a vendor served, which read Cached of the prompt from its cache.
+	// Vendor reports that a vendor served the request. Cached are the prompt tokens that the
+	// vendor read from its cache.
 	Vendor    bool
 	Cached    int64
 	ListPrice money.NanoUSD

@@ -50,7 +50,7 @@ func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()),
 		Rates: moneypb.ToRates(m.GetPrice().GetRates())}
 	if m.GetKind() == catalogv1.Kind_KIND_GATEWAY {
-		out.Tier = plan.Premium // whatever it says: no plan pays a vendor
+		out.Tier = plan.Premium // whatever the catalog says, because no plan pays a vendor
 	}
 	switch m.GetCategory() {
 	case catalogv1.Category_CATEGORY_LLM:

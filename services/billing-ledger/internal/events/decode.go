@@ -59,7 +59,7 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		EvidenceSource: evidenceSources[m.GetEvidenceSource()], Settled: m.GetSettled(),
 	}
 	e.Mode = modeFromProto(m.GetConnectionMode(), e.EvidenceSource)
-	if e.Vendor { // of others they change nothing
+	if e.Vendor { // cached tokens of other providers change no amount
 		e.CachedPrompt = m.GetClaimedCachedPromptTokens()
 	}
 	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {

@@ -151,7 +151,7 @@ func Orphan(id ids.EntryID, request ids.RequestID, provider ids.ProviderID, payo
 	}}
 }
 
-// VendorOrphan is line 27 of a vendor, which is owed its cost.
+// VendorOrphan is line 27 for a vendor, which is owed its cost.
 func VendorOrphan(id ids.EntryID, request ids.RequestID, vendor ids.ProviderID, cost money.NanoUSD) Entry {
 	return Entry{ID: id, Kind: OrphanPayout, BusinessID: request.String(), Postings: []Posting{
 		debit(OrphanWork, nobody, cost), credit(VendorPayable, vendor, cost),

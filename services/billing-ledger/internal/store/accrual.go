@@ -15,7 +15,7 @@ import (
 
 // Accruals sums the providers' credits by day and provider, after a place in that order;
 // see accrual.Store. Orphan work counts as well: an entry credited its provider instead
-// of the line. A vendor is no provider.
+// of the line. Vendors are left out, because nothing accrues to them.
 func (s *Store) Accruals(ctx context.Context, after earning.AccrualCursor, limit int) ([]earning.Accrual, error) {
 	rows, err := s.pool.Query(ctx, `SELECT day, provider_id, sum(payout)::bigint, count(*)
 		FROM usage_settlement

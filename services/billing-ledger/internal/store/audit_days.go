@@ -67,8 +67,8 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	return runCheck(ctx, tx, facts, daysSummed, kept, snapshotDrift, len(days) > 0 || kept > 0)
 }
 
-// unsealed are what the seals of earlier versions leave out: until which version, and rows that a
-// day of it does not have.
+// unsealed lists what the seals of earlier versions leave out: the last version that leaves it
+// out, and the rows that a day of such a version cannot have.
 var unsealed = []struct {
 	until     int16
 	rows, are string
@@ -77,8 +77,8 @@ var unsealed = []struct {
 	{2, `vendor OR cached_rate <> 0`, "of vendors"},
 }
 
-// auditUnsealed finds rows of a sealed day of a kind that did not exist when its version was in
-// use, because the seal of that version leaves out what tells them apart.
+// auditUnsealed finds rows of a sealed day that are of a kind that did not exist when the day's
+// version was in use. The seal of that version leaves out the columns that show the kind.
 func auditUnsealed(ctx context.Context, tx pgx.Tx, d seal.Day, i *audit.Invariant) error {
 	for _, u := range unsealed {
 		if d.Version > u.until {
@@ -91,7 +91,7 @@ func auditUnsealed(ctx context.Context, tx pgx.Tx, d seal.Day, i *audit.Invarian
 			return fmt.Errorf("look for rows that are %s on a day of version %d: %w", u.are, d.Version, err)
 		}
 		if others > 0 {
-			i.Found(fmt.Sprintf("day %s: %d rows are %s, and there was nothing else when it was sealed",
+			i.Found(fmt.Sprintf("day %s: %d rows are %s, and there were no such rows when it was sealed",
 				d.Day.Format(time.DateOnly), others, u.are))
 		}
 	}

@@ -15,8 +15,8 @@ import (
 const sealTimeout = time.Hour
 
 // sealedLines are the columns of settled requests in version 1 of a digest. Version 2
-// adds the unit, and version 3 what is of vendors. Days before a version have nothing of what
-// it adds, which verify checks.
+// adds the unit, and version 3 the columns of vendors. Days of earlier versions have no rows
+// that use the added columns, which verify checks.
 const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id,
 			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,

@@ -72,8 +72,8 @@ func (s *Store) Settle(
 	return err
 }
 
-// orphanEntry is the entry that pays for orphan work. A request has at most one, so the request's
-// id serves.
+// orphanEntry is the entry that pays for orphan work. A request has at most one such entry, so
+// the entry's id is the request's.
 func orphanEntry(line usage.Line) ledger.Entry {
 	of := ledger.Orphan
 	if line.Event.Vendor {

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// cachedRate is the rate of cached prompt tokens of the price version that a hold h pins.
+// cachedRate is the rate of cached prompt tokens in the price version that a hold h pins.
 const cachedRate = `coalesce((SELECT v.cached_rate FROM vendor_price v
 	WHERE v.price_version_id = h.price_version_id), 0)`
 
@@ -28,8 +28,8 @@ func scanVendors(rows pgx.Rows, into map[ids.ProviderID]bool) error {
 	return err
 }
 
-// insertVendors writes down who is a vendor, in the order of ids, so that two batches that meet
-// the same new vendors do not wait for each other in a circle.
+// insertVendors stores who is a vendor, in the order of ids, so that two batches with the same
+// new vendors do not wait for each other in a circle.
 func insertVendors(batch *pgx.Batch, vendors []ids.ProviderID) {
 	if len(vendors) == 0 {
 		return
@@ -38,8 +38,8 @@ func insertVendors(batch *pgx.Batch, vendors []ids.ProviderID) {
 	batch.Queue(`INSERT INTO vendor (vendor_id) SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`, raw(sorted))
 }
 
-// keepVendorPrices writes down the rates of cached prompt tokens of the price versions that
-// reservations pin, before a hold pins them. It asks the database once for each version.
+// keepVendorPrices stores the rates of cached prompt tokens of the price versions that
+// reservations pin, before a hold pins them. It calls the database once for each version.
 func (s *Store) keepVendorPrices(ctx context.Context, reservations []hold.Reservation) error {
 	for _, r := range reservations {
 		if r.Rates.PayoutCachedInput == 0 {
@@ -57,7 +57,7 @@ func (s *Store) keepVendorPrices(ctx context.Context, reservations []hold.Reserv
 	return nil
 }
 
-// cachedOf returns the cached prompt tokens of a line, which count of a vendor alone.
+// cachedOf returns the cached prompt tokens of a line, which count for vendors alone.
 func cachedOf(l usage.Line) int64 {
 	if !l.Event.Vendor {
 		return 0

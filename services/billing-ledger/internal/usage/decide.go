@@ -200,7 +200,7 @@ type Line struct {
 type Effects struct {
 	Results []Result
 	Lines   []Line
-	// Vendors are the vendors of the lines that were not known before.
+	// Vendors are the vendors of the lines that were not known as vendors before.
 	Vendors []ids.ProviderID
 	// Closed are the holds that the batch settles.
 	Closed []ids.RequestID
@@ -304,8 +304,8 @@ func price(h Hold, e Event) (Line, Result) {
 	return Line{Event: e, Account: h.Account, Key: h.Key, ListPrice: list, Payout: payout}, Settled
 }
 
-// payout returns what the server of the answer is owed: a provider its payout, and a vendor its
-// cost. Of a vendor's cached tokens no more count than the prompt that is billable.
+// payout returns what is owed for the answer: its payout to a provider, and its cost to a vendor.
+// A vendor's cached tokens count up to the billable prompt.
 func (h Hold) payout(e *Event) (money.NanoUSD, error) {
 	if !e.Vendor {
 		return h.Rates.Payout(e.Billable)

@@ -4,12 +4,12 @@
 // The consumer is charged the list price of the billable usage, but never more than its
 // hold and the credit that is still available beside it. The rest is a shortfall, which
 // the platform bears. The provider always gets the whole payout, which is at most the
-// list price. A request that a plan covers is charged nothing. A vendor gets its cost, by the
-// price of its own that the model's payout prices are, also for what it read from its cache: it
-// is credited to l:vendor:payable, and never accrued, held or shared. What a plan covered and a
-// vendor served is borne by the platform. Usage that arrives after
-// its hold was released or had expired is orphan work: the platform pays the provider,
-// and the consumer is charged nothing.
+// list price. A request that a plan covers is charged nothing. A vendor gets its cost instead of
+// a payout: the model's payout prices are the vendor's own prices, also for the prompt tokens
+// that it read from its cache. The cost is credited to l:vendor:payable, and is never accrued,
+// held or shared. Where a plan covered a request that a vendor served, the platform bears the
+// cost. Usage that arrives after its hold was released or had expired is orphan work: the
+// platform pays the provider, and the consumer is charged nothing.
 //
 // Only a prompt in tokens is estimated, so only a prompt in tokens may exceed what the
 // hold counts, within a bound (see promptBound). Completions, images and audio never
@@ -64,7 +64,7 @@ const (
 	WorkReceipt EvidenceSource = "receipt"
 )
 
-// webSocket is the number of the mode that events of before Event.Mode had.
+// webSocket is the number of the mode of all events that are older than Event.Mode.
 const webSocket = 1
 
 // Event says that a request was served, and how much of it is billable.
@@ -92,7 +92,7 @@ type Event struct {
 	RequestedProvider   string
 	FallbackReason      string
 	// Mode is how the provider was reached: a number of svc.events.v1.ConnectionMode, also
-	// one that only later releases know; 0 where the event does not say it.
+	// one that only later releases know; 0 where the event does not say how.
 	Mode           int16
 	DispatchedAt   time.Time
 	EndedAt        time.Time

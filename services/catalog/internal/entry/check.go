@@ -30,8 +30,8 @@ const (
 
 // Normalize fills in what an operator may leave out, and checks the rest. An empty slug
 // becomes the id with dashes for slashes, an empty name the id, an empty category llm, an
-// empty kind open and an empty tier standard, of a gateway model premium. 0 output tokens become the window if the
-// model writes tokens. Its fault names the field.
+// empty kind open, and an empty tier standard, or premium for a gateway model. 0 output tokens
+// become the window if the model writes tokens. Its fault names the field.
 func (d Draft) Normalize() (Draft, error) {
 	if problem := idProblem(d.ID); problem != "" {
 		return Draft{}, invalid("model_id", problem)

@@ -34,9 +34,9 @@ type member struct {
 	// amount is a positive decimal number of dollars, which may be written as a string or
 	// as a number: as it is written, at most maxAmount characters.
 	amount *string
-	// raw is the value as it is written, for a member that is no plain value.
+	// raw is the value as it is written, for a member that is a list or an object.
 	raw *[]byte
-	// given reports that the member is there; nil where nobody asks.
+	// given, when set, reports whether the member is there.
 	given *bool
 	// limit bounds a text in characters, bytes in bytes, or a number, which is at least
 	// 0.

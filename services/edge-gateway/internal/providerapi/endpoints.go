@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxBaseURL bounds the address of an endpoint, and maxEndpointKey its key, in characters, as hubs
-	// do.
+	// maxBaseURL bounds the address of an endpoint, and maxEndpointKey its key, in characters.
+	// Hubs have the same bounds.
 	maxBaseURL     = 512
 	maxEndpointKey = 512
 	// maxEndpointID is in bytes, far above the length of an endpoint's id.
@@ -25,7 +25,7 @@ const (
 	maxEndpointModels = 64
 )
 
-// CheckSuffix ends the path of a check behind the endpoint's id.
+// CheckSuffix follows the endpoint's id in the path of a check.
 const CheckSuffix = "/check"
 
 // endpointModel is a model of an endpoint, as its owner writes and reads it.
@@ -215,7 +215,7 @@ func (a *API) CheckEndpoint(ctx context.Context, c Call) (Answer, error) {
 	return answer(http.StatusOK, endpointOf(resp.GetEndpoint()))
 }
 
-// endpointID is the id in the path of a call; empty for what no endpoint has.
+// endpointID is the id in the path of a call; empty for a text that cannot be an id.
 func endpointID(c Call, suffix string) string {
 	id, err := url.PathUnescape(strings.TrimSuffix(c.Rest, suffix))
 	if err != nil || len(id) > maxEndpointID || !utf8.ValidString(id) {

@@ -85,8 +85,8 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	return ok(body), nil
 }
 
-// deposits says where collateral is taken, to a provider for whom it is due. It is empty for
-// any other, and where settlement does not answer.
+// deposits says where collateral is taken, to a provider whose collateral is due. It is empty
+// for any other provider, and where settlement does not answer.
 func (a *API) deposits(ctx context.Context, p *hubv1.Provider) []string {
 	if p.GetQualification().GetCollateralConfirmed() || !canConnect(p.GetStatus()) {
 		return nil

@@ -35,8 +35,8 @@ func TestHostile35_TheStatusTellsWhatTheEngineCallsItself(t *testing.T) {
 		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "\nWhat engines call models otherwise\n"+sentence) {
-		t.Errorf("text: got %q, want %q in it", text, "\nWhat engines call models otherwise\n"+sentence)
+	if text := out.String(); !strings.Contains(text, "\nModels that engines call by another name\n"+sentence) {
+		t.Errorf("text: got %q, want %q in it", text, "\nModels that engines call by another name\n"+sentence)
 	} else if strings.Contains(text, "\x1b") {
 		t.Errorf("text: got %q, want it without %q", text, "\x1b")
 	}

@@ -25,7 +25,7 @@ func bench(ctx context.Context, c invocation) error {
 		return err
 	}
 	if *tokens < 16 || *tokens > 1024 {
-		return errors.New("-tokens must be 16 to 1024")
+		return errors.New("-tokens must be from 16 to 1024")
 	}
 	models, err := provideragent.LoadModels(cfg.Models)
 	if err != nil {
@@ -56,11 +56,11 @@ func bench(ctx context.Context, c invocation) error {
 	if failed {
 		return errUnfit
 	}
-	return c.say("\nThe platform measures by itself, with requests of its own, once a machine is connected and the " +
-		"collateral is there.\nA benchmark counts for 30 days; svc-agent status says when it expires.\n")
+	return c.say("\nThe platform makes its own benchmark, with requests of its own, once a machine is connected and " +
+		"the collateral is there.\nIts benchmark counts for 30 days; svc-agent status says when it expires.\n")
 }
 
-// benchmarksOf says for each model how its benchmark stands; empty where that cannot be told.
+// benchmarksOf says for each model how its benchmark stands; empty where that is not known.
 func benchmarksOf(ctx context.Context, cfg environment) map[string]string {
 	said := map[string]string{}
 	client, err := apiOf(cfg)

@@ -12,7 +12,8 @@ import (
 var errNoService = errors.New("SVC_SERVICE_URL is not set")
 
 // strangers are the models that the catalog does not have or that providers do not serve,
-// with the reason, by model id. A hub would refuse them only once the agent is connected.
+// with the reason, by model id. Without this check a hub would refuse them, but only once the
+// agent is connected.
 func strangers(ctx context.Context, cfg environment, models []provideragent.Model) (map[string]string, error) {
 	base := cfg.ServiceURL
 	if base == "" {
@@ -37,7 +38,7 @@ func strangers(ctx context.Context, cfg environment, models []provideragent.Mode
 	for _, m := range models {
 		switch entry, ok := byID[m.ModelID]; {
 		case !ok:
-			refused[m.ModelID] = "the catalog has no model of this id; svc-agent setup shows its models"
+			refused[m.ModelID] = "the catalog has no model of this id; svc-agent models --all lists its models"
 		case !entry.Active:
 			refused[m.ModelID] = "the model is not in service any more"
 		case !entry.Offerable():

@@ -11,7 +11,8 @@ import (
 	provideragent "svc.internal/services/provider-agent"
 )
 
-// errUnfit means that check has printed which models are not served, and why.
+// errUnfit means that a command has printed what is wrong, so the exit code is all that is
+// left to say.
 var errUnfit = errors.New("a model is not served")
 
 func check(ctx context.Context, c invocation) error {
@@ -45,13 +46,13 @@ func check(ctx context.Context, c invocation) error {
 		}
 	}
 	if provideragent.ExposedKeys(cfg.Models, models) {
-		fmt.Fprintf(c.diagnostics, "Others may read the keys of engines in %s: chmod 600 it.\n", cfg.Models)
+		fmt.Fprintf(c.diagnostics, "Others may read the keys of engines in %s: run chmod 600 on it.\n", cfg.Models)
 	}
 	return writeTable(c.out, findings)
 }
 
-// files is what the platform can be shown of a model's files. A fault is none of the model,
-// which is served all the same.
+// files says whether a model's files can be proven to the platform. A fault of the files is no
+// fault of the model, which is served all the same.
 func files(f provideragent.Finding) string {
 	switch {
 	case f.Model.WeightsDir == "":

@@ -30,11 +30,11 @@ func completion(ctx context.Context, c invocation, commands []subcommand) error 
 	return c.say("%s", script(shell, described(ctx, commands)))
 }
 
-// words are a command and what may follow it.
+// words are a command, its flags and its arguments.
 type words struct {
 	name, summary string
 	flags         []*flag.Flag
-	// arguments are words that may follow it.
+	// arguments are the words that may follow the command.
 	arguments []string
 }
 
@@ -46,7 +46,7 @@ func described(ctx context.Context, commands []subcommand) []words {
 		asked := invocation{out: io.Discard, diagnostics: io.Discard, describe: func(flags *flag.FlagSet) {
 			flags.VisitAll(func(f *flag.Flag) { w.flags = append(w.flags, f) })
 		}}
-		_ = known.run(ctx, asked) // it ends when it has described its flags
+		_ = known.run(ctx, asked) // the command ends when it has described its flags
 		all = append(all, w)
 	}
 	return all

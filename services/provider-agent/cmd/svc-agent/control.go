@@ -9,7 +9,7 @@ import (
 	"svc.internal/services/provider-agent/internal/control"
 )
 
-// told has the agent that runs on this machine do something.
+// told has the running agent of this machine do something.
 func told(ctx context.Context, c invocation, name string,
 	do func(*control.Client, context.Context) (control.State, error)) (*control.Client, control.State, error) {
 	cfg, err := c.settings()
@@ -24,7 +24,7 @@ func told(ctx context.Context, c invocation, name string,
 	client := control.NewClient(cfg.StateDir)
 	state, err := do(client, ctx)
 	if errors.Is(err, control.ErrNotRunning) {
-		err = fmt.Errorf("%w: nothing answers in %s", err, cfg.StateDir)
+		err = fmt.Errorf("%w: nothing answers in %s; -state names another folder", err, cfg.StateDir)
 	}
 	return client, state, err
 }
@@ -35,7 +35,7 @@ func pause(ctx context.Context, c invocation) error {
 	if err != nil {
 		return err
 	}
-	return c.say("paused: no new requests come, %d are under way; svc-agent resume ends the pause, as a restart does\n",
+	return c.say("paused: no new requests come, and %d are under way; svc-agent resume or a restart ends the pause\n",
 		state.Requests.UnderWay)
 }
 
@@ -68,7 +68,7 @@ func drain(ctx context.Context, c invocation) error {
 		}
 		select {
 		case <-ctx.Done():
-			return c.say("the agent goes on draining\n")
+			return c.say("the agent goes on draining without this command\n")
 		case <-tick.C:
 		}
 		if state, err = client.State(ctx); err != nil {

@@ -56,7 +56,7 @@ func examine(ctx context.Context, c invocation) error {
 	return nil
 }
 
-// subjectOf gathers what is examined. fault is what is wrong with the settings.
+// subjectOf gathers what is examined. fault is the fault of the settings; nil for none.
 func subjectOf(ctx context.Context, cfg environment, fault error) doctor.Subject {
 	s := doctor.Subject{
 		Key: cfg.Key, ByWallet: cfg.WalletKeyFile != "", StateDir: cfg.StateDir, Now: time.Now, Free: freeIn,

@@ -21,8 +21,8 @@ type place struct {
 	ofMachine, launchd  bool
 }
 
-// serviceCommand makes the agent a service of this machine, undoes that, or says how the
-// service is.
+// serviceCommand installs the agent as a service of this machine, uninstalls the service, or
+// shows its status.
 func serviceCommand(ctx context.Context, c invocation) error {
 	verb := ""
 	if len(c.args) > 0 && !strings.HasPrefix(c.args[0], "-") {
@@ -53,14 +53,14 @@ func serviceCommand(ctx context.Context, c invocation) error {
 	case "status":
 		return c.execute(ctx, at.status)
 	}
-	return errors.New("say what is to be done: svc-agent service install, uninstall or status")
+	return errors.New("name what to do: svc-agent service install, uninstall or status")
 }
 
 // placeOf is the place of a system.
 func placeOf(system string, c invocation, ofMachine bool) (place, error) {
 	home := c.variable("HOME")
 	if !ofMachine && home == "" {
-		return place{}, errors.New("HOME is not set, so the user has no services; -system makes one of the machine")
+		return place{}, errors.New("HOME is not set, so the user has no services; -system makes a service of the machine")
 	}
 	switch {
 	case system == "darwin":
@@ -74,7 +74,7 @@ func placeOf(system string, c invocation, ofMachine bool) (place, error) {
 			stop:   []string{"launchctl", "bootout", domain + "/" + unit.Label},
 			status: []string{"launchctl", "print", domain + "/" + unit.Label}}, nil
 	case system != "linux":
-		return place{}, fmt.Errorf("services of %s are not known here: start svc-agent run by its own means", system)
+		return place{}, fmt.Errorf("svc-agent cannot install a service on %s: have the system start svc-agent run", system)
 	case ofMachine:
 		return systemd("/etc/systemd/system", "systemctl"), nil
 	}
@@ -123,7 +123,7 @@ func (c invocation) install(ctx context.Context, cfg environment, at place, user
 		return err
 	}
 	if !at.ofMachine && !at.launchd {
-		return c.say("the service starts when you sign in; loginctl enable-linger has it start with the machine\n")
+		return c.say("the service starts when you sign in; run loginctl enable-linger to have it start with the machine\n")
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (c invocation) uninstall(ctx context.Context, at place, dry bool) error {
 	return stopped
 }
 
-// execute runs a command of the system before the owner's eyes.
+// execute runs a command of the system, whose output the owner sees.
 func (c invocation) execute(ctx context.Context, words []string) error {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // the words are this file's
 	cmd.Stdout, cmd.Stderr = c.out, c.diagnostics

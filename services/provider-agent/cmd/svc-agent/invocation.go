@@ -13,8 +13,8 @@ type invocation struct {
 	args, environ    []string
 	in               io.Reader
 	out, diagnostics io.Writer
-	// describe is given a command's flags instead of the command being done, for shell
-	// completion. It is nil otherwise.
+	// describe, when set, is given the command's flags, and the command is not run. Shell
+	// completion uses it.
 	describe func(*flag.FlagSet)
 }
 

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// liveInterval is how often the live view asks the agent, and the marketplace each
-	// accountTurns of these.
+	// liveInterval is the pause between two questions of the live view to the agent. One in
+	// accountTurns of these times it asks the marketplace, too.
 	liveInterval = time.Second
 	accountTurns = 15
-	// Screens of unknown size have these.
+	// A screen of unknown size counts as one with these.
 	defaultRows, defaultColumns = 24, 80
 )
 

@@ -4,12 +4,12 @@
 //	svc-agent setup    finds the engines, opens the account and writes the settings
 //	svc-agent run      connects and serves until it is stopped
 //	svc-agent check    reads models.json and asks every engine once
-//	svc-agent status   tells where the account stands, and why requests come or do not
+//	svc-agent status   shows where the account stands, and why requests come or do not
 //	svc-agent doctor   looks for what keeps this machine from earning
 //	svc-agent models   lists what the catalog asks for, and what is offered here
 //	svc-agent bench    measures how fast the engines answer
 //	svc-agent pause    has the running agent take no new requests; resume ends that
-//	svc-agent drain    has the running agent end once its requests have
+//	svc-agent drain    has the running agent end once its requests have ended
 //	svc-agent service  makes the agent a service of this machine
 //	svc-agent version  prints the version
 package main
@@ -49,14 +49,14 @@ func commands() []subcommand {
 		{"setup", "find the engines, open the account and write the settings; asks what it needs", setUp},
 		{"run", "connect to the hub and serve requests until stopped", run},
 		{"check", "read models.json and ask every engine whether it serves its models", check},
-		{"status", "tell where the account stands, and why requests come or do not", status},
+		{"status", "show where the account stands, and why requests come or do not", status},
 		{"doctor", "look for what keeps this machine from earning, and say what mends it", examine},
 		{"models", "list what the catalog asks for, with prices and demand, and what is offered here", models},
 		{"bench", "measure how fast the engines answer", bench},
 		{"pause", "take no new requests, and stay connected", pause},
 		{"resume", "take requests again", resume},
-		{"drain", "let the requests under way end, then the agent", drain},
-		{"service", "install, uninstall or show the agent as a service of this machine", serviceCommand},
+		{"drain", "let the requests under way end, and then the agent", drain},
+		{"service", "install or uninstall the agent as a service of this machine, or show the service", serviceCommand},
 		{"completion", "print the script that completes commands in bash, zsh or fish",
 			func(ctx context.Context, c invocation) error { return completion(ctx, c, commands()) }},
 		{"version", "print the version", printVersion},
@@ -88,8 +88,8 @@ func usage(out io.Writer) error {
 		text += fmt.Sprintf("  %-11s%s\n", known.name, known.summary)
 	}
 	_, err := io.WriteString(out, text+`
-"svc-agent run -h" lists the flags of run, and so for the others. Settings come from config.yaml in the folder of
-the agent's state, over it from variables that begin with SVC_, and over both from flags.
+"svc-agent run -h" lists the flags of run, and likewise for every command. Settings come from config.yaml in the
+agent's state folder. Variables that begin with SVC_ win over config.yaml, and flags win over both.
 `)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // picture is all that status shows: what the agent on this machine knows, and what the
-// marketplace knows of the account. A part that could not be told is nil.
+// marketplace knows of the account. A part that could not be read is nil.
 type picture struct {
 	Agent      *control.State `json:"agent"`
 	AgentFault string         `json:"agent_fault,omitempty"`
@@ -28,7 +28,7 @@ type picture struct {
 	statements []service.Statement
 }
 
-// look asks the agent and the marketplace at once. It fails where neither tells anything.
+// look asks the agent and the marketplace at the same time. It fails where neither answers.
 func look(ctx context.Context, cfg environment) (picture, error) {
 	var p picture
 	var all sync.WaitGroup
@@ -46,20 +46,21 @@ func look(ctx context.Context, cfg environment) (picture, error) {
 	return p, nil
 }
 
-// askAgent asks the agent that runs with the folder of state.
+// askAgent asks the agent that runs with the state folder.
 func (p *picture) askAgent(ctx context.Context, cfg environment) {
 	state, err := control.NewClient(cfg.StateDir).State(ctx)
 	switch {
 	case err == nil:
 		p.Agent = &state
 	case errors.Is(err, control.ErrNotRunning):
-		p.AgentFault = "the agent does not run on this machine with the folder " + cfg.StateDir
+		p.AgentFault = "no agent runs on this machine with the state folder " + cfg.StateDir
 	default:
 		p.AgentFault = err.Error()
 	}
 }
 
-// askAccount asks the marketplace. Only the status must be there.
+// askAccount asks the marketplace. It fails without the status alone: the other parts may be
+// missing.
 func (p *picture) askAccount(ctx context.Context, cfg environment) error {
 	if !cfg.Key.IsSet() {
 		return errors.New("the status needs a provider key: set SVC_PROVIDER_KEY or give -key-file")

@@ -68,15 +68,15 @@ func run(ctx context.Context, c invocation) error {
 // catalogPatience bounds how long the catalog may delay the start.
 const catalogPatience = 5 * time.Second
 
-// offered reads models.json and leaves out what the catalog does not have. A catalog that
-// cannot be asked keeps nobody from serving, because hubs refuse such models as well.
+// offered reads models.json and leaves out the models that the catalog does not have. When the
+// catalog cannot be asked, all models are offered, because hubs refuse such models as well.
 func offered(ctx context.Context, cfg environment, log *slog.Logger) ([]provideragent.Model, error) {
 	models, err := provideragent.LoadModels(cfg.Models)
 	if err != nil {
 		return nil, err
 	}
 	if provideragent.ExposedKeys(cfg.Models, models) {
-		log.Warn("others may read the keys of engines in models.json; chmod 600 it", "file", cfg.Models)
+		log.Warn("others may read the keys of engines in models.json: run chmod 600 on it", "file", cfg.Models)
 	}
 	asking, cancel := context.WithTimeout(ctx, catalogPatience)
 	defer cancel()

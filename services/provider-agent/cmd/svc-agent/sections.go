@@ -30,7 +30,7 @@ func writePicture(out io.Writer, p picture, paint paint) error {
 		if p.AccountFault == "" {
 			return nil
 		}
-		_, err := fmt.Fprintln(out, "\naccount  cannot be told: "+paint(service.Clean(p.AccountFault, maxSentences), yellow))
+		_, err := fmt.Fprintln(out, "\naccount  not known: "+paint(service.Clean(p.AccountFault, maxSentences), yellow))
 		return err
 	}
 	fmt.Fprintln(out)
@@ -136,7 +136,7 @@ func (s sheet) earned(p picture) {
 	}
 	through := cell(e.BatchedThrough)
 	if through == "" {
-		s.row("no day is batched yet: what is earned today is in settled")
+		s.row("no day is batched yet: what was earned today is under SETTLED")
 		return
 	}
 	s.title("Earned by statements, through " + through)

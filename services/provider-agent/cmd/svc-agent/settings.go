@@ -9,10 +9,10 @@ import (
 	"svc.internal/pkg/config"
 )
 
-// environment are the agent's settings: of config.yaml, and over it of the environment.
-// Flags win.
+// environment are the agent's settings. Variables of the environment win over config.yaml,
+// and flags win over both.
 type environment struct {
-	// Config is the file itself, which no file names.
+	// Config is the path of config.yaml, which config.yaml cannot name.
 	Config string        `yaml:"-" env:"SVC_CONFIG"`
 	WSURL  string        `yaml:"ws_url" env:"SVC_WS_URL"`
 	Key    config.Secret `yaml:"provider_key" env:"SVC_PROVIDER_KEY"`

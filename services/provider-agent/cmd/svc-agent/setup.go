@@ -15,7 +15,7 @@ import (
 	"svc.internal/services/provider-agent/internal/setup"
 )
 
-// answers are the variables that answer what setup asks, beside the settings.
+// answers are the variables that answer the questions of setup, beside the settings.
 type answers struct {
 	Account     string        `env:"SVC_SETUP_ACCOUNT"`
 	Email       string        `env:"SVC_SETUP_EMAIL"`
@@ -85,7 +85,7 @@ func (c invocation) setupFlags(cfg *environment, given *answers) (keyFile string
 		"e-mail `address` of the account (SVC_SETUP_EMAIL); the password comes from SVC_SETUP_PASSWORD")
 	file := flags.String("key-file", "", "`file` that holds a provider key that you have (instead of SVC_PROVIDER_KEY)")
 	flags.Int64Var(&given.Context, "context", given.Context,
-		"have Ollama make models that hold so many `tokens`, of models that hold fewer (SVC_SETUP_CONTEXT)")
+		"have Ollama make models with a window of this many `tokens`, from models that hold fewer (SVC_SETUP_CONTEXT)")
 	flags.StringVar(&given.Pull, "pull", given.Pull, "`model` that Ollama downloads first (SVC_SETUP_PULL)")
 	flags.Func("ports", "ports on which engines are looked for, as a `list` with commas (SVC_SETUP_PORTS)",
 		func(list string) error {

@@ -133,8 +133,8 @@ func TestStatusIsPrintedAsItIs(t *testing.T) {
 	if told.Agent != nil {
 		t.Error("an agent is told, and none runs")
 	}
-	if !strings.Contains(told.AgentFault, "does not run") {
-		t.Errorf("the agent: got %q, want that it does not run", told.AgentFault)
+	if !strings.Contains(told.AgentFault, "no agent runs") {
+		t.Errorf("the agent: got %q, want that no agent runs", told.AgentFault)
 	}
 }
 

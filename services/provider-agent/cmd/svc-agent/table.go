@@ -118,7 +118,7 @@ func (s sheet) answeredAs(all []service.AnsweredAs) {
 	if len(all) == 0 {
 		return
 	}
-	s.title("What engines call models otherwise")
+	s.title("Models that engines call by another name")
 	for _, n := range all[:min(len(all), maxRows)] {
 		s.row(service.Clean(n.Meaning, maxSentences))
 	}

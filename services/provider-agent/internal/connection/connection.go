@@ -119,8 +119,8 @@ type Deps struct {
 	Log    *slog.Logger
 	Clock  clock.Clock
 	Random io.Reader
-	// Offers returns the models as they are now. Health and context length may change; that
-	// the models or capacities have changed, Reoffer is told.
+	// Offers returns the models as they are now. Health and context length may change at any
+	// time. Call Reoffer when the models or their capacities have changed.
 	Offers func() []Offer
 	// Changed is signalled when Offers has changed.
 	Changed <-chan struct{}

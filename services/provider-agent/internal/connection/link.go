@@ -26,9 +26,9 @@ type Link struct {
 
 	registered chan struct{} // closed by the first acknowledgement
 	once       sync.Once
-	anew       chan struct{} // asks for another registration
+	anew       chan struct{} // signalled to ask for another registration
 
-	// nudge asks for a heartbeat now.
+	// nudge is signalled to ask for a heartbeat now.
 	nudge chan struct{}
 
 	mu    sync.Mutex
@@ -82,8 +82,8 @@ func (l *Link) View() View {
 }
 
 // Pause takes no new requests, or takes them again. The connection stays, and requests
-// under way go on. The hub hears of it at once as models that are not healthy; a request that
-// comes before it has heard is answered busy.
+// under way go on. The hub is told at once that the models are not healthy. A request that comes
+// before the hub has heard is answered busy.
 func (l *Link) Pause(paused bool) {
 	l.slots.pause(paused)
 	select {
@@ -244,7 +244,7 @@ func (l *Link) welcome(s *session) time.Duration {
 	return max(every, heartbeatLeast)
 }
 
-// active is the status of an account that requests come to.
+// active is the status of an account that gets requests.
 const active = "active"
 
 // tellStatus logs that an account is not active.
@@ -333,8 +333,8 @@ func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	return reason
 }
 
-// reregister asks for another session unless this one was registered with the models that
-// there are.
+// reregister asks for another session unless this session was registered with the models as
+// they are now.
 func (l *Link) reregister(s *session) {
 	if !sameModels(s.registered.GetModels(), l.deps.Offers()) {
 		s.handOver()

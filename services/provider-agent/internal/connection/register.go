@@ -43,7 +43,7 @@ func (l *Link) registration(shown Credential) *agentv2.Register {
 	return r
 }
 
-// offers are the models as the hub is to know them.
+// offers are the models as the hub is to see them.
 func (l *Link) offers() []Offer {
 	offers := l.deps.Offers()
 	if l.slots.isPaused() {

@@ -1,8 +1,8 @@
 package connection
 
-// Reoffer registers again, over a connection beside the one that there is, because Offers
-// has other models or capacities than before. No request is dropped: the earlier
-// connection serves what is open, before included, until the next one is registered.
+// Reoffer registers again, over a connection beside the present one, because Offers has other
+// models or capacities than before. No request is dropped: the earlier connection serves open
+// requests, also for the models of before, until the next connection is registered.
 func (l *Link) Reoffer(before []Offer) {
 	l.slots.reoffer(before, l.deps.Offers())
 	select {

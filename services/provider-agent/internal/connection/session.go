@@ -44,7 +44,7 @@ type session struct {
 	// drained is closed when the session takes no new requests for that reason, and heard
 	// when the hub has read the DRAIN that says so.
 	drained, heard chan struct{}
-	// beats has the last answer to a heartbeat that nobody has taken yet.
+	// beats has the last answer to a heartbeat, until somebody takes it.
 	beats chan *agentv2.HeartbeatAck
 
 	mu            sync.Mutex

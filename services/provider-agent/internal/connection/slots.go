@@ -13,7 +13,7 @@ type slots struct {
 	taken    int
 	sum      int
 	bytes    int64 // that may still be buffered
-	// paused reports that nothing is taken.
+	// paused reports that no requests are taken.
 	paused bool
 }
 
@@ -37,9 +37,9 @@ func newSlots(offers []Offer, bytes int64) *slots {
 	return s
 }
 
-// reoffer changes what is offered. Requests under way keep their slots, and a model that
-// is taken away keeps its slots until the next call, because the hub may still send
-// requests for it. The capacity of all streams only grows, for the same reason.
+// reoffer changes the models that are offered. Requests under way keep their slots, and a model
+// that is taken away keeps its slots until the next call, because the hub may still send
+// requests for it. The bound of open streams only grows, for the same reason.
 func (s *slots) reoffer(before, offers []Offer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *slots) active() int {
 	return s.taken
 }
 
-// pause takes nothing more, or takes requests again.
+// pause takes no more requests, or takes requests again.
 func (s *slots) pause(paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

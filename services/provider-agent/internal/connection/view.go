@@ -10,7 +10,8 @@ import (
 
 // View is what a link knows of itself, of its hub and of the provider's account.
 type View struct {
-	// Connected reports that a session is registered, since Since. Fault says why none is.
+	// Connected reports that a session is registered, since Since. Fault says why no session is
+	// registered.
 	Connected bool
 	Since     time.Time
 	Fault     string
@@ -34,7 +35,7 @@ type View struct {
 type told struct {
 	mu   sync.Mutex
 	view View
-	// maxMachines is the largest number of machines that a hub told.
+	// maxMachines is the largest number of machines that a hub has reported.
 	maxMachines int
 }
 
@@ -50,7 +51,7 @@ func (t *told) seen(now time.Time) View {
 	return v
 }
 
-// up begins the time for which a session is registered, unless it has begun.
+// up begins the time for which a session is registered, unless that time has begun.
 func (t *told) up(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,9 +83,9 @@ func (t *told) welcome(ack *agentv2.RegisterAck) {
 	}
 }
 
-// beat takes the answer to a heartbeat. It returns the status where that has changed, and the
-// number of machines where it is larger than one and than ever before, because machines come
-// and go. An old hub tells neither.
+// beat takes the answer to a heartbeat. It returns the status where the status has changed. It
+// returns the number of machines where that is larger than one and larger than ever before, so
+// that machines that come and go are not reported again. An old hub says neither.
 func (t *told) beat(ack *agentv2.HeartbeatAck) (status string, machines int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,5 +101,5 @@ func (t *told) beat(ack *agentv2.HeartbeatAck) (status string, machines int) {
 	return status, machines
 }
 
-// word is a hub's text, bounded and without what a terminal would act on.
+// word is a hub's text, bounded and without control characters.
 func word(text string) string { return cut(clean(text), maxError) }

@@ -17,8 +17,8 @@ import (
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 1 << 20
 
-// ErrNotRunning means that no agent runs with a folder.
-var ErrNotRunning = errors.New("no agent runs here")
+// ErrNotRunning means that no agent of this user runs with a folder.
+var ErrNotRunning = errors.New("no agent of yours runs here")
 
 // Client asks the agent that runs with a folder. It is safe for concurrent use.
 type Client struct{ http *http.Client }
@@ -49,7 +49,7 @@ func (c *Client) Resume(ctx context.Context) (State, error) {
 	return c.call(ctx, http.MethodPost, "resume")
 }
 
-// Drain has the agent end once the requests under way have. It fails with ErrNotRunning.
+// Drain has the agent end once the requests under way have ended. It fails with ErrNotRunning.
 func (c *Client) Drain(ctx context.Context) (State, error) {
 	return c.call(ctx, http.MethodPost, "drain")
 }
@@ -71,19 +71,20 @@ func (c *Client) call(ctx context.Context, method, name string) (State, error) {
 	}
 	var state State
 	if resp.StatusCode != http.StatusOK || len(text) > maxAnswer || json.Unmarshal(text, &state) != nil {
-		return State{}, fmt.Errorf("the agent answers %s with status %d, which this version does not understand", name,
+		return State{}, fmt.Errorf("the agent answers %s with status %d, which this version of svc-agent does not "+
+			"understand; restart the agent, so that both have one version", name,
 			resp.StatusCode)
 	}
 	return state, nil
 }
 
-// failed tells an agent that does not run from one that does not answer.
+// failed tells an agent that does not run from an agent that does not answer.
 func failed(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return ErrNotRunning
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("another user's agent runs here: %w", ErrNotRunning)
+		return fmt.Errorf("this folder is another user's, so run the command as that user: %w", ErrNotRunning)
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

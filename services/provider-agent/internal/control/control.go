@@ -1,14 +1,14 @@
 // Package control is the way from the other commands to the agent that runs on this
-// machine: a Unix socket in the folder of its state, which only the folder's owner may open,
-// with JSON over HTTP.
+// machine: a Unix socket in the agent's state folder, which only the folder's owner may open.
+// It speaks JSON over HTTP.
 //
 //	GET  /state   what the agent knows, a State
 //	POST /pause   take no new requests and stay connected
 //	POST /resume  take requests again
 //	POST /drain   end the requests under way, then the agent
 //
-// Each call is harmless when it is made twice. The lock of the folder sees to it that one
-// agent serves the socket.
+// Each call is harmless when it is made twice. The lock of the folder ensures that one agent
+// serves the socket.
 //
 // Limits: 8 connections at a time, 5 s a call, 4 KiB of header, no body, and 1 MiB of answer.
 package control
@@ -54,7 +54,7 @@ type Server struct {
 }
 
 // Listen serves the socket in the folder. The caller holds the folder's lock, so a socket
-// that is there already is of an agent that has ended.
+// that is there already belongs to an agent that has ended.
 func Listen(dir string, agent Agent, log *slog.Logger) (*Server, error) {
 	path := filepath.Join(dir, socketName)
 	listener, err := listen(dir, path)
@@ -123,7 +123,7 @@ func handler(agent Agent, log *slog.Logger) http.Handler {
 		"POST /drain":  agent.Drain,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			log.Info("the owner says so on this machine", "command", r.URL.Path[1:])
+			log.Info("a command came by the control socket", "command", r.URL.Path[1:])
 			act()
 			answer(w)
 		})

@@ -17,10 +17,12 @@ type State struct {
 	// Uptime is the part of the time since the start in which the agent was connected, 0 to 1.
 	Uptime float64 `json:"uptime"`
 	Paused bool    `json:"paused"`
-	// Account is what the hub says of the account; its members are empty until it has.
+	// Account is what the hub says of the account; its members are empty before the hub has
+	// said anything.
 	Account Account `json:"account"`
 	Models  []Model `json:"models"`
-	// ModelsFault says why models.json as it is now is not what is offered.
+	// ModelsFault says why the agent does not offer models.json as it is now; empty where it
+	// does.
 	ModelsFault string `json:"models_fault,omitempty"`
 	// Requests are of all models, since the start.
 	Requests Counts `json:"requests"`
@@ -79,8 +81,8 @@ type Failure struct {
 
 // Receipts counts the work receipts of this machine.
 type Receipts struct {
-	// Waiting are not acknowledged yet, Dropped found no room or were too old, and Refused
-	// count for nothing.
+	// Waiting receipts are not acknowledged yet. Dropped receipts found no room or were too
+	// old. Refused receipts count for nothing.
 	Waiting int   `json:"waiting"`
 	Dropped int64 `json:"dropped"`
 	Refused int64 `json:"refused"`

@@ -17,8 +17,8 @@ const (
 	maxName   = 200
 )
 
-// Tally counts requests by model. It keeps models that were offered once, which are few. It
-// is safe for concurrent use.
+// Tally counts requests by model. It also keeps the models that are no longer offered, which
+// are few. It is safe for concurrent use.
 type Tally struct {
 	mu       sync.Mutex
 	models   map[string]*Counts
@@ -38,8 +38,8 @@ func (t *Tally) Begin(modelID string) {
 // Result says how a request ended.
 type Result struct {
 	RequestID, ModelID string
-	// Status is the engine's, 0 where it did not answer. Err is nil where the answer ended by
-	// itself.
+	// Status is the status of the engine's answer, 0 where the engine did not answer. Err is nil
+	// where the answer ended by itself.
 	Status int
 	Err    error
 	// Cancelled reports that nobody wanted the answer any more.

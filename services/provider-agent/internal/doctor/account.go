@@ -57,7 +57,7 @@ func (s Subject) socket(ctx context.Context) []Finding {
 	}
 	if spoken != agentwire.Subprotocol {
 		return one(check, Blocks, "what answers"+by+" does not speak "+agentwire.Subprotocol,
-			"set SVC_WS_URL to the hub's address; something else answers there")
+			"set SVC_WS_URL to the hub's address, because something else answers at this one")
 	}
 	return well(check, "the hub answers"+by)
 }
@@ -107,7 +107,7 @@ func (s Subject) account(ctx context.Context) []Finding {
 	return append(found, ofAccount(told)...)
 }
 
-// others names the machines that are connected with the account beside this one.
+// others names the machines beside this one that are connected with the account.
 func (s Subject) others(told service.Status) []Finding {
 	const check = "key used elsewhere"
 	var names []string
@@ -130,7 +130,7 @@ func (s Subject) others(told service.Status) []Finding {
 // maxNamed bounds the machines that are named.
 const maxNamed = 8
 
-// ofAccount says what of the account keeps it from earning.
+// ofAccount says what keeps the account from earning.
 func ofAccount(told service.Status) []Finding {
 	const check = "account"
 	label := service.Clean(told.Label, maxRefusal)

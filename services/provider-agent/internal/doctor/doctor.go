@@ -1,5 +1,5 @@
 // Package doctor looks for what keeps this machine from earning, and names for each fault what
-// mends it. It changes nothing. Checks run beside each other and end within 15 s.
+// mends it. It changes nothing. The checks run at the same time and end within 15 s.
 package doctor
 
 import (
@@ -18,7 +18,8 @@ type Level string
 // The levels.
 const (
 	OK Level = "ok"
-	// Warns is a finding that may cost earnings, and Blocks one that leaves nothing to earn.
+	// Warns is a finding that may cost earnings, and Blocks a finding that leaves nothing to
+	// earn.
 	Warns  Level = "warning"
 	Blocks Level = "blocks"
 	// Skipped is a check that could not be made, because another finding comes first.
@@ -29,7 +30,7 @@ const (
 type Finding struct {
 	Check string `json:"check"`
 	Level Level  `json:"level"`
-	// Text says what was found, and Fix what to do; Fix is empty for a finding that is well.
+	// Text says what was found, and Fix what to do. Fix is empty where nothing is to be done.
 	Text string `json:"text"`
 	Fix  string `json:"fix,omitempty"`
 }
@@ -37,11 +38,11 @@ type Finding struct {
 // Model is one model that the agent is to offer, and what its engine says of it.
 type Model struct {
 	ModelID, EngineURL, LocalModel string
-	// Declared is the window that the owner declares, in tokens; 0 is not declared.
+	// Declared is the window in models.json, in tokens; 0 where models.json has none.
 	Declared int64
 	// Fault says why the engine does not serve the model; empty where it does.
 	Fault string
-	// Window is the window that the engine has, in tokens; 0 is not known.
+	// Window is the window that the engine has, in tokens; 0 where it is not known.
 	Window int64
 }
 
@@ -49,7 +50,8 @@ type Model struct {
 type Subject struct {
 	// SettingsFault says what is wrong with the settings or the list of models.
 	SettingsFault error
-	// Hub is the address of the upgrade, and Service its API; nil where no address is known.
+	// Hub is the address of the hub's WebSocket, and Service asks the marketplace's API. Each is
+	// empty where no address is known.
 	Hub     string
 	Service *service.Client
 	Key     config.Secret

@@ -40,7 +40,7 @@ func engineFix(m Model) string {
 func (s Subject) catalog(ctx context.Context) []Finding {
 	const check = "catalog"
 	if s.Service == nil || len(s.Models) == 0 {
-		return one(check, Skipped, "no service, or no model, is known", "")
+		return one(check, Skipped, "no service or no model is known", "")
 	}
 	wanted, err := s.Service.Catalog(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s Subject) catalog(ctx context.Context) []Finding {
 			continue
 		}
 		found = append(found, one(check, Blocks, m.ModelID+" is not in the catalog: no request will come",
-			"use the catalog's name: svc-agent models lists them")...)
+			"use the catalog's id of the model: svc-agent models --all lists the ids")...)
 	}
 	return found
 }
@@ -69,11 +69,11 @@ func (s Subject) windows(context.Context) []Finding {
 	for _, m := range s.Models {
 		switch {
 		case m.Window == 0 && m.Declared == 0:
-			found = append(found, one(check, Warns, m.ModelID+": neither the engine nor models.json says how large it is",
+			found = append(found, one(check, Warns, m.ModelID+": neither the engine nor models.json says its window",
 				"set context_length in models.json to what the engine is started with")...)
 		case m.Window == 0:
 			found = append(found, one(check, Warns, fmt.Sprintf("%s: %d tokens are declared, and the engine does not say",
-				m.ModelID, m.Declared), "see that the engine is started with as many")...)
+				m.ModelID, m.Declared), "check that the engine is started with as many")...)
 		case m.Declared > m.Window:
 			found = append(found, one(check, Blocks, fmt.Sprintf("%s: %d tokens are declared, and the engine has %d: longer "+
 				"prompts are cut", m.ModelID, m.Declared, m.Window), fmt.Sprintf("set context_length to %d, or start the "+

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The GPU rule of the marketplace, and what a folder of state needs.
+// The GPU rule of the marketplace, and the free space that the state folder needs.
 const (
 	minMemoryMB   = 8000
 	minUnifiedMB  = 16_000
@@ -30,7 +30,7 @@ func (s Subject) settings(context.Context) []Finding {
 // gpu checks the driver, the memory and the compute capability.
 func (s Subject) gpu(ctx context.Context) []Finding {
 	if s.Machine == nil {
-		return one("driver", Skipped, "the GPU is not looked at", "")
+		return one("driver", Skipped, "the GPU is not checked", "")
 	}
 	r, err := s.Machine(ctx)
 	switch {
@@ -60,8 +60,8 @@ func memory(megabytes int64, apple bool) []Finding {
 	case megabytes == 0:
 		return one("vram", Warns, "the driver does not say how much memory the GPU has", "update the driver")
 	case megabytes < least:
-		return one("vram", Blocks, text, fmt.Sprintf("the marketplace needs %d MiB: use another GPU, or take the small one "+
-			"away with CUDA_VISIBLE_DEVICES", least))
+		return one("vram", Blocks, text, fmt.Sprintf("the marketplace needs %d MiB: use another GPU, or remove the small one, "+
+			"so that nvidia-smi does not list it", least))
 	}
 	return well("vram", text)
 }
@@ -83,7 +83,7 @@ func capability(text string, apple bool) []Finding {
 	return well("compute capability", text)
 }
 
-// disk checks that the folder of state can be written, and has room.
+// disk checks that the state folder can be written and has room.
 func (s Subject) disk(context.Context) []Finding {
 	if err := writable(s.StateDir); err != nil {
 		return one("disk", Blocks, err.Error(), "make "+s.StateDir+" a folder that this user may write, or name another "+
@@ -96,11 +96,11 @@ func (s Subject) disk(context.Context) []Finding {
 	text := fmt.Sprintf("%d MiB free in %s", free>>20, s.StateDir)
 	switch {
 	case err != nil:
-		return one("disk", Warns, "the free space cannot be told: "+err.Error(), "look at df "+s.StateDir)
+		return one("disk", Warns, "the free space is not known: "+err.Error(), "look at df "+s.StateDir)
 	case free < minFree:
-		return one("disk", Blocks, text, "free some space: receipts that cannot be kept cannot be paid by")
+		return one("disk", Blocks, text, "free some space: the platform cannot pay by receipts that are not kept")
 	case free < wantFree:
-		return one("disk", Warns, text, "free some space: it will not do for long")
+		return one("disk", Warns, text, "free some space: this is not enough for long")
 	}
 	return well("disk", text)
 }
@@ -129,7 +129,7 @@ const (
 func (s Subject) clock(ctx context.Context) []Finding {
 	const check = "clock"
 	if s.Service == nil || s.Now == nil {
-		return one(check, Skipped, "no service is known to compare it with", "")
+		return one(check, Skipped, "no service is known to compare the clock with", "")
 	}
 	at, err := s.Service.Date(ctx)
 	if err != nil {

@@ -85,8 +85,8 @@ type Pool struct {
 	replaced chan struct{}
 
 	mu sync.Mutex
-	// targets may have more models than order: those that Replace took away last, whose
-	// requests may still come.
+	// targets may have more models than order: also the models that the last Replace took away,
+	// because requests for them may still come.
 	targets map[string]Target
 	servers []*server
 	engines map[string]*server // by model id
@@ -109,8 +109,8 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 	return p
 }
 
-// setLocked makes the pool one of targets. It keeps what is known of a model that is
-// served as before.
+// setLocked gives the pool its targets. It keeps what is known of a model that is served as
+// before.
 func (p *Pool) setLocked(targets []Target) {
 	states, known := p.states, p.servers
 	p.engines, p.states, p.servers, p.order = map[string]*server{}, map[string]*State{}, nil, nil
@@ -378,7 +378,7 @@ func cause(err error) error {
 	return err
 }
 
-// target is what serves a model.
+// target is the target that serves a model.
 func (p *Pool) target(modelID string) (Target, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -386,7 +386,7 @@ func (p *Pool) target(modelID string) (Target, bool) {
 	return t, ok
 }
 
-// stateLocked is the state of a target; nil when the target is none of the pool any more.
+// stateLocked is the state of a target; nil when the pool no longer has the target.
 func (p *Pool) stateLocked(t Target) *State {
 	if p.targets[t.ModelID] != t {
 		return nil

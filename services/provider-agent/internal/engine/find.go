@@ -31,7 +31,7 @@ type Found struct {
 	URL string
 	// Kind is sglang, vllm, ollama, llamacpp or unknown: another OpenAI-compatible server.
 	Kind string
-	// Locked reports that the engine wants a key, without which it lists no models.
+	// Locked reports that the engine asks for a key, without which it lists no models.
 	Locked bool
 	Models []FoundModel
 }
@@ -41,11 +41,12 @@ type FoundModel struct {
 	Name string
 	// Window is how many tokens the engine holds; 0 when it does not say.
 	Window int64
-	// Trained is how many tokens the model was made for; only Ollama says it.
+	// Trained is the window that the model was trained for, in tokens; 0 where the engine does
+	// not say. Only Ollama says it.
 	Trained int64
 }
 
-// Find looks for engines on ports of this machine. A server that is no engine, or that is
+// Find looks for engines on ports of this machine. A server that is not an engine, or that is
 // the marketplace itself, is left out. The engines come in the order of the ports.
 func Find(ctx context.Context, ports []int) []Found {
 	found := make([]*Found, len(ports))
@@ -114,17 +115,17 @@ func (f Found) Has(name string) bool {
 	return slices.ContainsFunc(f.Models, func(m FoundModel) bool { return plainName(m.Name) == plainName(name) })
 }
 
-// Widen makes a model of Ollama's that differs from another in its window alone: no
-// request can set the window at /v1, and Ollama cuts a longer prompt in silence. It copies
-// no weights.
+// Widen has Ollama make a model that differs from another in its window alone, because no
+// request can set the window at /v1, and Ollama cuts a longer prompt in silence. It copies no
+// weights.
 func Widen(ctx context.Context, root, from, name string, window int64) error {
 	return instruct(ctx, besideRoot(root)+"/api/create", map[string]any{
 		"model": name, "from": from, "parameters": map[string]any{"num_ctx": window},
 	}, func(string, int64, int64) {})
 }
 
-// Pull has Ollama download a model. tell is called with each step of the download, and how
-// many of how many bytes are there, 0 and 0 when the step has no bytes.
+// Pull has Ollama download a model. tell is called for each step of the download, with the bytes
+// that are there and the bytes of the whole step; both are 0 for a step without bytes.
 func Pull(ctx context.Context, root, name string, tell func(step string, done, total int64)) error {
 	return instruct(ctx, besideRoot(root)+"/api/pull", map[string]any{"model": name}, tell)
 }
@@ -135,8 +136,8 @@ const (
 	maxSteps = 1 << 20
 )
 
-// instruct has Ollama do something, which it tells of in lines of JSON. Whoever calls it
-// bounds its time.
+// instruct has Ollama do something and reads its progress, which comes in lines of JSON. The
+// caller bounds its time.
 func instruct(ctx context.Context, url string, what map[string]any, tell func(step string, done, total int64)) error {
 	body, err := json.Marshal(what)
 	if err != nil {

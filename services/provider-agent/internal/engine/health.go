@@ -24,8 +24,8 @@ const (
 type State struct {
 	ModelID string
 	Healthy bool
-	// ContextLength in tokens: the owner's setting, but not more than the engine holds; the
-	// engine's without a setting; 0 when neither is known.
+	// ContextLength is the window in tokens: the owner's setting, but not more than the engine
+	// holds. Without a setting it is the engine's window, and 0 when neither is known.
 	ContextLength int64
 	// Reason says why it is not healthy.
 	Reason string
@@ -170,8 +170,8 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 	p.measure(probing, e)
 }
 
-// note stores a probe's result and reports whether the offer has changed by it. window is
-// what the engine holds, 0 when that is not known.
+// note stores a probe's result and reports whether the offer has changed by it. window is how
+// many tokens the engine holds, 0 when that is not known.
 func (p *Pool) note(t Target, window int64, fault error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,12 +209,12 @@ func (p *Pool) note(t Target, window int64, fault error) bool {
 	return s.Healthy != before.Healthy || s.ContextLength != before.ContextLength
 }
 
-// errMarketplace means that an address is not an engine's. An agent that asked the
-// marketplace would have its own requests sent to itself.
+// errMarketplace means that an address is the marketplace's. An agent with such an engine would
+// get its own requests back.
 var errMarketplace = errors.New("this is the marketplace's API and not an engine")
 
-// errLocked means that an engine wants another key.
-var errLocked = errors.New("api_key_file is missing or wrong")
+// errLocked means that an engine asks for another key.
+var errLocked = errors.New("api_key or api_key_file is missing or wrong")
 
 // listModels asks an engine for its models. The list is nil without an error for an
 // engine that answers and has no such list.

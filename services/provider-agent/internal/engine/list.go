@@ -19,7 +19,7 @@ type listedModel struct {
 // model writes null for the list, but names it a list.
 func (l *modelList) told() bool { return l != nil && (l.Data != nil || l.Object == "list") }
 
-// find looks a name up as Ollama would, which serves x:latest as x.
+// find looks a name up as Ollama does, which serves x:latest as x.
 func (l *modelList) find(name string) *listedModel {
 	if l == nil {
 		return nil

@@ -25,11 +25,11 @@ type server struct {
 	logprobs        finding
 	answered        bool // logprobs is of this life
 	patience        int  // probes before it may be asked again
-	// shown are windows that Ollama has told of, by local name.
+	// shown are the windows that Ollama has reported, by local name.
 	shown map[string]int64
 }
 
-// newServer makes the engine of a target. It knows what was known of the engine.
+// newServer makes the engine of a target, with what is already known of that engine.
 func newServer(t Target, known []*server) *server {
 	e := &server{}
 	for _, old := range known {

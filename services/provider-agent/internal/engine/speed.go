@@ -24,15 +24,15 @@ const (
 
 // Speed is how fast an engine answers.
 type Speed struct {
-	// FirstToken is the time until the first content, and PerSecond the tokens of a second
-	// behind it.
+	// FirstToken is the time until the first content, and PerSecond the tokens a second after
+	// it.
 	FirstToken time.Duration
 	PerSecond  float64
 	Tokens     int
 }
 
-// Measure asks the engine of a model for a streamed answer of at most so many tokens, behind
-// a short answer that has it load the model.
+// Measure asks the engine of a model for a streamed answer of at most so many tokens. It asks
+// for a short answer before, so that the engine has loaded the model.
 func (p *Pool) Measure(ctx context.Context, modelID string, tokens int, now func() time.Time) (Speed, error) {
 	target, ok := p.targets[modelID]
 	if !ok {
@@ -48,7 +48,7 @@ func (p *Pool) Measure(ctx context.Context, modelID string, tokens int, now func
 
 var errNoContent = errors.New("the engine's answer has no content")
 
-// timed asks once.
+// timed asks once and measures the answer.
 func (p *Pool) timed(ctx context.Context, target Target, tokens int, now func() time.Time) (Speed, error) {
 	body, err := json.Marshal(map[string]any{
 		"model": target.LocalModel, "stream": true, "max_tokens": tokens, "temperature": 0,
@@ -76,7 +76,7 @@ func (p *Pool) timed(ctx context.Context, target Target, tokens int, now func() 
 	return readSpeed(resp.Body, began, now)
 }
 
-// piece is what is read of a chunk of a stream.
+// piece is the part of a chunk of a stream that is read.
 type piece struct {
 	Choices []struct {
 		Delta struct {
@@ -89,8 +89,8 @@ type piece struct {
 	} `json:"usage"`
 }
 
-// readSpeed reads a stream to its end. Where the engine counts no tokens, chunks with content
-// stand for them.
+// readSpeed reads a stream to its end. Where the engine counts no tokens, each chunk with
+// content counts as one.
 func readSpeed(body io.Reader, began time.Time, now func() time.Time) (Speed, error) {
 	lines := bufio.NewScanner(io.LimitReader(body, maxMeasured))
 	lines.Buffer(nil, maxLine)
@@ -103,7 +103,7 @@ func readSpeed(body io.Reader, began time.Time, now func() time.Time) (Speed, er
 		}
 		var p piece
 		if json.Unmarshal(data, &p) != nil {
-			return Speed{}, errors.New("the engine's answer is no stream of chat")
+			return Speed{}, errors.New("the engine's answer is not a stream of a chat")
 		}
 		if p.Usage != nil {
 			counted = p.Usage.Completion

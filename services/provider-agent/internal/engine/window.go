@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// ollamaWindow is what Ollama holds of a model that says nothing of it, until Ollama has
-	// loaded the model and tells the truth. More memory may give it more, never less.
+	// ollamaWindow counts as Ollama's window of a model without num_ctx, until Ollama has loaded
+	// the model and reports the real window. More memory may give the model more, never less.
 	ollamaWindow = 4096
 	// maxWindow bounds what an engine may report, in tokens.
 	maxWindow = 1 << 31
-	// maxShow bounds what is read of an answer about one model, in bytes. Templates and
-	// licences are in it.
+	// maxShow bounds what is read of an answer about one model, in bytes. Such an answer has
+	// templates and licences in it.
 	maxShow = 4 << 20
 )
 
-// windows are how many tokens an engine holds of each of its targets' models, by local
-// name. An engine that cuts a longer prompt in silence would otherwise be offered with the
-// window of the catalog. A model of which the engine says nothing is missing.
+// windows are the windows with which an engine holds its targets' models, by local name, in
+// tokens. Otherwise an engine that cuts a longer prompt in silence would be offered with the
+// window of the catalog. A model whose window the engine does not say is missing.
 func (p *Pool) windows(ctx context.Context, e *server, list *modelList) map[string]int64 {
 	p.mu.Lock()
 	kind := e.kind
@@ -74,7 +74,7 @@ func each(e *server, do func(local string)) {
 	}
 }
 
-// narrow notes a window unless a smaller one is known.
+// narrow notes a window unless a smaller window is known.
 func narrow(all map[string]int64, local string, window int64) {
 	if known := all[local]; window > 0 && window <= maxWindow && (known == 0 || window < known) {
 		all[local] = window
@@ -91,10 +91,10 @@ func (p *Pool) decode(ctx context.Context, e *server, path string, into any) boo
 	return json.NewDecoder(io.LimitReader(body, maxShow)).Decode(into) == nil
 }
 
-// plainName is Ollama's name of a model without the tag that it adds.
+// plainName is Ollama's name of a model without the tag that Ollama adds.
 func plainName(name string) string { return strings.TrimSuffix(name, ":latest") }
 
-// loaded are the windows of the models that Ollama has in memory, as they are there.
+// loaded are the windows of the models that Ollama has in memory, as it loaded them.
 func (p *Pool) loaded(ctx context.Context, e *server) map[string]int64 {
 	var told struct {
 		Models []struct {
@@ -111,9 +111,9 @@ func (p *Pool) loaded(ctx context.Context, e *server) map[string]int64 {
 	return all
 }
 
-// setWindow is the window with which Ollama will load a model, at most: the parameter
-// num_ctx of the model, else Ollama's own, and not more than the model was made for. It is
-// asked for once a life of the engine; 0 when Ollama does not say.
+// setWindow is the window with which Ollama will load a model: the parameter num_ctx of the
+// model, else Ollama's own default, and at most the window that the model was trained for. It is
+// read once for each life of the engine; 0 when Ollama does not say.
 func (p *Pool) setWindow(ctx context.Context, e *server, local string) int64 {
 	p.mu.Lock()
 	window, known := e.shown[local]
@@ -153,7 +153,7 @@ func (m shownModel) set() int64 {
 	return 0
 }
 
-// trained is the window that the model was made for; 0 when that is not known.
+// trained is the window that the model was trained for; 0 when that is not known.
 func (m shownModel) trained() int64 {
 	for key, raw := range m.Info {
 		if strings.HasSuffix(key, ".context_length") {
@@ -188,7 +188,7 @@ func (p *Pool) show(ctx context.Context, e *server, local string) (shownModel, b
 }
 
 // Routes asks each engine whether it has any of the endpoints, and returns the faults by
-// model id. A probe asks so only an engine that lists no models.
+// model id. A probe asks this only of an engine that lists no models.
 func (p *Pool) Routes(ctx context.Context) map[string]error {
 	var mu sync.Mutex
 	faults := map[string]error{}
@@ -207,10 +207,10 @@ func (p *Pool) Routes(ctx context.Context) map[string]error {
 	return faults
 }
 
-// routed asks an engine whether it has any of the endpoints. An empty object is no request
-// that any endpoint answers, so the question costs the engine nothing. An address under
-// which nothing is answers 404. An engine may answer 404 as well, because the object names
-// no model, but then with an error of OpenAI's form.
+// routed asks an engine whether it has any of the endpoints. It sends an empty object, which no
+// endpoint serves, so the question costs the engine nothing. A path without an endpoint answers
+// 404. An endpoint may answer 404 as well, because the object names no model, but then with an
+// error of OpenAI's form.
 func (p *Pool) routed(ctx context.Context, e *server) error {
 	for _, path := range []string{endpoint.Chat.Path(), endpoint.Embeddings.Path(), endpoint.Images.Path(),
 		endpoint.Transcriptions.Path()} {

@@ -56,7 +56,7 @@ func Load(dir string, random io.Reader) (string, error) {
 	return read(path)
 }
 
-// In is the name that dir has, and empty where it has none. It makes none.
+// In is the node id in dir; empty where there is none. It makes none.
 func In(dir string) string {
 	id, err := read(filepath.Join(dir, fileName))
 	if err != nil {

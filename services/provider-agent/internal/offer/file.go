@@ -89,8 +89,8 @@ func (p *parser) fault(offset int, format string, args ...any) {
 	p.faults = append(p.faults, fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...)))
 }
 
-// file reads either form. A file whose key models holds a list is a list, and any other is
-// a map.
+// file reads either form. A file whose key models holds a list has the form of a list; any
+// other has the form of a map.
 func (p *parser) file() []Model {
 	cursor := p.doc.Cursor()
 	if kind := cursor.Kind(); kind != jsonscan.Object {
@@ -131,7 +131,7 @@ func (p *parser) byID(span jsonscan.Span) []Model {
 		n++
 		where := strconv.Quote(id)
 		if checkModelID(id) != nil {
-			where = fmt.Sprintf("entry %d", n) // what stands there may be anything
+			where = fmt.Sprintf("entry %d", n) // the malformed id may be a secret
 		}
 		switch {
 		case n > MaxModels:
@@ -204,8 +204,8 @@ func listFields(m *Model) fields {
 	return all
 }
 
-// entryFields are the keys of an entry of a map. Of what agents for dialect v1 keep there,
-// gpu_memory, category, format, weight_hash and hash_algo say nothing to this agent.
+// entryFields are the keys of an entry of a map. Agents for dialect v1 also keep gpu_memory,
+// category, format, weight_hash and hash_algo there, which this agent ignores.
 func entryFields(m *Model) fields {
 	all := commonFields(m)
 	all["endpoint"] = text(&m.EngineURL)
@@ -248,7 +248,7 @@ func integer(raw []byte, maxValue int64) (int64, error) {
 	return n, checkRange(n, 0, maxValue)
 }
 
-// model reads an entry. m has what is known of it from elsewhere.
+// model reads an entry. m has what is known of the model from elsewhere.
 func (p *parser) model(span jsonscan.Span, where string, m Model, keys func(*Model) fields) Model {
 	known := keys(&m)
 	at := map[string]int{}

@@ -8,8 +8,8 @@ import (
 )
 
 // Merge writes models into the text of a models.json, which may be empty, and returns the
-// text in the form of a map. Of an entry that is there already, it changes only what a
-// model says; other entries stay as they are. A text with a fault is not changed.
+// text in the form of a map. Of an entry that is there already, it changes only the members that
+// the model sets. Other entries stay as they are. It refuses a text with a fault.
 func Merge(existing []byte, models []Model) ([]byte, error) {
 	entries := map[string]map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(existing)) > 0 {
@@ -68,8 +68,8 @@ func readEntries(text []byte, into map[string]map[string]json.RawMessage) error 
 	return nil
 }
 
-// fillEntry sets what a model says. The endpoint is written without /v1, which agents for
-// dialect v1 add.
+// fillEntry sets the members that a model sets. The endpoint is written without /v1, because
+// agents for dialect v1 add it.
 func fillEntry(entry map[string]json.RawMessage, m Model) error {
 	m = m.WithDefaults()
 	set := map[string]any{"endpoint": strings.TrimSuffix(m.EngineURL, "/v1"), "local_model": m.LocalModel}

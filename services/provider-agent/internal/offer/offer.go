@@ -8,8 +8,8 @@
 // column. A fault never quotes a value, because a key file's content that was pasted into
 // the wrong place must not end up in a log.
 //
-// An engine's address may end in /v1 or not. Root makes one address of both, so that
-// whoever asks the engine asks at the same place.
+// An engine's address may end in /v1 or not. Root makes one address of both, so that every
+// caller asks the engine at the same place.
 //
 // Limits: 1 MiB of text, MaxModels models.
 package offer
@@ -62,7 +62,7 @@ type Model struct {
 	// Capacity is how many requests are taken at once; 0 means
 	// DefaultCapacity.
 	Capacity int
-	// APIKeyFile holds the engine's own key, if the engine wants one.
+	// APIKeyFile holds the engine's own key, if the engine asks for one.
 	APIKeyFile string
 	// WeightsDir is the folder with the model's files, as its repository has them. Without
 	// it the agent answers no challenges of the model.

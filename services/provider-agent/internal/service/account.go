@@ -12,7 +12,7 @@ import (
 )
 
 // Account is what status adds from GET /api/v1/provider/me. A part that the marketplace cannot
-// tell now is nil.
+// give now is nil.
 type Account struct {
 	Models   *[]OwnModel       `json:"models"`
 	Earnings *Earnings         `json:"earnings"`
@@ -20,13 +20,13 @@ type Account struct {
 	Notes    map[string]string `json:"notes"`
 }
 
-// OwnModel is where the provider is with one model.
+// OwnModel is where the provider stands with one model.
 type OwnModel struct {
 	ModelID string `json:"model_id"`
 	Trust   string `json:"trust"`
 	Lane    string `json:"lane"`
 	Found   string `json:"standing"`
-	// Benchmark is proven while a benchmark counts, until BenchmarkExpiresAt.
+	// Benchmark is the word proven while a benchmark counts, until BenchmarkExpiresAt.
 	Benchmark          string     `json:"benchmark"`
 	BenchmarkExpiresAt *time.Time `json:"benchmark_expires_at"`
 	// The windows are in tokens; 0 is not known.
@@ -73,7 +73,7 @@ func ParseAccount(answer []byte) (Account, error) {
 	return a, nil
 }
 
-// Wanted is a model of the catalog, with its prices and how much it is asked for.
+// Wanted is a model of the catalog, with its prices and the demand for it.
 type Wanted struct {
 	ModelID     string `json:"model_id"`
 	Name        string `json:"model_name"`
@@ -87,8 +87,8 @@ type Wanted struct {
 	MinVRAMGB       int     `json:"min_vram_gb"`
 }
 
-// Catalog asks for the models that providers may serve, the most wanted first. It needs no
-// key.
+// Catalog asks for the models that providers may serve, the models with the most demand first.
+// It needs no key.
 func (c *Client) Catalog(ctx context.Context) ([]Wanted, error) {
 	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/stats/model-demand", nil, config.Secret{})
 	if err != nil {

@@ -127,7 +127,7 @@ type Provider struct {
 }
 
 // OpenProvider opens the provider account of a user, or makes a further key of an account
-// that is open. beneficiary may be empty; it counts for a new account only.
+// that is already open. beneficiary may be empty; it is used for a new account only.
 func (c *Client) OpenProvider(ctx context.Context, s Session, name, beneficiary string) (Provider, error) {
 	var told struct {
 		ProviderID     string `json:"provider_id"`
@@ -154,8 +154,8 @@ func (c *Client) OpenProvider(ctx context.Context, s Session, name, beneficiary 
 	return Provider{told.ProviderID, config.NewSecret(key)}, nil
 }
 
-// Pay proposes the address to which earnings are paid, and confirms the proposal where
-// there is a session of the account's user. waits reports that nobody has confirmed it.
+// Pay proposes the address to which earnings are paid, and confirms the proposal where there
+// is a session of the account's user. waits reports that the proposal is not confirmed yet.
 func (c *Client) Pay(ctx context.Context, key config.Secret, s *Session, address string) (waits bool, err error) {
 	var told struct {
 		BeneficiaryAddress string `json:"beneficiary_address"`

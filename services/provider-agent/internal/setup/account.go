@@ -18,8 +18,8 @@ const (
 	keepKey  = "keep"
 )
 
-// account asks for the account, opens it, and keeps its key at once, because the key is
-// shown once.
+// account asks for the account, opens it, and writes its key at once, because the key is
+// shown only once.
 func (w *wizard) account(ctx context.Context) error {
 	standard := bySignUp
 	if w.Key.IsSet() {
@@ -27,7 +27,7 @@ func (w *wizard) account(ctx context.Context) error {
 		w.ask.say("A provider key is set already.")
 	}
 	for range maxTries {
-		way, err := w.ask.choice("Account: signup, login, or key (you have a provider key)", w.Account, standard, "-account",
+		way, err := w.ask.choice("Account: signup, login, or key (enter a provider key)", w.Account, standard, "-account",
 			w.checkWay)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (w *wizard) account(ctx context.Context) error {
 		}
 		w.ask.say("  %v", err)
 	}
-	return errors.New("no account: start again")
+	return errors.New("no account was opened: run svc-agent setup again")
 }
 
 func (w *wizard) checkWay(way string) error {
@@ -52,7 +52,7 @@ func (w *wizard) checkWay(way string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of signup, login and key", way)
+	return fmt.Errorf("%q is none of signup, login and key (keep needs a key that is set)", way)
 }
 
 // open gets the provider key by the way that was chosen.
@@ -87,7 +87,7 @@ func (w *wizard) ownKey(ctx context.Context) error {
 	key := w.Key.Reveal()
 	if w.Account == "" || !w.Key.IsSet() {
 		if w.ask.silent {
-			return errors.New("a provider key is needed; SVC_PROVIDER_KEY or -key-file gives it")
+			return errors.New("a provider key is needed: give it by SVC_PROVIDER_KEY or -key-file")
 		}
 		var err error
 		if key, err = w.ask.secret("Provider key, sk-prov-… (not shown)"); err != nil {
@@ -108,7 +108,7 @@ func (w *wizard) ownKey(ctx context.Context) error {
 	return w.pay(ctx, nil)
 }
 
-// signIn asks for what signs a user in.
+// signIn asks for the e-mail address and the password, and signs the user in.
 func (w *wizard) signIn(ctx context.Context, way string) (service.Session, error) {
 	email, err := w.ask.text("E-mail address", w.Email, "-email", func(string) error { return nil })
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *wizard) signIn(ctx context.Context, way string) (service.Session, error
 	password := w.Password
 	if !password.IsSet() {
 		if w.ask.silent {
-			return service.Session{}, errors.New("a password is needed; SVC_SETUP_PASSWORD (or file:/path in it) gives it")
+			return service.Session{}, errors.New("a password is needed: set SVC_SETUP_PASSWORD to it, or to file:/path")
 		}
 		text, err := w.ask.secret("Password (not shown)")
 		if err != nil {
@@ -132,7 +132,7 @@ func (w *wizard) signIn(ctx context.Context, way string) (service.Session, error
 	return w.client.LogIn(ctx, who)
 }
 
-// pay has earnings paid to the address, if one was given.
+// pay has earnings paid to the beneficiary, if one was given.
 func (w *wizard) pay(ctx context.Context, session *service.Session) error {
 	if w.Beneficiary == "" {
 		return nil
@@ -142,7 +142,8 @@ func (w *wizard) pay(ctx context.Context, session *service.Session) error {
 		return fmt.Errorf("have earnings paid to %s: %w", w.Beneficiary, err)
 	}
 	if waits {
-		w.ask.say("A key alone only proposes the address: the account's user confirms it, or it counts after 48 hours.")
+		w.ask.say("With a provider key alone the address is only proposed: it counts once the account's user " +
+			"confirms it, or after 48 hours.")
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (w *wizard) pay(ctx context.Context, session *service.Session) error {
 // validKey checks the form of a provider key.
 func validKey(key string) error {
 	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
-		return errors.New("a provider key begins with sk-prov-; this is none, or it is mistyped")
+		return errors.New("this is not a provider key, which begins with sk-prov-, or it is mistyped")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func readModels(path string) ([]offer.Model, error) {
 	return offer.Load(path)
 }
 
-// write writes models.json, if models were chosen, and the configuration.
+// write writes models.json, if models were chosen, and config.yaml.
 func (w *wizard) write() error {
 	if len(w.chosen) > 0 {
 		models := make([]offer.Model, 0, len(w.chosen))
@@ -95,7 +95,7 @@ func setAll(text []byte, settings [][2]string) ([]byte, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, errors.New("it is not a list of settings")
+		return nil, errors.New("it is not a map of settings")
 	}
 	for _, s := range settings {
 		if s[1] == "" {

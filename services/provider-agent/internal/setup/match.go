@@ -14,8 +14,9 @@ import (
 
 // optionsOf are the models that were found, in the order of the engines. A model of
 // Ollama's that holds fewer tokens than it could comes a second time, with the window of
-// the catalog: to choose that is the owner's consent to the model that is made then. With
-// wide, consent was given, and every model of Ollama's that holds less comes with wide only.
+// the catalog. An owner who chooses the second consents to the model that is made then. With
+// wide, consent was given: every model of Ollama's that holds less comes once, with the window
+// wide.
 func optionsOf(found []engine.Found, catalog []service.CatalogModel, wide int64) []option {
 	var all []option
 	for _, f := range found {
@@ -57,8 +58,8 @@ func widened(local string, window int64) string {
 	return name + ":" + tag + "-ctx" + strconv.FormatInt(window, 10)
 }
 
-// match finds the model of the catalog that has a local name. Two that are as like each
-// other are none, because a model that is sold as another is fraud.
+// match finds the model of the catalog that has a local name. Where two models match equally
+// well, neither does, because a model that is sold as another is fraud.
 func match(local string, catalog []service.CatalogModel) (service.CatalogModel, bool) {
 	var best service.CatalogModel
 	score, twice := 0, false
@@ -78,7 +79,7 @@ func match(local string, catalog []service.CatalogModel) (service.CatalogModel, 
 	return best, score > 0 && !twice
 }
 
-// likeness is how much two names are of one model; 0 for not at all.
+// likeness says how surely two names are of one model; 0 is not at all.
 func likeness(local, name string) int {
 	local = strings.TrimSuffix(local, ":latest")
 	switch {
@@ -200,11 +201,11 @@ func inCatalog(id string, catalog []service.CatalogModel) bool {
 
 func (w *wizard) showEngines(found []engine.Found) {
 	if len(found) == 0 {
-		w.ask.say("No engine answers on the ports %v of this machine.", w.Ports)
+		w.ask.say("No engine answers on the ports %v of this machine: start one, or name its port with -ports.", w.Ports)
 	}
 	for _, f := range found {
 		if f.Locked {
-			w.ask.say("An engine at %s wants a key: write its models into models.json yourself, with api_key.", f.URL)
+			w.ask.say("The engine at %s asks for a key: write its models into models.json yourself, with api_key.", f.URL)
 			continue
 		}
 		w.ask.say("Found %s at %s with %d models.", f.Kind, f.URL, len(f.Models))
@@ -223,7 +224,7 @@ func showOptions(p prompt, options []option) {
 			tokens = strconv.FormatInt(o.holds, 10)
 		}
 		if o.window > 0 {
-			tokens = fmt.Sprintf("%d, by a model that is made of it; needs more memory", o.window)
+			tokens = fmt.Sprintf("%d, as a new model that is made of it; needs more memory", o.window)
 		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", i+1, service.Clean(o.local, maxCell), service.Clean(id, maxCell),
 			o.engine.Kind, tokens)
@@ -238,7 +239,7 @@ func showDemand(p prompt, demand []service.Demand, options []option) {
 		here[o.id] = true
 	}
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nDEMAND\tREQUESTS 24 H\tPROVIDERS\tUSD/M IN\tUSD/M OUT\tUSD A DAY, ABOUT\tVRAM\tHERE")
+	fmt.Fprintln(table, "\nDEMAND FOR\tREQUESTS 24 H\tPROVIDERS\tUSD/M IN\tUSD/M OUT\tUSD A DAY, ABOUT\tVRAM\tHERE")
 	for i, d := range demand {
 		if i >= maxRows && !here[d.ModelID] {
 			continue
@@ -254,7 +255,7 @@ func showDemand(p prompt, demand []service.Demand, options []option) {
 			d.OnlineProviders, d.InputPrice, d.OutputPrice, d.EstDailyEarnings, vram, is)
 	}
 	_ = table.Flush()
-	p.say("A model that is not here comes with ollama pull, or with svc-agent setup -pull name.")
+	p.say("To get a model that is not here, run ollama pull, or svc-agent setup -pull with Ollama's name of the model.")
 }
 
 func showKept(p prompt, path string, kept []offer.Model) {

@@ -27,7 +27,7 @@ type prompt struct {
 	lines  *bufio.Scanner
 	out    io.Writer
 	hidden func() (string, error)
-	// silent answers with what is known, and asks nothing.
+	// silent takes what is known as the answers, and asks nothing.
 	silent bool
 	over   *bool
 }
@@ -41,12 +41,12 @@ func newPrompt(t Terminal, silent bool) prompt {
 // say prints a line.
 func (p prompt) say(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// text asks for what must be there, unless known is good. flag is what answers it without
-// being asked.
+// text asks for an answer that must not be empty, unless known is given. flag is the flag that
+// answers the question beforehand.
 func (p prompt) text(question, known, flag string, check func(string) error) (string, error) {
 	needed := func(answer string) error {
 		if answer == "" {
-			return fmt.Errorf("this is needed; %s gives it", flag)
+			return fmt.Errorf("this needs an answer; %s gives it beforehand", flag)
 		}
 		return check(answer)
 	}
@@ -119,5 +119,5 @@ func (p prompt) line(question string) (string, error) {
 	return "", nil
 }
 
-// ended reports that no answer follows.
+// ended reports whether the input has ended, so that no answer follows.
 func (p prompt) ended() bool { return *p.over }

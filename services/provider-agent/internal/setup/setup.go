@@ -3,10 +3,10 @@
 // the files that the agent reads.
 //
 // It asks at most six things: the service's address, the models, the address that is
-// paid, the machine's name, the capacity, and the account. What Options say is not asked,
-// and with Yes nothing is. Lines that are piped in answer as typed ones do. The account
-// comes last, because the session of a user ends after 15 minutes: all that needs the
-// session is then done at once.
+// paid, the machine's name, the capacity, and the account. It does not ask for what Options
+// say, and with Yes it asks nothing. Piped lines answer as typed lines do. The account comes
+// last, because the session of a user ends after 15 minutes: all that needs the session is
+// then done at once.
 //
 // A second run shows what is there and changes only what is said.
 package setup
@@ -44,7 +44,7 @@ func (w *wizard) service(ctx context.Context) error {
 			return err
 		}
 		if client.Exposed() && !w.AllowPlaintext {
-			return errors.New("by http:// the password and the key travel in the clear: use https://, or say " +
+			return errors.New("over http:// the password and the key travel in the clear: use https://, or set " +
 				"SVC_ALLOW_PLAINTEXT=true where the network is your own")
 		}
 		told, err := client.AllModels(ctx)
@@ -65,7 +65,7 @@ func (w *wizard) service(ctx context.Context) error {
 	return nil
 }
 
-// hubOf is the address of a service's hub by custom.
+// hubOf is the usual address of a service's hub.
 func hubOf(serviceURL string) string {
 	return "ws" + strings.TrimPrefix(strings.TrimRight(serviceURL, "/"), "http") + "/ws"
 }
@@ -81,7 +81,7 @@ func (w *wizard) models(ctx context.Context) error {
 	}
 	demand, err := w.client.Demand(ctx)
 	if err != nil {
-		w.ask.say("The demand cannot be told: %v", err)
+		w.ask.say("The demand is not known: %v", err)
 	}
 	options := optionsOf(found, w.told, w.Context)
 	w.showEngines(found)
@@ -133,7 +133,7 @@ func (w *wizard) pull(ctx context.Context, found []engine.Found) error {
 			}
 		})
 	}
-	return errors.New("no Ollama was found that could download the model; start it, or download the model by hand")
+	return errors.New("no Ollama was found that could download the model: start Ollama, or download the model by hand")
 }
 
 // beneficiary asks for the address that is paid.
@@ -147,11 +147,12 @@ func (w *wizard) beneficiary(context.Context) error {
 			return err
 		}
 		if address.IsZero() {
-			return errors.New("this is the address of nobody")
+			return errors.New("this is the zero address, which nobody holds")
 		}
 		w.Beneficiary = address.String()
 		if text != w.Beneficiary {
-			w.ask.say("  The address has no checksum in its capitals. Compare it: %s", w.Beneficiary)
+			w.ask.say("  The address has no checksum (capital letters), so a typing error is not noticed. "+
+				"Compare it: %s", w.Beneficiary)
 		}
 		return nil
 	}
@@ -166,7 +167,7 @@ func (w *wizard) machine(context.Context) error {
 	w.NodeName, err = w.ask.choice("This machine's name", preset(w.Yes, w.NodeName), w.NodeName, "-name",
 		func(name string) error {
 			if len(name) > 64 {
-				return errors.New("it may have 64 characters")
+				return errors.New("a name has at most 64 characters")
 			}
 			return nil
 		})
@@ -189,7 +190,7 @@ func (w *wizard) machine(context.Context) error {
 	return err
 }
 
-// preset is an answer that is not asked for.
+// preset is the answer where nothing is asked, and empty where it is asked for.
 func preset(is bool, answer string) string {
 	if is {
 		return answer
@@ -197,7 +198,7 @@ func preset(is bool, answer string) string {
 	return ""
 }
 
-// finish makes what was chosen, writes the files, and tells what comes next.
+// finish makes the models that were chosen, writes the files, and says what comes next.
 func (w *wizard) finish(ctx context.Context) error {
 	for i := range w.chosen {
 		if err := w.widen(ctx, &w.chosen[i]); err != nil {
@@ -213,7 +214,7 @@ func (w *wizard) finish(ctx context.Context) error {
 	return nil
 }
 
-// widen makes the model of an option that holds more tokens than the engine gives by itself.
+// widen makes the model of an option with a larger window than the engine gives by itself.
 func (w *wizard) widen(ctx context.Context, o *option) error {
 	if o.window == 0 {
 		return nil
@@ -227,16 +228,16 @@ func (w *wizard) widen(ctx context.Context, o *option) error {
 	return nil
 }
 
-// blocked tells what blocks earning now.
+// blocked says what blocks earning now.
 func (w *wizard) blocked(ctx context.Context) {
 	answer, err := w.client.Status(ctx, w.Key)
 	if err != nil {
-		w.ask.say("Where the account stands cannot be told: %v", err)
+		w.ask.say("The status of the account is not known: %v", err)
 		return
 	}
 	status, err := service.ParseStatus(answer)
 	if err != nil {
-		w.ask.say("Where the account stands cannot be told: %v", err)
+		w.ask.say("The status of the account is not known: %v", err)
 		return
 	}
 	label := status.Label

@@ -11,7 +11,8 @@ type Options struct {
 	// ServiceURL is the marketplace's API, HubURL its hub. HubURL follows from ServiceURL
 	// by custom when it is empty.
 	ServiceURL, HubURL string
-	// Account is signup, login or key; empty asks. Key is a key that the owner has.
+	// Account is signup, login, key or keep; where it is empty, the wizard asks. Key is a key
+	// that the owner has.
 	Account string
 	Email   string
 	Password,
@@ -22,7 +23,7 @@ type Options struct {
 	Beneficiary string
 	NodeName    string
 	Capacity    int
-	// Context has models of Ollama's made that hold so many tokens; 0 makes none unless the
+	// Context has Ollama make models with a window of so many tokens; 0 makes none unless the
 	// owner chooses one.
 	Context int64
 	// Pull is a model that Ollama downloads first.
@@ -48,7 +49,7 @@ type wizard struct {
 	keyWritten bool
 }
 
-// Bounds of what is shown of others' texts.
+// Bounds of others' texts, as far as they are shown.
 const (
 	maxCell  = 60
 	maxLine  = 300
@@ -61,10 +62,10 @@ type option struct {
 	engine engine.Found
 	// local is the engine's name of the model.
 	local string
-	// id is the catalog's; empty when no model of the catalog has the name.
+	// id is the catalog's id; empty when no model of the catalog has the name.
 	id string
 	// holds is how many tokens the engine holds; 0 when it does not say.
 	holds int64
-	// window has a model made that holds so many; 0 for none.
+	// window is the window of the model that is made for this option; 0 where none is made.
 	window int64
 }

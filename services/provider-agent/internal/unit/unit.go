@@ -2,7 +2,8 @@
 // the user or for the machine, or a property list of launchd. It starts nothing.
 //
 // The service is started again when it fails, and not when it has ended well, because then
-// its owner has drained it. It may write its folder of state and nothing else.
+// its owner has drained it. A machine's unit of systemd may write its state folder and nothing
+// else.
 package unit
 
 import (
@@ -13,13 +14,12 @@ import (
 	"strings"
 )
 
-// Service is what is to be started.
+// Service is the program that the service starts, and how.
 type Service struct {
 	// Program is the agent's path, and Args what it is started with.
 	Program string
 	Args    []string
-	// StateDir is the only folder that it writes. Reads are files and folders that must stay
-	// readable, such as the list of models.
+	// StateDir is the agent's state folder, the only one that it writes.
 	StateDir string
 	Env      []string
 	// User is the user of a machine's service; empty for root, and without meaning for a
@@ -33,7 +33,7 @@ const (
 	Label = "internal.svc.agent"
 )
 
-// check refuses what would change the meaning of a line.
+// check refuses texts that would change the meaning of a line.
 func (s Service) check() error {
 	var faults []error
 	for what, path := range map[string]string{"the program": s.Program, "the state folder": s.StateDir} {

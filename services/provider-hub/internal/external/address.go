@@ -19,8 +19,8 @@ type Rules struct {
 	Development bool
 }
 
-// parseBase checks a base URL as it was given and returns it in its one form: the scheme
-// and the host in small letters, no slash at its end, no port that its scheme has anyhow.
+// parseBase checks a base URL as it was given and returns it in its one form: scheme and host
+// in lower case, no slash at its end, and no port that is the scheme's default.
 func (r Rules) parseBase(text string) (string, error) {
 	refuse := func(why string) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, "base_url %s", why).On("base_url")
@@ -47,7 +47,7 @@ func (r Rules) parseBase(text string) (string, error) {
 			return "", refuse(err.Error())
 		}
 		if !portAllowed(port) {
-			return "", refuse("must name port 443, or a port from 1024 on that no other kind of service is known by")
+			return "", refuse("must name port 443, or a port from 1024 on that is not known for another kind of service")
 		}
 	}
 	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" || port == "" {
@@ -64,8 +64,8 @@ func (r Rules) parseBase(text string) (string, error) {
 	return u.Scheme + "://" + host + path, nil
 }
 
-// portAllowed reports whether a port as it is written may be an endpoint's; an empty port is
-// that of https.
+// portAllowed reports whether a port, as it is written, may be an endpoint's. An empty port is
+// the port of https.
 func portAllowed(text string) bool {
 	if text == "" {
 		return true
@@ -74,7 +74,7 @@ func portAllowed(text string) bool {
 	return err == nil && strconv.FormatUint(port, 10) == text && dialguard.ServerPort(uint16(port))
 }
 
-// originOf is the scheme, host and port of a base URL: what a key is bound to.
+// originOf is the scheme, host and port of a base URL, to which a key is bound.
 func originOf(base string) string {
 	scheme, rest, _ := strings.Cut(base, "://")
 	host, _, _ := strings.Cut(rest, "/")

@@ -14,8 +14,8 @@ import (
 	"svc.internal/services/provider-hub/internal/session"
 )
 
-// Bounds of an answer in bytes: of one in one piece, of images, and of a stream. Dispatch
-// holds answers to closer bounds, and stops them by then.
+// Bounds of an answer in bytes: of a whole answer, of images, and of a stream. Dispatch bounds
+// answers more closely, and stops them earlier.
 const (
 	maxWhole  = 16 << 20
 	maxImages = 26 << 20
@@ -36,7 +36,7 @@ var paths = map[meter.Kind]string{
 // Errors of calls.
 var (
 	errTooLarge = errors.New("the endpoint's answer is too large")
-	errSpan     = errors.New("the body has no model at the place named")
+	errSpan     = errors.New("the body has no model at the given place")
 	errNoModel  = errors.New("the endpoint does not have the model")
 )
 
@@ -76,9 +76,8 @@ func forward(ctx context.Context, client *http.Client, j job, w io.Writer) *sess
 	return &session.End{Status: resp.StatusCode, Complete: true}
 }
 
-// relayed reports whether the body of an answer is of use to the hub: an answer, or a
-// refusal of the content. What a server says of its owner's key or of its own failure is
-// nobody's reading.
+// relayed reports whether the body of an answer is passed on: an answer, or a refusal of the
+// content. What a server says of its owner's key or of its own failure is passed on to nobody.
 func relayed(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired:
@@ -120,8 +119,8 @@ func (j job) limit(status int) int {
 	return maxWhole
 }
 
-// newRequest makes the endpoint's request, with the local model's name in the body. It does
-// not copy the body.
+// newRequest makes the request to the endpoint, with the local name of the model in the body. It
+// does not copy the body.
 func (j job) newRequest(ctx context.Context) (*http.Request, error) {
 	e := j.endpoint
 	var local string

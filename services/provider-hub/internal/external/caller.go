@@ -22,10 +22,10 @@ type caller struct {
 	revision int64
 	// lease retires the caller when the lease is not renewed.
 	lease *time.Timer
-	// retired is closed when the caller takes nothing new any more.
+	// retired is closed when the caller takes no more new requests.
 	retired chan struct{}
 	once    sync.Once
-	// news is signalled when well or listed have changed.
+	// news is signalled when well or listed has changed.
 	news chan struct{}
 
 	endpoint *Endpoint
@@ -47,7 +47,7 @@ func (c *caller) extend(rest time.Duration) bool {
 	}
 }
 
-// retire has the caller take nothing new, and end when the requests under way have ended.
+// retire has the caller take no new requests, and end when the requests under way have ended.
 func (c *caller) retire() {
 	c.once.Do(func() {
 		c.lease.Stop()
@@ -96,7 +96,7 @@ func (c *caller) load(ctx context.Context) bool {
 		switch {
 		case fault.Is(err, fault.EndpointNotFound):
 			return false
-		case err != nil && e != nil: // its key opens under no secret
+		case err != nil && e != nil: // no secret opens the endpoint's key
 			c.found(ctx, e, Finding{State: Unhealthy, Failure: KeyUnreadable, At: c.deps.Clock.Now()})
 			return false
 		case err == nil:
@@ -166,7 +166,7 @@ func (c *caller) probe(ctx context.Context) {
 	c.found(ctx, c.endpoint, f)
 }
 
-// note takes the outcome of a probe and returns whether the endpoint counts as well.
+// note takes the outcome of a probe and reports whether the endpoint counts as well.
 func (c *caller) note(why Failure, ids []string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +194,8 @@ func (c *caller) health() (well bool, listed []string) {
 	return c.well, c.listed
 }
 
-// found keeps what a probe found. A failure does no harm: the next probe finds it again.
+// found stores what a probe found. A failure to store does no harm, because the next probe
+// finds the same again.
 func (c *caller) found(ctx context.Context, e *Endpoint, f Finding) {
 	limited, cancel := context.WithTimeout(ctx, c.cfg.patience())
 	defer cancel()
@@ -247,7 +248,7 @@ func (c *caller) serve(ctx context.Context) {
 	}
 }
 
-// offers are the models of the endpoint, those that its list lacks as unhealthy.
+// offers are the models of the endpoint. Models that the server's list lacks are unhealthy.
 func (c *caller) offers() session.Models {
 	_, listed := c.health()
 	models := session.Models{Replaces: true}

@@ -17,9 +17,9 @@ import (
 // for its default.
 type Config struct {
 	HubID string
-	// LeaseTTL is how long a lease lasts without a word of its hub: 20 s. BeatInterval is
-	// the pause between two words: 5 s. LeaseMargin is how long before the end of its lease
-	// a hub stops serving: 2 s.
+	// LeaseTTL is how long a lease lasts unless its hub renews it: 20 s. BeatInterval is the
+	// pause between two renewals: 5 s. LeaseMargin is how long before the end of its lease a hub
+	// stops serving: 2 s.
 	LeaseTTL, BeatInterval, LeaseMargin time.Duration
 	// ProbeInterval is about the pause between probes of an endpoint: 30 s. ProbeTimeout
 	// bounds one probe: 5 s.
@@ -47,7 +47,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// patience bounds one statement: so short that a lease is tried to be renewed several times.
+// patience bounds one statement. It is so short that a hub can try several times to renew a
+// lease.
 func (c *Config) patience() time.Duration { return c.LeaseTTL / 4 }
 
 // Registrar admits and keeps the sessions of a hub.
@@ -66,7 +67,7 @@ type Deps struct {
 	Registrar Registrar
 	// Env is the environment of the sessions of the hub.
 	Env *session.Env
-	// Client calls endpoints. It must be guarded.
+	// Client calls endpoints. It must be a client of package dialguard.
 	Client *http.Client
 	Log    *slog.Logger
 	Clock  clock.Clock

@@ -33,8 +33,8 @@ const (
 	maxIdempotency  = 128
 )
 
-// A provider may have endpoints probed so often: by a registration, by a change of an
-// address, or by a check.
+// How often a provider may register, change or check endpoints, because each of these has an
+// endpoint probed: probesAtOnce times at once, and once a minute after that.
 const (
 	probesPerSecond = 1.0 / 60
 	probesAtOnce    = 10
@@ -62,7 +62,7 @@ type DirectoryDeps struct {
 	Store  Store
 	Sealer *Sealer
 	Rules  Rules
-	// Client calls endpoints. It must be guarded.
+	// Client calls endpoints. It must be a client of package dialguard.
 	Client *http.Client
 	Clock  clock.Clock
 	Random io.Reader
@@ -90,8 +90,8 @@ type Change struct {
 	Models []Model
 }
 
-// Create registers an endpoint. With an idempotency key that was used before it returns
-// that endpoint, and fails with idempotency_key_reused where the endpoint is another.
+// Create registers an endpoint. With an idempotency key that was used before it returns the
+// endpoint of that key, and fails with idempotency_key_reused where the draft is of another.
 func (d *Directory) Create(
 	ctx context.Context, provider ids.ProviderID, draft Draft, idempotencyKey string,
 ) (Endpoint, error) {
@@ -215,8 +215,8 @@ func (d *Directory) Delete(ctx context.Context, provider ids.ProviderID, id ID) 
 	return d.Store.DeleteEndpoint(ctx, provider, id, Author{What: "endpoint_deleted"})
 }
 
-// Check probes an endpoint now and returns it as it is then. Every failure takes the same
-// time. It fails with rate_limit_exceeded.
+// Check probes an endpoint now and returns it with what was found, which is not stored. Every
+// failed probe takes the same time. Check fails with rate_limit_exceeded.
 func (d *Directory) Check(ctx context.Context, provider ids.ProviderID, id ID) (Endpoint, error) {
 	e, err := d.Store.Endpoint(ctx, provider, id)
 	if err != nil {
@@ -258,8 +258,8 @@ func (d *Directory) Check(ctx context.Context, provider ids.ProviderID, id ID) (
 	return e, nil
 }
 
-// Disable takes an endpoint out of service in an operator's name, or lets it back in. The
-// same word again changes nothing.
+// Disable takes an endpoint out of service in an operator's name, or lets it back in. A repeat
+// changes nothing.
 func (d *Directory) Disable(
 	ctx context.Context, operator string, id ID, disabled bool, reason string,
 ) (Endpoint, error) {
@@ -300,7 +300,8 @@ func (d *Directory) spend(provider ids.ProviderID) error {
 		return nil
 	}
 	f := fault.New(fault.Exhausted, fault.RateLimitExceeded,
-		"external endpoints are checked at most %d times in 10 minutes; try again later", probesAtOnce)
+		"external endpoints are registered, changed and checked %d times at once, and once a minute after that; "+
+			"try again later", probesAtOnce)
 	f.RetryAfter = b.Next(now)
 	return f
 }
@@ -350,7 +351,7 @@ func checkedModels(list []Model) ([]Model, error) {
 		}
 		switch {
 		case !session.ValidModelID(m.ID):
-			return nil, refuse("models[%d].model_id is no id of a model", i)
+			return nil, refuse("models[%d].model_id is not the id of a model", i)
 		case seen[m.ID]:
 			return nil, refuse("models[%d].model_id stands twice", i)
 		case m.Local != session.Clean(m.Local, session.MaxModelID):

@@ -5,25 +5,25 @@
 // an endpoint plays the agent's part (caller.go): it registers, says by heartbeats which
 // models are well, turns a request of the session into an HTTP call, and hands the answer
 // over within the session's credit. So registry, presence, dispatch, challenges and
-// metering treat it as they treat an agent. A session lasts while the server answers its
-// probes (GET {base}/models, every 30 s, failed three times in a row at the end), so that
-// uptime counts what was really there.
+// metering treat it as they treat an agent. A session lasts while the server answers probes
+// (GET {base}/models, every 30 s). Three failed probes in a row end it, so that uptime counts
+// only the time in which the server answered.
 //
-// Leases (leases.go): a hub says every 5 s that it is there, renews its leases for 20 s,
-// and takes free ones up to its share. A hub that cannot renew stops serving 2 s before
-// its leases end by its own monotonic clock. Epochs are drawn as those of agents, so that
-// a newer session wins everywhere.
+// Leases (leases.go): every 5 s a hub says that it is alive, renews its leases for 20 s, and
+// takes free leases up to its share. A hub that cannot renew stops serving 2 s before its
+// leases end, by its own monotonic clock. Epochs are drawn as for agents, so that a newer
+// session wins everywhere.
 //
 // Where the hub may connect is judged at registration (address.go) and at the dial
-// (package dialguard). What a probe found is told as one of a few words (Failure), which
-// are the same for all that does not answer, so that nobody scans networks by it. Keys are
+// (package dialguard). A failed probe is reported as one of a few words (Failure). There is one
+// word for every server that does not answer, so that nobody can scan networks by it. Keys are
 // sealed with the endpoint's id and origin (seal.go). Of an answer's head only the status
 // is used. An answer that repeats the endpoint's key is cut off (keyscan.go).
 //
 // Bounds: 16 endpoints of a provider, 64 models of an endpoint, 256 endpoints of a hub;
-// 1 MiB of a list of models; a head of 64 KiB; 16 MiB of an answer in one piece, 26 MiB of
-// images, 256 MiB of a stream, of which a session holds at most its credit; 10 probes in
-// 10 minutes that a provider may ask for.
+// 1 MiB of a list of models; a head of 64 KiB; 16 MiB of a whole answer, 26 MiB of images,
+// 256 MiB of a stream, of which a session holds at most its credit. A provider may ask for 10
+// probes at once, and for one a minute after that.
 package external
 
 import (
@@ -58,7 +58,7 @@ type State string
 
 // The states.
 const (
-	// Unprobed was not asked yet.
+	// Unprobed was not probed yet.
 	Unprobed State = "new"
 	// Healthy answers probes.
 	Healthy State = "healthy"
@@ -66,7 +66,8 @@ const (
 	Unhealthy State = "unhealthy"
 )
 
-// Failure says in one word why a probe failed. Whatever does not answer has one word.
+// Failure says in one word why a probe failed. All servers that do not answer have the same
+// word.
 type Failure string
 
 // The failures.
@@ -80,7 +81,7 @@ const (
 	BadStatus Failure = "unexpected_status"
 	// BadAnswer is an answer that is no list of models, or too large.
 	BadAnswer Failure = "unexpected_answer"
-	// KeyUnreadable is a key that no setting of the hub opens.
+	// KeyUnreadable is a key that no secret of the hub opens.
 	KeyUnreadable Failure = "key_unreadable"
 	// NoModels is a list that names none of the endpoint's models.
 	NoModels Failure = "models_missing"
@@ -124,7 +125,7 @@ type Endpoint struct {
 
 // Sealed is a key as it is kept: a nonce, and the key under AES-256-GCM with the
 // endpoint's id and origin as associated data. So a key that was copied to another
-// endpoint, or left behind a changed origin, opens nowhere.
+// endpoint, or that is older than a change of the origin, opens nowhere.
 type Sealed struct {
 	Box []byte
 	// By names the key that it is sealed with.
@@ -134,7 +135,7 @@ type Sealed struct {
 // IsZero reports whether there is no key.
 func (s Sealed) IsZero() bool { return len(s.Box) == 0 }
 
-// Held is an endpoint that a hub holds, as far as a beat tells.
+// Held is an endpoint that a hub holds, as Beat returns it.
 type Held struct {
 	ID       ID
 	Revision int64
@@ -167,22 +168,24 @@ type Store interface {
 		error)
 	// DeleteEndpoint removes an endpoint. It fails as Endpoint does.
 	DeleteEndpoint(ctx context.Context, provider ids.ProviderID, id ID, by Author) error
-	// Found keeps what a probe found of an endpoint, unless the endpoint has another
+	// Found stores what a probe found of an endpoint, unless the endpoint has another
 	// revision.
 	Found(ctx context.Context, id ID, revision int64, f Finding) error
-	// Reseal gives each key that is not sealed under the named key to reseal, at most limit
-	// of them after an id, and keeps what it returns; nil keeps a key as it is.
+	// Reseal calls reseal with each endpoint whose key is not sealed under the key named
+	// current, at most limit of them after an id, and stores the key that reseal returns; nil
+	// leaves a key as it is.
 	Reseal(ctx context.Context, current [8]byte, after ID, limit int, reseal func(Endpoint) *Sealed) (last ID, more bool,
 		err error)
 
-	// Beat says that a hub is there, renews its leases for ttl, gives up what is beyond its
-	// share, at most max, and takes what is free. It returns what the hub holds.
+	// Beat says that a hub is alive, renews its leases for TTL, gives up leases beyond its
+	// share, which is at most Max, and takes free leases. It returns the endpoints that the hub
+	// holds.
 	Beat(ctx context.Context, b Beat) ([]Held, error)
-	// GiveUp ends the leases of a hub, and its part in sharing.
+	// GiveUp ends the leases of a hub, which then counts for no share.
 	GiveUp(ctx context.Context, holder Holder) error
 }
 
-// Beat is a hub's word on its leases.
+// Beat is a hub's sign of life, with the terms of its leases.
 type Beat struct {
 	Holder Holder
 	HubID  string

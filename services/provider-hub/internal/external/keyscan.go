@@ -10,8 +10,8 @@ import (
 // of a request, and what follows goes to consumers.
 var errKeyRepeated = errors.New("the endpoint's answer repeats its key")
 
-// keyScan passes an answer on unless it holds a key, wherever the answer is split. It keeps
-// back an end of a piece that may be the beginning of the key.
+// keyScan passes an answer on unless it holds a key, wherever the answer is split into pieces. It
+// keeps back the end of a piece where that may be the beginning of the key.
 type keyScan struct {
 	w    io.Writer
 	key  []byte

@@ -70,7 +70,7 @@ func (h *Hub) Drain() {
 	}
 }
 
-// beat says that the hub is there, and serves what it holds from now on.
+// beat says that the hub is alive, and serves the endpoints that it holds from now on.
 func (h *Hub) beat(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.patience())
 	defer cancel()
@@ -117,7 +117,7 @@ func (h *Hub) beginLocked(ctx context.Context, one Held, until time.Time) {
 		news: make(chan struct{}, 1)}
 	c.lease = time.AfterFunc(until.Sub(h.deps.Clock.Now()), func() {
 		h.Counts.LeasesLost.Add(1)
-		h.deps.Log.Warn("an external endpoint is left alone: its lease was not renewed", "endpoint_id", c.id.String())
+		h.deps.Log.Warn("an external endpoint is no longer served: its lease was not renewed", "endpoint_id", c.id.String())
 		c.retire()
 	})
 	h.callers[one.ID] = c
@@ -140,12 +140,12 @@ func (h *Hub) giveUp(ctx context.Context) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.patience())
 	defer cancel()
 	if err := h.deps.Store.GiveUp(limited, h.deps.Holder); err != nil {
-		h.deps.Log.Warn("leases of external endpoints end by themselves", "error", err)
+		h.deps.Log.Warn("leases of external endpoints could not be given up, and end by themselves", "error", err)
 	}
 }
 
 // resealInterval is how soon a key that was sealed under another secret is sealed under the
-// current one, and resealPage how many keys are read at once.
+// current secret, and resealPage how many keys are read at once.
 const (
 	resealInterval = 10 * time.Minute
 	resealPage     = 64

@@ -14,8 +14,8 @@ import (
 const nodePrefix = "external-"
 
 const (
-	// defaultPatience bounds a call whose request names no time, and extraPatience is what a
-	// call has beyond its request's time: the hub cancels it before.
+	// defaultPatience bounds a call whose request sets no time. extraPatience is the time that
+	// a call has beyond the time of its request, within which the hub cancels it.
 	defaultPatience = 15 * time.Minute
 	extraPatience   = 15 * time.Second
 )
@@ -128,7 +128,7 @@ func (l *live) beat() {
 	}})
 }
 
-// handle takes a message of the hub. Messages that are not named need no answer.
+// handle takes a message of the hub. The kinds in the last case need no answer.
 func (l *live) handle(m *session.Outbound) {
 	switch m.Kind {
 	case session.OutOpen:
@@ -200,7 +200,7 @@ func (l *live) granted(m *session.Outbound) {
 	}
 }
 
-// cancel gives a request up. A request whose body is not whole ends here.
+// cancel gives a request up. A request whose body is not complete ends here.
 func (l *live) cancel(id uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +227,7 @@ func capabilitiesOf(e *Endpoint) []string {
 	return all
 }
 
-// closing is why a session ends whose hub gives the endpoint up.
+// closing is the reason for the end of a session whose hub gives the endpoint up.
 func closing() *session.CloseReason {
 	return &session.CloseReason{Code: agentwire.CodeShuttingDown, Message: "the hub gives the endpoint up"}
 }
@@ -242,7 +242,7 @@ type call struct {
 	more    chan struct{} // signalled when there may be credit
 
 	pieces  [][]byte // of the body
-	started bool     // the body is whole and a goroutine calls
+	started bool     // the body is complete, and a goroutine calls the endpoint
 	seqOut  agentwire.Sequence
 	credit  agentwire.Credit // the bytes of the answer that may still be handed over
 	window  agentwire.Window // the bytes of the body that the hub may still send
@@ -264,7 +264,7 @@ func (c *call) run() {
 	c.concludeLocked(end)
 }
 
-// concludeLocked says the last word on the request.
+// concludeLocked ends the request.
 func (c *call) concludeLocked(end *session.End) {
 	c.stop()
 	delete(c.live.calls, c.id)

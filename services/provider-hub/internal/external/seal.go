@@ -12,11 +12,11 @@ import (
 	"svc.internal/pkg/config"
 )
 
-// MinSecret is the least length of a setting that keys are sealed under, in bytes.
+// MinSecret is the least length of a secret that keys are sealed under, in bytes.
 const MinSecret = 32
 
-// Sealer seals and opens the keys of endpoints. New ones are sealed under the current
-// setting. What was sealed under another opens until it is resealed.
+// Sealer seals and opens the keys of endpoints. New keys are sealed under the current secret. A
+// key that was sealed under another secret of the sealer opens, too.
 type Sealer struct {
 	current sealingKey
 	others  []sealingKey
@@ -28,8 +28,8 @@ type sealingKey struct {
 }
 
 // NewSealer makes a sealer of the secrets that are set. derived is the secret of the fleet
-// that stands in where none is set, and under which keys may have been sealed before one was
-// set.
+// that takes the place of one where none is set, and under which keys may have been sealed
+// before one was set.
 func NewSealer(current, previous config.Secret, derived []byte) (*Sealer, error) {
 	var all []sealingKey
 	for _, secret := range [][]byte{[]byte(current.Reveal()), []byte(previous.Reveal()), derived} {
@@ -67,7 +67,7 @@ func newSealingKey(secret []byte) (sealingKey, error) {
 // boundTo is the associated data of an endpoint's key.
 func boundTo(id ID, base string) []byte { return append(id[:], originOf(base)...) }
 
-// Seal seals the key of an endpoint at a base URL; no key is no box.
+// Seal seals the key of an endpoint at a base URL. Without a key the result is the zero value.
 func (s *Sealer) Seal(id ID, base string, k config.Secret) Sealed {
 	if !k.IsSet() {
 		return Sealed{}

@@ -94,8 +94,8 @@ type Detail struct {
 	AnsweredAs []AnsweredAs
 	// TakenOut is why the provider is active no longer.
 	TakenOut TakenOut
-	// Rejection is what the operator who rejected the application said; empty where nobody
-	// said anything, and while the provider is not rejected by an operator.
+	// Rejection is the reason of the operator who rejected the application. It is empty where
+	// no reason was given, and while no operator rejects the provider.
 	Rejection string
 }
 
@@ -138,8 +138,8 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out, Rejection: rejection}, nil
 }
 
-// rejectionWithin is how many entries of the history may have followed a rejection whose
-// reason is found. Only proposals and suspensions can follow one.
+// rejectionWithin is how many of the newest entries of the history are searched for a
+// rejection. Only proposals and suspensions can follow one.
 const rejectionWithin = 64
 
 // rejection reads why an operator rejected an application.

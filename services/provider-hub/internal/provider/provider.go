@@ -288,7 +288,7 @@ type Page[T any] struct {
 	Number, Length int
 }
 
-// PageOf reads a page of another list, by the rules of those here.
+// PageOf reads a page of a list of another package, by the rules of the lists here.
 func PageOf[T any](number, length int, read func(offset, limit int) ([]T, int, error)) (Page[T], error) {
 	return page(number, length, read)
 }

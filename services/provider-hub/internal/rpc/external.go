@@ -17,7 +17,7 @@ type Endpoints struct {
 	directory *external.Directory
 }
 
-// NewEndpoints serves owners.
+// NewEndpoints serves the owners of endpoints.
 func NewEndpoints(directory *external.Directory) *Endpoints { return &Endpoints{directory: directory} }
 
 // endpointID reads an id. A malformed id names no endpoint.
@@ -29,7 +29,7 @@ func endpointID(text string) (external.ID, error) {
 	return id, nil
 }
 
-// ofProvider reads whose endpoint is asked for.
+// ofProvider reads the ids of a provider and of its endpoint.
 func ofProvider(holder, endpoint string) (ids.ProviderID, external.ID, error) {
 	p, err := providerID(holder)
 	if err != nil {

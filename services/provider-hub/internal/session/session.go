@@ -140,7 +140,7 @@ type Session struct {
 	reply      string
 	receiptKey ed25519.PublicKey
 	active     bool
-	// status and machines are facts of the provider, for its agent: the status' name, and
+	// status and machines are facts of the provider, for its agent: the name of the status, and
 	// how many of its machines are connected, 0 where nobody counted them.
 	status   string
 	machines int
@@ -307,7 +307,8 @@ func (s *Session) SetStanding(active, probation bool, uptime30d *float64) bool {
 	return changed
 }
 
-// Tell sets what heartbeats are answered with. Machines that nobody counted change nothing.
+// Tell sets the status and the machines that answer heartbeats. 0 machines leave the number as
+// it is, because nobody counted them.
 func (s *Session) Tell(status string, machines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/provider-hub/internal/external"
 )
 
-// maxMoved bounds the leases that a hub gives up at once because others have fewer, so that
-// few endpoints are away at a time.
+// maxMoved bounds the leases that a hub gives up at once because others have fewer, so that few
+// endpoints are without a hub at a time.
 const maxMoved = 4
 
 // Beat implements external.Store. A lease that has ended and that nobody took is renewed.
@@ -55,8 +55,8 @@ func (s *Store) Beat(ctx context.Context, b external.Beat) (held []external.Held
 	return held, nil
 }
 
-// balance brings what a hub holds to its share: an equal part of all endpoints for each hub
-// that is there.
+// balance brings the leases of a hub to its share, which is an equal part of all endpoints for
+// each hub that is alive.
 func balance(ctx context.Context, tx pgx.Tx, b external.Beat) error {
 	var endpoints, hubs, mine int
 	if err := tx.QueryRow(ctx, `

@@ -51,8 +51,8 @@ type Model struct {
 	Declared int64
 	// Trust is the public word for what the verifier makes of the model.
 	Trust string
-	// Outranked reports whether all nodes are of the second tier while the first has a node
-	// of the model that consumers may be sent to.
+	// Outranked reports whether all nodes are of the second tier while the first tier has a
+	// node of the model that gets requests.
 	Outranked bool
 	// Chosen counts requests since the start.
 	Chosen int64

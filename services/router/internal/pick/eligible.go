@@ -33,8 +33,8 @@ const (
 	// the verifier's word, so others were preferred.
 	NotOffered
 	Degraded
-	// Outranked is a seat of the second tier that could have served while one of the first
-	// does.
+	// Outranked is a seat of the second tier that could have served, where a seat of the first
+	// tier serves.
 	Outranked
 	reasons // the number of reasons
 )

@@ -33,17 +33,17 @@ type search struct {
 	source rand.PCG
 
 	req *Request
-	// tier is what is looked at, and seats are its seats.
+	// tier is the tier that is searched, and seats are its seats.
 	tier  presence.Tier
 	seats []*presence.Seat
-	// first are the seats of the providers in the order, which are of the first tier; nil
-	// where all seats of them are looked at in any case.
+	// first are the seats of the providers in the order, which count as of the first tier; nil
+	// where all their seats are looked at in any case.
 	first   []*presence.Seat
 	catalog int64
 	need    int64
 	now     time.Time
-	// narrowed reports whether seats has named providers only, and named whether that was
-	// so in any tier.
+	// narrowed reports whether seats has seats of named providers only, and named whether that
+	// was so in any tier.
 	narrowed, named bool
 
 	order, wanted, ignored nameSet
@@ -61,7 +61,7 @@ type search struct {
 	candidates [MaxCandidates]Candidate
 }
 
-// findings are what walks through the tiers so far have found out for a refusal.
+// findings are what the walks through the tiers so far have found out for a refusal.
 type findings struct {
 	online    int
 	busy      int // seats that are eligible for any request and have no free slot

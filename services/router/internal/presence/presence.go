@@ -47,7 +47,7 @@ type Offer struct {
 }
 
 // Mode is how a provider is reached: a number of svc.events.v1.ConnectionMode, above 0. A
-// later hub may say a number that this release does not know.
+// later hub may use a number that this release does not know.
 type Mode int32
 
 // WebSocket is the mode of a session that the provider's agent holds.
@@ -98,8 +98,8 @@ type Session struct {
 	TakesWarmups bool
 }
 
-// Tier returns the session's tier. A session of an unknown mode is of the second, because
-// whoever made the mode may have meant it for less than a WebSocket.
+// Tier returns the session's tier. A session of an unknown mode is of the second tier, because
+// the mode may be meant to come after a WebSocket.
 func (s *Session) Tier() Tier {
 	if s.Mode > WebSocket {
 		return SecondTier

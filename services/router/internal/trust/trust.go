@@ -92,9 +92,9 @@ func (r *Registry) Of(provider, model string) *Opinion {
 	return &unknown[lane]
 }
 
-// OfMember returns the opinion of a pair whose provider may be a vendor. A vendor's is that
-// of an unknown pair in the main lane, whatever was said of it and however full the registry
-// is, because the verifier asks vendors nothing. The caller must not change it.
+// OfMember returns the opinion of a pair whose provider may be a vendor. A vendor gets the
+// opinion of an unknown pair in the main lane, whatever was said of the vendor and however full
+// the registry is, because the verifier asks vendors nothing. The caller must not change it.
 func (r *Registry) OfMember(provider, model string, vendor bool) *Opinion {
 	if vendor {
 		return &unknown[Main]

@@ -220,8 +220,8 @@ func (p *Planner) scanLocked(now time.Time) {
 	})
 }
 
-// scanTierLocked plans to ask the nodes of one tier where they are scarce. Nodes of the
-// other tier are no help to a request that is better served by this one.
+// scanTierLocked plans warm-ups of the nodes of one tier where they are scarce. Nodes of the
+// other tier do not count, because a request that this tier can serve should not go there.
 func (p *Planner) scanTierLocked(seats []*presence.Seat, now time.Time) {
 	var online [ScarceNodes]*presence.Seat
 	n := 0

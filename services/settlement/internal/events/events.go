@@ -98,8 +98,8 @@ func (c *Consumer) record(ctx context.Context, batch []bus.Msg) error {
 }
 
 // sortOut decodes a batch into lines, of which each request has one, rulings of the
-// ledger, and events that cannot become a line. What a vendor served is none of them: the
-// ledger owes it to the vendor, which settlement does not pay.
+// ledger, and events that cannot become a line. A request that a vendor served becomes none of
+// these, because the ledger owes its cost to the vendor, which settlement does not pay.
 func sortOut(all []incoming) earning.Batch {
 	b := earning.Batch{Lines: make([]earning.Line, 0, len(all))}
 	seen := make(map[ids.RequestID]earning.Line, len(all))

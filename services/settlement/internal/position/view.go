@@ -33,8 +33,8 @@ type Backlog struct {
 	ByBank, TakenBack int64
 	// Lapsed parts are of executed penalties.
 	Lapsed int64
-	// Missed parts were given up within the last seven days, and their penalty is not reversed: it takes less than it
-	// should.
+	// Missed parts were given up within the last seven days, and their penalty is not reversed. The penalty takes
+	// less than it should.
 	Missed int64
 	// Vanished parts are of penalties whose last event is gone from their chain.
 	Vanished int64

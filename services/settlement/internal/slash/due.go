@@ -9,8 +9,7 @@ import (
 	"svc.internal/services/settlement/internal/position"
 )
 
-// MaxProposals bounds how often a proposal is tried that the contract refuses because the position has less than the
-// part.
+// MaxProposals is how often a part is proposed whose position has less than the part, until the part is given up.
 const MaxProposals = 3
 
 // Due returns what is to be done for a part of a penalty in a state. now is the time of the last final block of the

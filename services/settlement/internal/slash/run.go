@@ -29,7 +29,8 @@ type Work struct {
 	Of penalty.State
 	// Final is the time of the last final block of its chain; zero while that is unknown.
 	Final time.Time
-	// Short reports that its position has less than the part, by the final events of its chain. It is false by card.
+	// Short reports that its position has less than the part, by the final events of its chain. It is false for
+	// collateral by card.
 	Short bool
 	// Quote is the price of what was taken; its rate is 0 until it is fixed.
 	Quote chain.Quote
@@ -158,9 +159,9 @@ func (r *Runner) taken(ctx context.Context, w Work) error {
 }
 
 // call sends a call, or looks what became of it. What the contract refused of a penalty that is reversed is not
-// proposed again. Neither is what the contract refuses again and again while the position has less than the part. A
-// position that has enough is not let go: the contract refuses for another reason then, such as a role that was
-// revoked, which an operator mends (alert PenaltyPartsStuck).
+// proposed again. Neither is a part that the contract has refused MaxProposals times while the position has less than
+// the part. A part whose position has enough is not given up, because the contract then refuses for another reason,
+// such as a role that was revoked, which an operator mends (alert PenaltyPartsStuck).
 func (r *Runner) call(ctx context.Context, w Work, a Action) error {
 	p := w.Part
 	if p.Action != a {
