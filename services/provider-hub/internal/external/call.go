@@ -63,6 +63,9 @@ func forward(ctx context.Context, client *http.Client, j job, w io.Writer) *sess
 		return &session.End{Error: "the endpoint does not answer"}
 	}
 	defer resp.Body.Close()
+	if ofMarketplace(resp) {
+		return &session.End{Error: "the endpoint leads to the marketplace itself"}
+	}
 	if !relayed(resp.StatusCode) {
 		return &session.End{Status: resp.StatusCode, Complete: true, Error: fmt.Sprintf("the endpoint answers %d",
 			resp.StatusCode)}

@@ -18,7 +18,8 @@
 // (package dialguard). A failed probe is reported as one of a few words (Failure). There is one
 // word for every server that does not answer, so that nobody can scan networks by it. Keys are
 // sealed with the endpoint's id and origin (seal.go). Of an answer's head only the status
-// is used. An answer that repeats the endpoint's key is cut off (keyscan.go).
+// is used, and the header by which the marketplace's own API is known. An answer that repeats
+// the endpoint's key is cut off (keyscan.go).
 //
 // Bounds: 16 endpoints of a provider, 64 models of an endpoint, 256 endpoints of a hub;
 // 1 MiB of a list of models; a head of 64 KiB; 16 MiB of a whole answer, 26 MiB of images,
@@ -79,7 +80,7 @@ const (
 	Unauthorized Failure = "unauthorized"
 	// BadStatus is any other answer than 200, redirects among them.
 	BadStatus Failure = "unexpected_status"
-	// BadAnswer is an answer that is no list of models, or too large.
+	// BadAnswer is an answer that is no list of models, or too large, or the marketplace's own.
 	BadAnswer Failure = "unexpected_answer"
 	// KeyUnreadable is a key that no secret of the hub opens.
 	KeyUnreadable Failure = "key_unreadable"

@@ -29,6 +29,9 @@ func probe(ctx context.Context, client *http.Client, base string, k config.Secre
 		return nil, Unreachable
 	}
 	defer resp.Body.Close()
+	if ofMarketplace(resp) {
+		return nil, BadAnswer
+	}
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -49,6 +52,10 @@ func probe(ctx context.Context, client *http.Client, base string, k config.Secre
 	}
 	return names, ""
 }
+
+// ofMarketplace reports whether an answer is of the marketplace's own API. An endpoint that
+// leads there would have its requests sent to itself, over and over.
+func ofMarketplace(resp *http.Response) bool { return resp.Header.Get("X-Svc-Request-Id") != "" }
 
 // readList reads the names in a list of models. Ollama without a model writes null for the
 // list, but names it a list.
