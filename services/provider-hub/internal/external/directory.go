@@ -106,7 +106,8 @@ func (d *Directory) Create(
 	if err != nil {
 		return Endpoint{}, err
 	}
-	if !fresh && (got.Name != e.Name || got.BaseURL != e.BaseURL || !d.hasKey(&got, draft.Key)) {
+	if !fresh && (got.Name != e.Name || got.BaseURL != e.BaseURL || !sameModels(got.Models, e.Models) ||
+		!d.hasKey(&got, draft.Key)) {
 		return Endpoint{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 			"the idempotency key was used for another endpoint").On("idempotency_key")
 	}
@@ -144,6 +145,14 @@ func (d *Directory) drafted(provider ids.ProviderID, draft Draft, idempotencyKey
 func (d *Directory) hasKey(e *Endpoint, want config.Secret) bool {
 	got, err := d.Sealer.Open(e)
 	return err == nil && subtle.ConstantTimeCompare([]byte(got.Reveal()), []byte(want.Reveal())) == 1
+}
+
+// sameModels reports whether owners gave the same models.
+func sameModels(a, b []Model) bool {
+	return slices.EqualFunc(a, b, func(x, y Model) bool {
+		return x.ID == y.ID && x.Local == y.Local && x.ContextLength == y.ContextLength &&
+			x.Quantization == y.Quantization && x.Capacity == y.Capacity && slices.Equal(x.Capabilities, y.Capabilities)
+	})
 }
 
 // Get reads an endpoint of a provider. It fails with endpoint_not_found.
@@ -211,8 +220,11 @@ func (d *Directory) Update(ctx context.Context, provider ids.ProviderID, id ID, 
 
 // Delete removes an endpoint. A second call fails with endpoint_not_found.
 func (d *Directory) Delete(ctx context.Context, provider ids.ProviderID, id ID) error {
-	defer d.Changed()
-	return d.Store.DeleteEndpoint(ctx, provider, id, Author{What: "endpoint_deleted"})
+	err := d.Store.DeleteEndpoint(ctx, provider, id, Author{What: "endpoint_deleted"})
+	if err == nil { // else anybody could have hubs look again without end
+		d.Changed()
+	}
+	return err
 }
 
 // Check probes an endpoint now and returns it with what was found, which is not stored. Every

@@ -285,6 +285,28 @@ func TestARegistrationIsMadeOnceForEachIdempotencyKey(t *testing.T) {
 	if _, err := directory.Create(t.Context(), m.provider, draft, "k"); !fault.Is(err, fault.IdempotencyKeyReused) {
 		t.Errorf("with another key: got the error %v, want the reason %v", err, fault.IdempotencyKeyReused)
 	}
+	draft.Key, draft.Models = config.NewSecret("sk-12345678"), []external.Model{{ID: "acme/two"}}
+	if _, err := directory.Create(t.Context(), m.provider, draft, "k"); !fault.Is(err, fault.IdempotencyKeyReused) {
+		t.Errorf("with another model: got the error %v, want the reason %v", err, fault.IdempotencyKeyReused)
+	}
+}
+
+// A deletion that finds nothing costs no probe, so it must cost hubs nothing either.
+func TestOnlyAnEndpointThatIsDeletedWakesTheHub(t *testing.T) {
+	t.Parallel()
+	m := setup(t)
+	directory, e, woken := m.directory(), m.endpoint(m.provider, "https://api.example.org"), 0
+	directory.Changed = func() { woken++ }
+	m.must(directory.Delete(t.Context(), m.provider, e.ID))
+	if woken != 1 {
+		t.Errorf("a deletion: got %d calls, want 1", woken)
+	}
+	if err := directory.Delete(t.Context(), m.provider, e.ID); !fault.Is(err, fault.EndpointNotFound) {
+		t.Errorf("again: got the error %v, want the reason %v", err, fault.EndpointNotFound)
+	}
+	if woken != 1 {
+		t.Errorf("a deletion of nothing: got %d calls in all, want 1", woken)
+	}
 }
 
 // Registrations and checks must not make a scanner of ports.
