@@ -179,8 +179,9 @@ type Store interface {
 		err error)
 
 	// Beat says that a hub is alive, renews its leases for TTL, gives up leases beyond its
-	// share, which is at most Max, and takes free leases. It returns the endpoints that the hub
-	// holds.
+	// share, which is at most Max, and takes free leases. Endpoints of active providers come first,
+	// and take the places of others on a hub that is full. Beat returns the endpoints that the
+	// hub holds.
 	Beat(ctx context.Context, b Beat) ([]Held, error)
 	// GiveUp ends the leases of a hub, which then counts for no share.
 	GiveUp(ctx context.Context, holder Holder) error

@@ -25,6 +25,7 @@ import (
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/provider/providertest"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/store"
 )
@@ -306,6 +307,36 @@ func TestOnlyAnEndpointThatIsDeletedWakesTheHub(t *testing.T) {
 	}
 	if woken != 1 {
 		t.Errorf("a deletion of nothing: got %d calls in all, want 1", woken)
+	}
+}
+
+// Anybody may open an account and register endpoints. They take no place from those that
+// consumers are sent to.
+func TestAFullHubHasRoomForEndpointsOfActiveProviders(t *testing.T) {
+	t.Parallel()
+	m := setup(t)
+	holder, err := external.NewHolder(time.Now(), rand.Reader)
+	m.must(err)
+	held := func() external.ID {
+		list, err := m.tables.Beat(t.Context(), external.Beat{Holder: holder, HubID: "hub-a", TTL: time.Hour, Max: 1})
+		m.must(err)
+		if len(list) != 1 {
+			t.Fatalf("endpoints of the hub: got %d, want 1", len(list))
+		}
+		return list[0].ID
+	}
+	idle := m.endpoint(m.provider, "https://api.example.org")
+	if got := held(); got != idle.ID {
+		t.Errorf("of a pending provider alone: got %v, want %v", got, idle.ID)
+	}
+	active, err := m.accounts.Create(t.Context(), "Other", "eu", "")
+	m.must(err)
+	providertest.Activate(t, m.accounts, active.ID, time.Now())
+	earning := m.endpoint(active.ID, "https://api.example.org")
+	for range 2 { // and it stays there
+		if got := held(); got != earning.ID {
+			t.Errorf("with one of an active provider: got %v, want %v", got, earning.ID)
+		}
 	}
 }
 

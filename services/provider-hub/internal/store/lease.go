@@ -56,7 +56,8 @@ func (s *Store) Beat(ctx context.Context, b external.Beat) (held []external.Held
 }
 
 // balance brings the leases of a hub to its share, which is an equal part of all endpoints for
-// each hub that is alive.
+// each hub that is alive. Endpoints of active providers come first, because anybody may open an
+// account and register endpoints, and hubs have bounds.
 func balance(ctx context.Context, tx pgx.Tx, b external.Beat) error {
 	var endpoints, hubs, mine int
 	if err := tx.QueryRow(ctx, `
@@ -69,18 +70,46 @@ func balance(ctx context.Context, tx pgx.Tx, b external.Beat) error {
 	if mine > share {
 		_, err := tx.Exec(ctx, `
 			UPDATE external_lease SET holder = NULL, hub_id = NULL, expires_at = '-infinity'
-			WHERE endpoint_id IN (SELECT endpoint_id FROM external_lease WHERE holder = $1 ORDER BY endpoint_id LIMIT $2)`,
+			WHERE endpoint_id IN (
+				SELECT l.endpoint_id FROM external_lease l JOIN external_endpoint e USING (endpoint_id)
+					JOIN provider p USING (provider_id)
+				WHERE l.holder = $1 ORDER BY p.status = 'active', l.endpoint_id LIMIT $2)`,
 			b.Holder, min(mine-share, maxMoved))
 		return err
+	}
+	if mine >= b.Max {
+		gone, err := makeRoom(ctx, tx, b.Holder)
+		if err != nil {
+			return err
+		}
+		mine -= gone
 	}
 	_, err := tx.Exec(ctx, `
 		UPDATE external_lease SET holder = $1, hub_id = $2, expires_at = clock_timestamp() + $3::interval
 		WHERE endpoint_id IN (
 			SELECT l.endpoint_id FROM external_lease l JOIN external_endpoint e USING (endpoint_id)
+				JOIN provider p USING (provider_id)
 			WHERE l.expires_at <= clock_timestamp() AND e.disabled_at IS NULL
-			ORDER BY l.expires_at, l.endpoint_id LIMIT $4 FOR UPDATE OF l SKIP LOCKED)`,
+			ORDER BY p.status <> 'active', l.expires_at, l.endpoint_id LIMIT $4 FOR UPDATE OF l SKIP LOCKED)`,
 		b.Holder, b.HubID, b.TTL, share-mine)
 	return err
+}
+
+// makeRoom gives up endpoints of providers that are not active, as many as endpoints of active
+// ones are free, and returns how many it gave up.
+func makeRoom(ctx context.Context, tx pgx.Tx, holder external.Holder) (gone int, err error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE external_lease SET holder = NULL, hub_id = NULL, expires_at = '-infinity'
+		WHERE endpoint_id IN (
+			SELECT l.endpoint_id FROM external_lease l JOIN external_endpoint e USING (endpoint_id)
+				JOIN provider p USING (provider_id)
+			WHERE l.holder = $1 AND p.status <> 'active' ORDER BY l.endpoint_id
+			LIMIT least($2::bigint, (
+				SELECT count(*) FROM external_lease f JOIN external_endpoint e USING (endpoint_id)
+					JOIN provider p USING (provider_id)
+				WHERE f.expires_at <= clock_timestamp() AND e.disabled_at IS NULL AND p.status = 'active')))`,
+		holder, maxMoved)
+	return int(tag.RowsAffected()), err
 }
 
 // GiveUp implements external.Store.
