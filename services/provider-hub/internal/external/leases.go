@@ -116,6 +116,9 @@ func (h *Hub) beginLocked(ctx context.Context, one Held, until time.Time) {
 	c := &caller{base: h.base, id: one.ID, revision: one.Revision, retired: make(chan struct{}),
 		news: make(chan struct{}, 1)}
 	c.lease = time.AfterFunc(until.Sub(h.deps.Clock.Now()), func() {
+		// The lease of a process that was paused may be over by now, before c.lease is set.
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.Counts.LeasesLost.Add(1)
 		h.deps.Log.Warn("an external endpoint is no longer served: its lease was not renewed", "endpoint_id", c.id.String())
 		c.retire()
