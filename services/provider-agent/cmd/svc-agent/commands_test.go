@@ -176,6 +176,22 @@ func TestADryInstallChangesNothing(t *testing.T) {
 	}
 }
 
+// Anybody on the machine may read the file of a service.
+func TestAServiceIsNotToldThePasswordThatSetupWasGiven(t *testing.T) {
+	var out bytes.Buffer
+	err := command(t.Context(), []string{"service", "install", "-dry-run"}, []string{"HOME=" + t.TempDir(),
+		"SVC_SETUP_PASSWORD=right horse", "SVC_REGION=eu"}, &out, io.Discard)
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+	if strings.Contains(out.String(), "right horse") {
+		t.Errorf("got %q, want it without the password", out.String())
+	}
+	if !strings.Contains(out.String(), "SVC_REGION=eu") {
+		t.Errorf("got %q, want the settings in it", out.String())
+	}
+}
+
 // systemctl is a script that notes how it is called.
 func TestAServiceIsInstalledAndRemoved(t *testing.T) {
 	home, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")

@@ -128,8 +128,9 @@ func (c invocation) install(ctx context.Context, cfg environment, at place, user
 	return nil
 }
 
-// unitOf is the text of the service's file. Settings of the environment are written into it,
-// except the key itself, which belongs in a file that only its owner reads.
+// unitOf is the text of the service's file, which others may read. Settings of the environment
+// are written into it, except answers for setup, of which one is a password, and the key itself,
+// which belongs in a file that only its owner reads.
 func unitOf(c invocation, cfg environment, at place, program, user string) (string, error) {
 	models, err := filepath.Abs(cfg.Models)
 	if err != nil {
@@ -140,7 +141,8 @@ func unitOf(c invocation, cfg environment, at place, program, user string) (stri
 	for _, entry := range c.environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch {
-		case !strings.HasPrefix(name, "SVC_") || name == "SVC_MODELS" || name == "SVC_STATE_DIR":
+		case !strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "SVC_SETUP_") || name == "SVC_MODELS" ||
+			name == "SVC_STATE_DIR":
 		case name == "SVC_PROVIDER_KEY" && !strings.HasPrefix(value, "file:"):
 			return "", errors.New("SVC_PROVIDER_KEY holds the key itself, which a service's file would show to others: " +
 				"put it into a file of mode 0600 and set SVC_PROVIDER_KEY=file:/path/to/it, or use config.yaml (svc-agent setup)")
