@@ -69,6 +69,8 @@ func subjectOf(ctx context.Context, cfg environment, fault error) doctor.Subject
 	}
 	if client, err := apiOf(cfg); err == nil {
 		s.Service = client
+	} else if errors.Is(err, errExposed) {
+		fault = errors.Join(fault, err)
 	}
 	models, err := provideragent.LoadModels(cfg.Models)
 	s.SettingsFault = errors.Join(fault, err)

@@ -103,7 +103,11 @@ func (p *picture) askAccount(ctx context.Context, cfg environment) error {
 	return nil
 }
 
-// apiOf is the client for the marketplace's API.
+// errExposed means that the provider key would travel in the clear to another machine.
+var errExposed = errors.New("the marketplace's address is http://, by which the provider key travels in the clear: " +
+	"use https://, or say SVC_ALLOW_PLAINTEXT=true where the network is your own")
+
+// apiOf is the client for the marketplace's API. It fails with errExposed.
 func apiOf(cfg environment) (*service.Client, error) {
 	base := cfg.ServiceURL
 	if base == "" {
@@ -112,6 +116,9 @@ func apiOf(cfg environment) (*service.Client, error) {
 	client, err := service.New(base)
 	if err != nil {
 		return nil, fmt.Errorf("%w; set SVC_SERVICE_URL", err)
+	}
+	if client.Exposed() && !cfg.AllowPlaintext {
+		return nil, errExposed
 	}
 	return client, nil
 }

@@ -145,6 +145,7 @@ func TestStatusThatCannotBeToldIsAFault(t *testing.T) {
 		"answers 503: try later": {"status", "-service", serving(t, 503, "try later\n")},
 		"is no status":           {"status", "-service", serving(t, 200, "<html>")},
 		"no status":              {"status", "-json", "-service", serving(t, 200, "<html>")},
+		"travels in the clear":   {"status", "-service", "http://192.0.2.1"},
 		"SVC_SERVICE_URL":        {"status"},
 		"not a flag":             {"status", "stray"},
 		"read secret":            {"status", "-key-file", "/nowhere"},
