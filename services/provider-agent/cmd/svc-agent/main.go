@@ -23,6 +23,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"svc.internal/services/provider-agent/internal/service"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func main() {
 	case errors.Is(err, errUnfit):
 		os.Exit(1)
 	default:
-		fmt.Fprintln(os.Stderr, "svc-agent:", err)
+		fmt.Fprintln(os.Stderr, "svc-agent:", service.Printable(err.Error())) // an engine's words may be in it
 		os.Exit(1)
 	}
 }

@@ -182,6 +182,16 @@ func reasonOf(answer []byte) string {
 	return Clean(told.Message, maxReason)
 }
 
+// Printable keeps the characters that a terminal can show, and line breaks.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			return r
+		}
+		return -1
+	}, text)
+}
+
 // Clean keeps the characters that a terminal can show in one line, at most so many.
 func Clean(text string, maxRunes int) string {
 	out := make([]rune, 0, min(len(text), maxRunes))

@@ -71,6 +71,9 @@ func (w *wizard) open(ctx context.Context, way string) error {
 	if err != nil {
 		return fmt.Errorf("open the provider account: %w", err)
 	}
+	if validKey(opened.Key.Reveal()) != nil {
+		return errors.New("open the provider account: the service's answer has no provider key")
+	}
 	w.Key = opened.Key
 	if err := w.writeKey(); err != nil {
 		return err

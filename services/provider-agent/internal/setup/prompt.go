@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"svc.internal/services/provider-agent/internal/service"
 )
 
 // Terminal is where the wizard asks.
@@ -38,8 +40,10 @@ func newPrompt(t Terminal, silent bool) prompt {
 	return prompt{lines: lines, out: t.Out, hidden: t.Hidden, silent: silent, over: new(bool)}
 }
 
-// say prints a line.
-func (p prompt) say(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+// say prints a line. Names in it may be of any server on this machine.
+func (p prompt) say(format string, args ...any) {
+	fmt.Fprintln(p.out, service.Printable(fmt.Sprintf(format, args...)))
+}
 
 // text asks for an answer that must not be empty, unless known is given. flag is the flag that
 // answers the question beforehand.

@@ -364,6 +364,30 @@ func TestModelsWithAFaultAreNotTouched(t *testing.T) {
 	}
 }
 
+// Any program on this machine may listen where engines do, and name its models as it likes.
+func TestNamesOfOthersDoNotDriveTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	p := newPrompt(Terminal{In: strings.NewReader(""), Out: &out}, true)
+	p.say("Made %s.", "a\x1b]0;x\x07b\u202ec\u009bd")
+	if got, want := out.String(), "Made a]0;xbcd.\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAKeyThatIsNoneIsNotKept(t *testing.T) {
+	m := newMarket(t)
+	port, _ := ollama(t)
+	m.key = "sk-prov-x"
+	o := Options{ServiceURL: m.URL, Ports: []int{port}, Home: t.TempDir(), NodeName: "rig", Yes: true, Account: "login",
+		Email: "a@b", Password: config.NewSecret("right horse"), Offer: "1"}
+	if out, err := runs(t, o, ""); err == nil {
+		t.Errorf("got no error, want one, after\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(o.Home, "provider-key")); err == nil {
+		t.Error("the key is kept")
+	}
+}
+
 func TestNamesOfOneModelMatch(t *testing.T) {
 	catalog := []service.CatalogModel{
 		{ID: "meta/llama-3.1-8b", Active: true}, {ID: "qwen3-8b", Active: true}, {ID: "a/twin", Active: true},
