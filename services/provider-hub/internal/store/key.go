@@ -106,11 +106,14 @@ func (s *Store) RenewHash(ctx context.Context, id ids.KeyID, from apikey.Hash, t
 }
 
 // countMachines counts the machines of provider p that are connected to a hub. $4 is how long
-// a hub may be silent.
+// a hub may be silent. The session of an external endpoint is of no machine: an owner who is
+// told of machines looks for a key that was stolen.
 const countMachines = `
 	SELECT count(DISTINCT i.node_id)::int AS machines
 	FROM presence_interval i JOIN hub_run r USING (hub_id, incarnation)
-	WHERE i.provider_id = p.provider_id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $4::interval`
+	WHERE i.provider_id = p.provider_id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $4::interval
+		AND NOT EXISTS (SELECT FROM external_endpoint e
+			WHERE e.provider_id = p.provider_id AND i.node_id = 'external-' || e.endpoint_id::text)`
 
 // Standings implements provider.Store.
 func (s *Store) Standings(

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/external"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/provider/providertest"
@@ -344,8 +345,8 @@ func TestAStatusShowsWhatWasMeasuredAndMeasuresOnlyWhatIsNotKnown(t *testing.T) 
 	}
 }
 
-// Machines of other hubs count, those of a hub that is silent do not, and a machine with two
-// connections is one.
+// Machines of other hubs count, those of a hub that is silent do not, a machine with two
+// connections is one, and an external endpoint is none.
 func TestStandingsCountTheMachinesThatAreConnected(t *testing.T) {
 	t.Parallel()
 	s, d, at, a := watched(t)
@@ -382,8 +383,15 @@ func TestStandingsCountTheMachinesThatAreConnected(t *testing.T) {
 			}
 		}
 	}
+	e, _, err := s.CreateEndpoint(t.Context(), external.Endpoint{ID: external.ID{1}, Provider: a.ID, Name: "Rack",
+		BaseURL: "https://api.example.org", CreatedAt: began, UpdatedAt: began,
+		Models: []external.Model{{ID: "acme/one", Local: "one", Capabilities: []string{"chat"}, Capacity: 1}},
+	}, "", external.Author{What: "endpoint_added"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want("nothing is connected", 0)
-	connected("hub-a", map[int64]string{1: "one", 2: "one"})
+	connected("hub-a", map[int64]string{1: "one", 2: "one", 4: "external-" + e.ID.String()})
 	want("one machine", 1)
 	connected("hub-b", map[int64]string{3: "two"})
 	want("another on another hub", 2)
