@@ -33,6 +33,10 @@ func signingIn(cfg Config, log *slog.Logger) (func(context.Context) (connection.
 	if err != nil {
 		return nil, err
 	}
+	if client.Exposed() && !cfg.AllowPlaintext {
+		return nil, errors.New("the wallet signs in at an http:// address, where anybody on the way can take the " +
+			"signature for a connection of theirs: use https://, or say SVC_ALLOW_PLAINTEXT=true where the network is your own")
+	}
 	domains := client.Domains()
 	if cfg.WalletDomain != "" {
 		domains = []string{cfg.WalletDomain}

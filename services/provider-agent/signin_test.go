@@ -152,6 +152,7 @@ func TestFaultsOfTheWalletAreToldAtStart(t *testing.T) {
 		"64 hexadecimal digits":  func(c *Config) { c.WalletKeyFile = keyFile(t, "secret-that-is-none", 0o600) },
 		"read the wallet key":    func(c *Config) { c.WalletKeyFile = "/nowhere" },
 		"the service's address":  func(c *Config) { c.ServiceURL = "ftp://x" },
+		"anybody on the way":     func(c *Config) { c.ServiceURL = "http://192.0.2.1" },
 		"without a wallet's key": func(c *Config) { c.WalletKeyFile, c.WalletDomain = "", "x" },
 		"provider key is missing": func(c *Config) {
 			c.WalletKeyFile = ""
