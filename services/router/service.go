@@ -111,6 +111,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.view = presence.New(s.waitlist.Wake)
 	s.trust = trust.New(s.waitlist.Wake)
+	s.trust.SetGateway(s.catalog.Gateway)
 	planner := warmup.New(s.view, s.trust, words(seed[16:]))
 	picker := pick.New(pick.Deps{
 		View: s.view, Health: s.known, Trust: s.trust, Clock: deps.Clock, Windows: s.catalog.Window,

@@ -34,7 +34,7 @@ const limit = 90 * time.Second
 func id(n int) string { return fmt.Sprintf("0192f0c0-0000-7000-8000-%012x", n) }
 
 // peerServers answers for catalog and provider-hub: model "silent" has a window of
-// 2,048, and provider 99 exists.
+// 2,048, "openai/x" is a gateway model, and provider 99 exists.
 type peerServers struct {
 	catalogv1.UnimplementedCatalogServiceServer
 	hubv1.UnimplementedProviderDirectoryServiceServer
@@ -48,7 +48,8 @@ func (p *peerServers) WatchModels(
 		return errors.New("broken")
 	}
 	err := s.Send(&catalogv1.WatchModelsResponse{Revision: 1,
-		Models: []*catalogv1.Model{{ModelId: "silent", ContextLength: 2048}}})
+		Models: []*catalogv1.Model{{ModelId: "silent", ContextLength: 2048},
+			{ModelId: "openai/x", Kind: catalogv1.Kind_KIND_GATEWAY, ContextLength: 2048}}})
 	if err != nil {
 		return err
 	}
@@ -319,6 +320,33 @@ func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
 	case silent.GetCandidates()[0].GetContextSource() != routerv1.ContextSource_CONTEXT_SOURCE_CATALOG:
 		t.Errorf("silent.GetCandidates()[0].GetContextSource(): got %v, want %v",
 			silent.GetCandidates()[0].GetContextSource(), routerv1.ContextSource_CONTEXT_SOURCE_CATALOG)
+	}
+}
+
+// Whoever is no vendor could sell any model at a vendor's price.
+func TestAGatewayModelIsServedByItsVendorAlone(t *testing.T) {
+	conn := bustest.New(t)
+	vendor := session(2, "openai/x", 1000, 4)
+	vendor.ConnectionMode, vendor.Vendor = eventsv1.ConnectionMode_CONNECTION_MODE_EXTERNAL, true
+	newHub(t, conn, "a", session(1, "openai/x", 1000, 4), vendor)
+	b := start(t, conn)
+	eventually(t, "the sessions and the catalog are known", func() bool {
+		return b.sessions() == 2 && b.service.catalog.Known()
+	})
+	resp, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "openai/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(resp.GetCandidates()); n != 1 {
+		t.Fatalf("candidates: got %d, want 1", n)
+	}
+	if got := resp.GetCandidates()[0].GetProviderId(); got != id(2) {
+		t.Errorf("candidate: got %q, want %q", got, id(2))
+	}
+	_, err = b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "openai/x",
+		PinnedProviderId: id(1)})
+	if !fault.Is(err, fault.RequestedProviderUnavailable) {
+		t.Errorf("a pin to another: got the error %v, want the reason %v", err, fault.RequestedProviderUnavailable)
 	}
 }
 

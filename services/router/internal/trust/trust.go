@@ -52,6 +52,8 @@ const (
 // Registry is safe for concurrent use. Readers take no lock.
 type Registry struct {
 	changed func(model string)
+	// gateway reports whether vendors alone may serve a model; nil for no model.
+	gateway func(model string) bool
 
 	providers sync.Map // id to *said
 
@@ -76,6 +78,10 @@ func New(changed func(model string)) *Registry {
 	}
 }
 
+// SetGateway says which models vendors alone may serve. It is called before the registry is
+// used.
+func (r *Registry) SetGateway(is func(model string) bool) { r.gateway = is }
+
 // Of returns what the verifier says of a pair. The caller must not change it.
 func (r *Registry) Of(provider, model string) *Opinion {
 	lane := Main
@@ -94,10 +100,15 @@ func (r *Registry) Of(provider, model string) *Opinion {
 
 // OfMember returns the opinion of a pair whose provider may be a vendor. A vendor gets the
 // opinion of an unknown pair in the main lane, whatever was said of the vendor and however full
-// the registry is, because the verifier asks vendors nothing. The caller must not change it.
+// the registry is, because the verifier asks vendors nothing. A gateway model of anybody else is
+// shut: no reference serves such a model, so no verification tells it from another model at
+// its price. The caller must not change it.
 func (r *Registry) OfMember(provider, model string, vendor bool) *Opinion {
-	if vendor {
+	switch {
+	case vendor:
 		return &unknown[Main]
+	case r.gateway != nil && r.gateway(model):
+		return &unknown[Shut]
 	}
 	return r.Of(provider, model)
 }

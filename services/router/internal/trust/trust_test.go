@@ -47,6 +47,23 @@ func TestAnUnknownPairHasFullTrustInTheMainLane(t *testing.T) {
 
 // A provider may name more models than a report holds, and may serve a model before the
 // verifier has looked at it.
+// No reference serves a gateway model, so an uncalibrated benchmark of it is passed by any
+// model.
+func TestAGatewayModelIsShutToAllButVendors(t *testing.T) {
+	r := New(quiet)
+	r.SetGateway(func(model string) bool { return model == "openai/x" })
+	r.Apply(report("p", 1, plain("openai/x", 1), plain("m", 1)))
+	for _, c := range []struct {
+		model  string
+		vendor bool
+		want   Lane
+	}{{"openai/x", false, Shut}, {"openai/x", true, Main}, {"m", false, Main}} {
+		if got := r.OfMember("p", c.model, c.vendor).Lane; got != c.want {
+			t.Errorf("%s, of a vendor %t: got %v, want %v", c.model, c.vendor, got, c.want)
+		}
+	}
+}
+
 func TestAFurtherModelOfAKnownProviderIsShutUntilItIsNamed(t *testing.T) {
 	t.Parallel()
 	var told []string
