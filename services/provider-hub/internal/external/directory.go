@@ -191,11 +191,11 @@ func (d *Directory) Update(ctx context.Context, provider ids.ProviderID, id ID, 
 			return Endpoint{}, err
 		}
 	}
-	if err := d.spend(provider); err != nil {
-		return Endpoint{}, err
-	}
-	defer d.Changed()
-	return d.Store.ChangeEndpoint(ctx, provider, id, Author{What: "endpoint_changed"}, func(e *Endpoint) error {
+	changed, err := d.Store.ChangeEndpoint(ctx, provider, id, Author{What: "endpoint_changed"}, func(e *Endpoint) error {
+		// Only a provider's own endpoint costs of its quota: another's is not found, however often.
+		if err := d.spend(provider); err != nil {
+			return err
+		}
 		moved := base != "" && originOf(base) != originOf(e.BaseURL)
 		if moved && !e.Sealed.IsZero() && c.Key == nil {
 			return fault.New(fault.Precondition, fault.TransitionNotAllowed,
@@ -216,6 +216,10 @@ func (d *Directory) Update(ctx context.Context, provider ids.ProviderID, id ID, 
 		e.UpdatedAt = d.Clock.Now()
 		return nil
 	})
+	if err == nil { // else anybody could have hubs look again without end
+		d.Changed()
+	}
+	return changed, err
 }
 
 // Delete removes an endpoint. A second call fails with endpoint_not_found.
