@@ -6,6 +6,7 @@
 package cheat
 
 import (
+	"io"
 	"net/http"
 	"sync/atomic"
 
@@ -19,9 +20,17 @@ const Model = "lab"
 // maxConcurrent is how many answers an engine writes at once: more than any test asks.
 const maxConcurrent = 256
 
-// Serve returns the engine of a model.
+// Serve returns the engine of a model. Its list of models states no window, because an agent
+// offers no more than its engine states, and an engine of Recalling holds more than the
+// laboratory's model.
 func Serve(m *tinylm.Model) http.Handler {
-	return tinylm.NewServer(m, tinylm.Options{ModelName: Model, MaxConcurrent: maxConcurrent})
+	mux := http.NewServeMux()
+	mux.Handle("/", tinylm.NewServer(m, tinylm.Options{ModelName: Model, MaxConcurrent: maxConcurrent}))
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"`+Model+`","object":"model","owned_by":"laboratory"}]}`)
+	})
+	return mux
 }
 
 // Honest returns the engine of an honest host of the laboratory's model. Hosts of other
