@@ -60,8 +60,8 @@ func memory(megabytes int64, apple bool) []Finding {
 	case megabytes == 0:
 		return one("vram", Warns, "the driver does not say how much memory the GPU has", "update the driver")
 	case megabytes < least:
-		return one("vram", Blocks, text, fmt.Sprintf("the marketplace needs %d MiB: use another GPU, or remove the small one, "+
-			"so that nvidia-smi does not list it", least))
+		return one("vram", Blocks, text, fmt.Sprintf("the marketplace needs %d MiB: use another GPU, "+
+			"or remove the small one, so that nvidia-smi does not list it", least))
 	}
 	return well("vram", text)
 }
