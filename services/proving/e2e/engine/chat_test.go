@@ -182,23 +182,22 @@ func TestAnswersKeepToAJSONSchema(t *testing.T) {
 	}
 }
 
-func TestAPromptThatTheEngineCutsIsChargedAsCut(t *testing.T) {
+// The agent offers no more than the engine holds, so no prompt reaches an engine that cuts it.
+func TestAPromptThatTheEngineWouldCutIsRefusedAndFree(t *testing.T) {
 	m := open(t, narrow)
 	long := strings.Repeat("many words ", 4*narrowWindow)
 	for _, stream := range []string{"false", "true"} {
 		body := `{"model":"` + narrow + `","max_tokens":5,"temperature":0,"stream":` + stream +
 			`,"messages":[{"role":"user","content":"` + long + `"}]}`
-		status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
-		if status != http.StatusOK {
-			t.Fatalf("status: got %d, want 200 (text is %s)", status, text)
+		status, _, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
+		if status != http.StatusBadRequest {
+			t.Fatalf("status: got %d, want 400 (text is %s)", status, text)
 		}
-		prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
-		if prompt != narrowWindow {
-			t.Errorf("stream %s: prompt: got %v, want %v", stream, prompt, narrowWindow)
-		} else if completion != 5 {
-			t.Errorf("stream %s: completion: got %v, want 5", stream, completion)
+		if want := strconv.Itoa(narrowWindow) + " tokens"; !strings.Contains(string(text), want) {
+			t.Errorf("stream %s: got %s, want %q in it", stream, text, want)
 		}
 	}
+	m.spent(t, 0, 0)
 }
 
 func TestWhatTheEngineRefusesIsToldInItsWordsAndFree(t *testing.T) {

@@ -37,6 +37,9 @@ func open(t *testing.T, models ...string) *market {
 	return m
 }
 
+// listedWindow is the window of models in the catalog, and of the engine's but the narrow one.
+const listedWindow = 8192
+
 // list puts a model into the catalog that may answer at length. An input token
 // costs 1,000 and an output token 3,000 nano-USD.
 func (m *market) list(t *testing.T, model string) {

@@ -197,9 +197,11 @@ func (o *ollama) create(t *testing.T, model string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	window := listedWindow
 	if model == narrow {
-		text = bytes.Replace(text, []byte("num_ctx 2048"), []byte("num_ctx "+strconv.Itoa(narrowWindow)), 1)
+		window = narrowWindow
 	}
+	text = bytes.Replace(text, []byte("num_ctx 2048"), []byte("num_ctx "+strconv.Itoa(window)), 1)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Modelfile"), text, 0o600); err != nil {
 		t.Fatal(err)
