@@ -206,7 +206,8 @@ func (o *ollama) create(t *testing.T, model string) {
 	if err := os.WriteFile(filepath.Join(dir, "Modelfile"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, nil, generator(t), append([]string{"-o", "tiny.gguf"}, shapes[model]...)...)
+	made := []string{"-o", "tiny.gguf", "-context", strconv.Itoa(listedWindow)}
+	run(t, dir, nil, generator(t), append(made, shapes[model]...)...)
 	run(t, dir, o.environment(), o.program, "create", model, "-f", "Modelfile")
 }
 
