@@ -51,7 +51,7 @@ func check(ctx context.Context, c invocation) error {
 	return writeTable(c.out, findings)
 }
 
-// files says whether a model's files can be proven to the platform. A fault of the files is no
+// files reports whether a model's files can be proven to the platform. A fault of the files is no
 // fault of the model, which is served all the same.
 func files(f provideragent.Finding) string {
 	switch {

@@ -44,9 +44,9 @@ func (m marketplace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/api/v1/provider/status":
 		w.WriteHeader(m.status)
 		_, _ = io.WriteString(w, m.body) // the command may have left
-	case "/api/v1/stats/model-demand":
-		_, _ = io.WriteString(w, `{"success":true,"data":{"models":[{"model_id":"known"},{"model_id":"dead"},`+
-			`{"model_id":"absent"},{"model_id":"wide"}],"total":4}}`)
+	case "/api/v1/models":
+		_, _ = io.WriteString(w, `{"data":{"list":[{"id":"known","active":true},{"id":"dead","active":true},`+
+			`{"id":"absent","active":true},{"id":"wide","active":true},{"id":"retired"}],"total":5}}`)
 	case "/ws":
 		http.Error(w, "no upgrade by this proxy", http.StatusForbidden)
 	default:
@@ -108,7 +108,7 @@ func TestDoctorNamesEachPlantedFaultAndItsFix(t *testing.T) {
 	models := write(t, "models.json", `{"models":[`+strings.Join([]string{
 		entry("known", engine.URL+"/v1", 8192), entry("dead", "http://127.0.0.1:1/v1", 4096),
 		entry("absent", engine.URL+"/v1", 4096), entry("stranger", engine.URL+"/v1", 4096),
-		entry("wide", engine.URL+"/v1", 32768),
+		entry("wide", engine.URL+"/v1", 32768), entry("retired", engine.URL+"/v1", 4096),
 	}, ",")+`]}`)
 	found, err := diagnosis(t, "-models", models, "-service", market.URL,
 		"-ws", strings.Replace(market.URL, "http", "ws", 1), "-state", write(t, "state", "no folder"),
@@ -122,7 +122,8 @@ func TestDoctorNamesEachPlantedFaultAndItsFix(t *testing.T) {
 	has(t, found, "engine", doctor.Blocks, "dead at", "start the engine")
 	has(t, found, "engine", doctor.Blocks, "absent at", "local_model")
 	has(t, found, "catalog", doctor.Blocks, "stranger", "svc-agent models")
-	has(t, found, "context", doctor.Blocks, "32768 tokens are declared, and the engine has 4096", "context_length to 4096")
+	has(t, found, "catalog", doctor.Blocks, "retired is no model", "svc-agent models")
+	has(t, found, "context", doctor.Warns, "says 32768 tokens, and the engine holds 4096", "context_length to 4096")
 	has(t, found, "clock", doctor.Blocks, "1h0m", "NTP")
 	has(t, found, "websocket", doctor.Blocks, "403", "NO_PROXY")
 	has(t, found, "key", doctor.Blocks, "revoked", "another key")

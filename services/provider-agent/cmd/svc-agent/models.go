@@ -34,7 +34,7 @@ func models(ctx context.Context, c invocation) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := client.Catalog(ctx)
+	wanted, err := client.Demand(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func models(ctx context.Context, c invocation) error {
 	return nil
 }
 
-// healthOf says for each model of the list whether its engine serves it.
+// healthOf reports for each model of the list whether its engine serves the model.
 func healthOf(ctx context.Context, cfg environment) (map[string]string, error) {
 	health := map[string]string{}
 	listed, err := provideragent.LoadModels(cfg.Models)

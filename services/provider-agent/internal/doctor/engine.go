@@ -42,13 +42,13 @@ func (s Subject) catalog(ctx context.Context) []Finding {
 	if s.Service == nil || len(s.Models) == 0 {
 		return one(check, Skipped, "no service or no model is known", "")
 	}
-	wanted, err := s.Service.Catalog(ctx)
+	catalog, err := s.Service.AllModels(ctx)
 	if err != nil {
 		return one(check, Warns, err.Error(), serviceFix)
 	}
 	known := map[string]bool{}
-	for _, w := range wanted {
-		known[w.ModelID] = true
+	for _, m := range catalog {
+		known[m.ID] = m.Offerable()
 	}
 	var found []Finding
 	for _, m := range s.Models {
@@ -56,7 +56,8 @@ func (s Subject) catalog(ctx context.Context) []Finding {
 			found = append(found, well(check, m.ModelID+" is in the catalog")...)
 			continue
 		}
-		found = append(found, one(check, Blocks, m.ModelID+" is not in the catalog: no request will come",
+		found = append(found, one(check, Blocks, m.ModelID+" is no model of the catalog that providers serve, "+
+			"so no request will come",
 			"use the catalog's id of the model: svc-agent models --all lists the ids")...)
 	}
 	return found
@@ -75,8 +76,8 @@ func (s Subject) windows(context.Context) []Finding {
 			found = append(found, one(check, Warns, fmt.Sprintf("%s: %d tokens are declared, and the engine does not say",
 				m.ModelID, m.Declared), "check that the engine is started with as many")...)
 		case m.Declared > m.Window:
-			found = append(found, one(check, Blocks, fmt.Sprintf("%s: %d tokens are declared, and the engine has %d: longer "+
-				"prompts are cut", m.ModelID, m.Declared, m.Window), fmt.Sprintf("set context_length to %d, or start the "+
+			found = append(found, one(check, Warns, fmt.Sprintf("%s: models.json says %d tokens, and the engine holds %d, "+
+				"which the agent declares", m.ModelID, m.Declared, m.Window), fmt.Sprintf("set context_length to %d, or start the "+
 				"engine with more (vLLM --max-model-len, SGLang --context-length, Ollama num_ctx)", m.Window))...)
 		default:
 			found = append(found, well(check, fmt.Sprintf("%s: %d tokens", m.ModelID, m.Window))...)

@@ -73,38 +73,6 @@ func ParseAccount(answer []byte) (Account, error) {
 	return a, nil
 }
 
-// Wanted is a model of the catalog, with its prices and the demand for it.
-type Wanted struct {
-	ModelID     string `json:"model_id"`
-	Name        string `json:"model_name"`
-	Category    string `json:"category"`
-	PricingUnit string `json:"pricing_unit"`
-	// The prices are in dollars for PricingUnit.
-	InputPrice      float64 `json:"input_price"`
-	OutputPrice     float64 `json:"output_price"`
-	OnlineProviders int     `json:"online_providers"`
-	Requests24h     int64   `json:"requests_24h"`
-	MinVRAMGB       int     `json:"min_vram_gb"`
-}
-
-// Catalog asks for the models that providers may serve, the models with the most demand first.
-// It needs no key.
-func (c *Client) Catalog(ctx context.Context) ([]Wanted, error) {
-	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/stats/model-demand", nil, config.Secret{})
-	if err != nil {
-		return nil, fmt.Errorf("ask for the catalog: %w", err)
-	}
-	var told struct {
-		Data *struct {
-			Models []Wanted `json:"models"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(answer, &told); err != nil || told.Data == nil {
-		return nil, errors.New("the service's answer is no list of models")
-	}
-	return told.Data.Models, nil
-}
-
 // Date asks the service for its time. The answer's status does not matter.
 func (c *Client) Date(ctx context.Context) (time.Time, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/health", nil)

@@ -56,7 +56,10 @@ func (c *Client) AllModels(ctx context.Context) ([]CatalogModel, error) {
 
 // Demand is the demand for a model in the last 24 hours.
 type Demand struct {
-	ModelID          string  `json:"model_id"`
+	ModelID     string `json:"model_id"`
+	Category    string `json:"category"`
+	PricingUnit string `json:"pricing_unit"`
+	// The prices are in dollars for PricingUnit.
 	InputPrice       float64 `json:"input_price"`
 	OutputPrice      float64 `json:"output_price"`
 	OnlineProviders  int     `json:"online_providers"`
@@ -66,7 +69,7 @@ type Demand struct {
 	MinVRAMGB        int     `json:"min_vram_gb"`
 }
 
-// Demand asks for the demand of all models, most requests first. It needs no key.
+// Demand asks for the demand for the models that providers may serve, most requests first. It needs no key.
 func (c *Client) Demand(ctx context.Context) ([]Demand, error) {
 	var told struct {
 		Data struct {
