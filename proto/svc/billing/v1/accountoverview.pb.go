@@ -740,6 +740,217 @@ func (x *RefundRequestResponse) GetAmountUsdStr() string {
 	return ""
 }
 
+type GetRequestRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRequestRequest) Reset() {
+	*x = GetRequestRequest{}
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRequestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRequestRequest) ProtoMessage() {}
+
+func (x *GetRequestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRequestRequest.ProtoReflect.Descriptor instead.
+func (*GetRequestRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accountoverview_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetRequestRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type GetRequestResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	KeyId     string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// What is shown of the key.
+	KeyPrefix string `protobuf:"bytes,3,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
+	// As the account reads it.
+	Receipt *Receipt `protobuf:"bytes,4,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// Absent while nothing was given back.
+	Refund        *RequestRefund `protobuf:"bytes,5,opt,name=refund,proto3" json:"refund,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRequestResponse) Reset() {
+	*x = GetRequestResponse{}
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRequestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRequestResponse) ProtoMessage() {}
+
+func (x *GetRequestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRequestResponse.ProtoReflect.Descriptor instead.
+func (*GetRequestResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accountoverview_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetRequestResponse) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *GetRequestResponse) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *GetRequestResponse) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
+	}
+	return ""
+}
+
+func (x *GetRequestResponse) GetReceipt() *Receipt {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
+func (x *GetRequestResponse) GetRefund() *RequestRefund {
+	if x != nil {
+		return x.Refund
+	}
+	return nil
+}
+
+// RequestRefund is what the account was given back of a request, once at most.
+type RequestRefund struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	EntryId string                 `protobuf:"bytes,1,opt,name=entry_id,json=entryId,proto3" json:"entry_id,omitempty"`
+	// request_refund, which the provider bears; goodwill_refund, which the platform bears; or
+	// broken_answer, of an answer that broke off.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// US dollars, exact as a string.
+	AmountUsd     float64                `protobuf:"fixed64,3,opt,name=amount_usd,json=amountUsd,proto3" json:"amount_usd,omitempty"`
+	AmountUsdStr  string                 `protobuf:"bytes,4,opt,name=amount_usd_str,json=amountUsdStr,proto3" json:"amount_usd_str,omitempty"`
+	Memo          string                 `protobuf:"bytes,5,opt,name=memo,proto3" json:"memo,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestRefund) Reset() {
+	*x = RequestRefund{}
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestRefund) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestRefund) ProtoMessage() {}
+
+func (x *RequestRefund) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accountoverview_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestRefund.ProtoReflect.Descriptor instead.
+func (*RequestRefund) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accountoverview_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RequestRefund) GetEntryId() string {
+	if x != nil {
+		return x.EntryId
+	}
+	return ""
+}
+
+func (x *RequestRefund) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RequestRefund) GetAmountUsd() float64 {
+	if x != nil {
+		return x.AmountUsd
+	}
+	return 0
+}
+
+func (x *RequestRefund) GetAmountUsdStr() string {
+	if x != nil {
+		return x.AmountUsdStr
+	}
+	return ""
+}
+
+func (x *RequestRefund) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+func (x *RequestRefund) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 var File_svc_billing_v1_accountoverview_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
@@ -811,10 +1022,31 @@ const file_svc_billing_v1_accountoverview_proto_rawDesc = "" +
 	"\bentry_id\x18\x01 \x01(\tR\aentryId\x12\x1d\n" +
 	"\n" +
 	"amount_usd\x18\x02 \x01(\x01R\tamountUsd\x12$\n" +
-	"\x0eamount_usd_str\x18\x03 \x01(\tR\famountUsdStr2\xd8\x03\n" +
+	"\x0eamount_usd_str\x18\x03 \x01(\tR\famountUsdStr\"2\n" +
+	"\x11GetRequestRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xd3\x01\n" +
+	"\x12GetRequestResponse\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\x121\n" +
+	"\areceipt\x18\x04 \x01(\v2\x17.svc.billing.v1.ReceiptR\areceipt\x125\n" +
+	"\x06refund\x18\x05 \x01(\v2\x1d.svc.billing.v1.RequestRefundR\x06refund\"\xc3\x01\n" +
+	"\rRequestRefund\x12\x19\n" +
+	"\bentry_id\x18\x01 \x01(\tR\aentryId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
+	"\n" +
+	"amount_usd\x18\x03 \x01(\x01R\tamountUsd\x12$\n" +
+	"\x0eamount_usd_str\x18\x04 \x01(\tR\famountUsdStr\x12\x12\n" +
+	"\x04memo\x18\x05 \x01(\tR\x04memo\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xde\x04\n" +
 	"\x1bAccountOverviewAdminService\x12|\n" +
 	"\fListAccounts\x12#.svc.billing.v1.ListAccountsRequest\x1a$.svc.billing.v1.ListAccountsResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/admin/accounts\x90\x02\x01\x12\xa0\x01\n" +
-	"\x11GetAccountDetails\x12(.svc.billing.v1.GetAccountDetailsRequest\x1a).svc.billing.v1.GetAccountDetailsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/admin/accounts/{account_id}/details\x90\x02\x01\x12\x97\x01\n" +
+	"\x11GetAccountDetails\x12(.svc.billing.v1.GetAccountDetailsRequest\x1a).svc.billing.v1.GetAccountDetailsResponse\"6\x82\xd3\xe4\x93\x02-\x12+/api/v1/admin/accounts/{account_id}/details\x90\x02\x01\x12\x83\x01\n" +
+	"\n" +
+	"GetRequest\x12!.svc.billing.v1.GetRequestRequest\x1a\".svc.billing.v1.GetRequestResponse\".\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/requests/{request_id}\x90\x02\x01\x12\x97\x01\n" +
 	"\rRefundRequest\x12$.svc.billing.v1.RefundRequestRequest\x1a%.svc.billing.v1.RefundRequestResponse\"9\x82\xd3\xe4\x93\x020:\x01*\"+/api/v1/admin/accounts/{account_id}/refunds\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
@@ -829,7 +1061,7 @@ func file_svc_billing_v1_accountoverview_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_accountoverview_proto_rawDescData
 }
 
-var file_svc_billing_v1_accountoverview_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_svc_billing_v1_accountoverview_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_svc_billing_v1_accountoverview_proto_goTypes = []any{
 	(*ListAccountsRequest)(nil),       // 0: svc.billing.v1.ListAccountsRequest
 	(*ListAccountsResponse)(nil),      // 1: svc.billing.v1.ListAccountsResponse
@@ -840,36 +1072,45 @@ var file_svc_billing_v1_accountoverview_proto_goTypes = []any{
 	(*OperatorAction)(nil),            // 6: svc.billing.v1.OperatorAction
 	(*RefundRequestRequest)(nil),      // 7: svc.billing.v1.RefundRequestRequest
 	(*RefundRequestResponse)(nil),     // 8: svc.billing.v1.RefundRequestResponse
-	(*timestamppb.Timestamp)(nil),     // 9: google.protobuf.Timestamp
-	(*Account)(nil),                   // 10: svc.billing.v1.Account
-	(*ConsumerLimits)(nil),            // 11: svc.billing.v1.ConsumerLimits
-	(*ConsumerKey)(nil),               // 12: svc.billing.v1.ConsumerKey
-	(*AccountFreeze)(nil),             // 13: svc.billing.v1.AccountFreeze
-	(*AccountDebt)(nil),               // 14: svc.billing.v1.AccountDebt
+	(*GetRequestRequest)(nil),         // 9: svc.billing.v1.GetRequestRequest
+	(*GetRequestResponse)(nil),        // 10: svc.billing.v1.GetRequestResponse
+	(*RequestRefund)(nil),             // 11: svc.billing.v1.RequestRefund
+	(*timestamppb.Timestamp)(nil),     // 12: google.protobuf.Timestamp
+	(*Account)(nil),                   // 13: svc.billing.v1.Account
+	(*ConsumerLimits)(nil),            // 14: svc.billing.v1.ConsumerLimits
+	(*ConsumerKey)(nil),               // 15: svc.billing.v1.ConsumerKey
+	(*AccountFreeze)(nil),             // 16: svc.billing.v1.AccountFreeze
+	(*AccountDebt)(nil),               // 17: svc.billing.v1.AccountDebt
+	(*Receipt)(nil),                   // 18: svc.billing.v1.Receipt
 }
 var file_svc_billing_v1_accountoverview_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.ListAccountsResponse.list:type_name -> svc.billing.v1.ListedAccount
-	9,  // 1: svc.billing.v1.ListedAccount.created_at:type_name -> google.protobuf.Timestamp
-	10, // 2: svc.billing.v1.GetAccountDetailsResponse.account:type_name -> svc.billing.v1.Account
-	11, // 3: svc.billing.v1.GetAccountDetailsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
-	12, // 4: svc.billing.v1.GetAccountDetailsResponse.keys:type_name -> svc.billing.v1.ConsumerKey
+	12, // 1: svc.billing.v1.ListedAccount.created_at:type_name -> google.protobuf.Timestamp
+	13, // 2: svc.billing.v1.GetAccountDetailsResponse.account:type_name -> svc.billing.v1.Account
+	14, // 3: svc.billing.v1.GetAccountDetailsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
+	15, // 4: svc.billing.v1.GetAccountDetailsResponse.keys:type_name -> svc.billing.v1.ConsumerKey
 	5,  // 5: svc.billing.v1.GetAccountDetailsResponse.entries:type_name -> svc.billing.v1.AccountEntry
 	6,  // 6: svc.billing.v1.GetAccountDetailsResponse.actions:type_name -> svc.billing.v1.OperatorAction
-	13, // 7: svc.billing.v1.GetAccountDetailsResponse.freezes:type_name -> svc.billing.v1.AccountFreeze
-	14, // 8: svc.billing.v1.GetAccountDetailsResponse.debts:type_name -> svc.billing.v1.AccountDebt
-	9,  // 9: svc.billing.v1.AccountEntry.at:type_name -> google.protobuf.Timestamp
-	9,  // 10: svc.billing.v1.OperatorAction.at:type_name -> google.protobuf.Timestamp
-	0,  // 11: svc.billing.v1.AccountOverviewAdminService.ListAccounts:input_type -> svc.billing.v1.ListAccountsRequest
-	3,  // 12: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:input_type -> svc.billing.v1.GetAccountDetailsRequest
-	7,  // 13: svc.billing.v1.AccountOverviewAdminService.RefundRequest:input_type -> svc.billing.v1.RefundRequestRequest
-	1,  // 14: svc.billing.v1.AccountOverviewAdminService.ListAccounts:output_type -> svc.billing.v1.ListAccountsResponse
-	4,  // 15: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:output_type -> svc.billing.v1.GetAccountDetailsResponse
-	8,  // 16: svc.billing.v1.AccountOverviewAdminService.RefundRequest:output_type -> svc.billing.v1.RefundRequestResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	16, // 7: svc.billing.v1.GetAccountDetailsResponse.freezes:type_name -> svc.billing.v1.AccountFreeze
+	17, // 8: svc.billing.v1.GetAccountDetailsResponse.debts:type_name -> svc.billing.v1.AccountDebt
+	12, // 9: svc.billing.v1.AccountEntry.at:type_name -> google.protobuf.Timestamp
+	12, // 10: svc.billing.v1.OperatorAction.at:type_name -> google.protobuf.Timestamp
+	18, // 11: svc.billing.v1.GetRequestResponse.receipt:type_name -> svc.billing.v1.Receipt
+	11, // 12: svc.billing.v1.GetRequestResponse.refund:type_name -> svc.billing.v1.RequestRefund
+	12, // 13: svc.billing.v1.RequestRefund.at:type_name -> google.protobuf.Timestamp
+	0,  // 14: svc.billing.v1.AccountOverviewAdminService.ListAccounts:input_type -> svc.billing.v1.ListAccountsRequest
+	3,  // 15: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:input_type -> svc.billing.v1.GetAccountDetailsRequest
+	9,  // 16: svc.billing.v1.AccountOverviewAdminService.GetRequest:input_type -> svc.billing.v1.GetRequestRequest
+	7,  // 17: svc.billing.v1.AccountOverviewAdminService.RefundRequest:input_type -> svc.billing.v1.RefundRequestRequest
+	1,  // 18: svc.billing.v1.AccountOverviewAdminService.ListAccounts:output_type -> svc.billing.v1.ListAccountsResponse
+	4,  // 19: svc.billing.v1.AccountOverviewAdminService.GetAccountDetails:output_type -> svc.billing.v1.GetAccountDetailsResponse
+	10, // 20: svc.billing.v1.AccountOverviewAdminService.GetRequest:output_type -> svc.billing.v1.GetRequestResponse
+	8,  // 21: svc.billing.v1.AccountOverviewAdminService.RefundRequest:output_type -> svc.billing.v1.RefundRequestResponse
+	18, // [18:22] is the sub-list for method output_type
+	14, // [14:18] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accountoverview_proto_init() }
@@ -886,7 +1127,7 @@ func file_svc_billing_v1_accountoverview_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accountoverview_proto_rawDesc), len(file_svc_billing_v1_accountoverview_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

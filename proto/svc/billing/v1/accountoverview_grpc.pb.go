@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AccountOverviewAdminService_ListAccounts_FullMethodName      = "/svc.billing.v1.AccountOverviewAdminService/ListAccounts"
 	AccountOverviewAdminService_GetAccountDetails_FullMethodName = "/svc.billing.v1.AccountOverviewAdminService/GetAccountDetails"
+	AccountOverviewAdminService_GetRequest_FullMethodName        = "/svc.billing.v1.AccountOverviewAdminService/GetRequest"
 	AccountOverviewAdminService_RefundRequest_FullMethodName     = "/svc.billing.v1.AccountOverviewAdminService/RefundRequest"
 )
 
@@ -40,6 +41,9 @@ type AccountOverviewAdminServiceClient interface {
 	// operators did to it; of each the last 20, of keys 100, the newest first. It has no secrets.
 	// Read only. Fails with NOT_FOUND (account_not_found).
 	GetAccountDetails(ctx context.Context, in *GetAccountDetailsRequest, opts ...grpc.CallOption) (*GetAccountDetailsResponse, error)
+	// GetRequest reads a request of whichever account: whose it was, its receipt, and what was given
+	// back of it. It has no prompt and no answer. Read only. Fails with NOT_FOUND (request_not_found).
+	GetRequest(ctx context.Context, in *GetRequestRequest, opts ...grpc.CallOption) (*GetRequestResponse, error)
 	// RefundRequest gives an account back all that a settled request was charged, as one entry that
 	// settlement hears of. A request is refunded once: a repeat for the same cause returns the first
 	// entry. Idempotent. Fails with NOT_FOUND (request_not_found: nothing was charged for such a
@@ -77,6 +81,16 @@ func (c *accountOverviewAdminServiceClient) GetAccountDetails(ctx context.Contex
 	return out, nil
 }
 
+func (c *accountOverviewAdminServiceClient) GetRequest(ctx context.Context, in *GetRequestRequest, opts ...grpc.CallOption) (*GetRequestResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRequestResponse)
+	err := c.cc.Invoke(ctx, AccountOverviewAdminService_GetRequest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *accountOverviewAdminServiceClient) RefundRequest(ctx context.Context, in *RefundRequestRequest, opts ...grpc.CallOption) (*RefundRequestResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RefundRequestResponse)
@@ -101,6 +115,9 @@ type AccountOverviewAdminServiceServer interface {
 	// operators did to it; of each the last 20, of keys 100, the newest first. It has no secrets.
 	// Read only. Fails with NOT_FOUND (account_not_found).
 	GetAccountDetails(context.Context, *GetAccountDetailsRequest) (*GetAccountDetailsResponse, error)
+	// GetRequest reads a request of whichever account: whose it was, its receipt, and what was given
+	// back of it. It has no prompt and no answer. Read only. Fails with NOT_FOUND (request_not_found).
+	GetRequest(context.Context, *GetRequestRequest) (*GetRequestResponse, error)
 	// RefundRequest gives an account back all that a settled request was charged, as one entry that
 	// settlement hears of. A request is refunded once: a repeat for the same cause returns the first
 	// entry. Idempotent. Fails with NOT_FOUND (request_not_found: nothing was charged for such a
@@ -123,6 +140,9 @@ func (UnimplementedAccountOverviewAdminServiceServer) ListAccounts(context.Conte
 }
 func (UnimplementedAccountOverviewAdminServiceServer) GetAccountDetails(context.Context, *GetAccountDetailsRequest) (*GetAccountDetailsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAccountDetails not implemented")
+}
+func (UnimplementedAccountOverviewAdminServiceServer) GetRequest(context.Context, *GetRequestRequest) (*GetRequestResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRequest not implemented")
 }
 func (UnimplementedAccountOverviewAdminServiceServer) RefundRequest(context.Context, *RefundRequestRequest) (*RefundRequestResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefundRequest not implemented")
@@ -185,6 +205,24 @@ func _AccountOverviewAdminService_GetAccountDetails_Handler(srv interface{}, ctx
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountOverviewAdminService_GetRequest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRequestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountOverviewAdminServiceServer).GetRequest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountOverviewAdminService_GetRequest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountOverviewAdminServiceServer).GetRequest(ctx, req.(*GetRequestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AccountOverviewAdminService_RefundRequest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RefundRequestRequest)
 	if err := dec(in); err != nil {
@@ -217,6 +255,10 @@ var AccountOverviewAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetAccountDetails",
 			Handler:    _AccountOverviewAdminService_GetAccountDetails_Handler,
+		},
+		{
+			MethodName: "GetRequest",
+			Handler:    _AccountOverviewAdminService_GetRequest_Handler,
 		},
 		{
 			MethodName: "RefundRequest",

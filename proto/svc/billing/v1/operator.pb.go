@@ -164,7 +164,9 @@ type AuthenticateOperatorResponse struct {
 	Operator  *Operator              `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	SessionId string                 `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// True once the operator has been active for 24 hours. Until then it approves no payout.
-	MayApprove    bool `protobuf:"varint,3,opt,name=may_approve,json=mayApprove,proto3" json:"may_approve,omitempty"`
+	MayApprove bool `protobuf:"varint,3,opt,name=may_approve,json=mayApprove,proto3" json:"may_approve,omitempty"`
+	// The session also ends once it was not used for 30 minutes.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +220,13 @@ func (x *AuthenticateOperatorResponse) GetMayApprove() bool {
 		return x.MayApprove
 	}
 	return false
+}
+
+func (x *AuthenticateOperatorResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
 }
 
 type InviteFirstOperatorRequest struct {
@@ -1252,13 +1261,15 @@ const file_svc_billing_v1_operator_proto_rawDesc = "" +
 	"\flast_seen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\"@\n" +
 	"\x1bAuthenticateOperatorRequest\x12!\n" +
-	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\x94\x01\n" +
+	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\xcf\x01\n" +
 	"\x1cAuthenticateOperatorResponse\x124\n" +
 	"\boperator\x18\x01 \x01(\v2\x18.svc.billing.v1.OperatorR\boperator\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1f\n" +
 	"\vmay_approve\x18\x03 \x01(\bR\n" +
-	"mayApprove\"0\n" +
+	"mayApprove\x129\n" +
+	"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"0\n" +
 	"\x1aInviteFirstOperatorRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\xae\x01\n" +
 	"\x1bInviteFirstOperatorResponse\x124\n" +
@@ -1388,47 +1399,48 @@ var file_svc_billing_v1_operator_proto_depIdxs = []int32{
 	23, // 0: svc.billing.v1.Operator.created_at:type_name -> google.protobuf.Timestamp
 	23, // 1: svc.billing.v1.Operator.last_seen_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: svc.billing.v1.AuthenticateOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	0,  // 3: svc.billing.v1.InviteFirstOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	23, // 4: svc.billing.v1.InviteFirstOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: svc.billing.v1.InviteOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	23, // 6: svc.billing.v1.InviteOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 7: svc.billing.v1.AcceptInvitationResponse.operator:type_name -> svc.billing.v1.Operator
-	23, // 8: svc.billing.v1.AcceptInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 9: svc.billing.v1.ConfirmOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	0,  // 10: svc.billing.v1.OpenOperatorSessionResponse.operator:type_name -> svc.billing.v1.Operator
-	23, // 11: svc.billing.v1.OpenOperatorSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: svc.billing.v1.ListOperatorsResponse.operators:type_name -> svc.billing.v1.Operator
-	0,  // 13: svc.billing.v1.SetOperatorRoleResponse.operator:type_name -> svc.billing.v1.Operator
-	0,  // 14: svc.billing.v1.ResetOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	23, // 15: svc.billing.v1.ResetOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 16: svc.billing.v1.EndOperatorResponse.operator:type_name -> svc.billing.v1.Operator
-	1,  // 17: svc.billing.v1.OperatorService.AuthenticateOperator:input_type -> svc.billing.v1.AuthenticateOperatorRequest
-	3,  // 18: svc.billing.v1.OperatorAdminService.InviteFirstOperator:input_type -> svc.billing.v1.InviteFirstOperatorRequest
-	5,  // 19: svc.billing.v1.OperatorAdminService.InviteOperator:input_type -> svc.billing.v1.InviteOperatorRequest
-	7,  // 20: svc.billing.v1.OperatorAdminService.AcceptInvitation:input_type -> svc.billing.v1.AcceptInvitationRequest
-	9,  // 21: svc.billing.v1.OperatorAdminService.ConfirmOperator:input_type -> svc.billing.v1.ConfirmOperatorRequest
-	11, // 22: svc.billing.v1.OperatorAdminService.OpenOperatorSession:input_type -> svc.billing.v1.OpenOperatorSessionRequest
-	13, // 23: svc.billing.v1.OperatorAdminService.EndOperatorSession:input_type -> svc.billing.v1.EndOperatorSessionRequest
-	15, // 24: svc.billing.v1.OperatorAdminService.ListOperators:input_type -> svc.billing.v1.ListOperatorsRequest
-	17, // 25: svc.billing.v1.OperatorAdminService.SetOperatorRole:input_type -> svc.billing.v1.SetOperatorRoleRequest
-	19, // 26: svc.billing.v1.OperatorAdminService.ResetOperator:input_type -> svc.billing.v1.ResetOperatorRequest
-	21, // 27: svc.billing.v1.OperatorAdminService.EndOperator:input_type -> svc.billing.v1.EndOperatorRequest
-	2,  // 28: svc.billing.v1.OperatorService.AuthenticateOperator:output_type -> svc.billing.v1.AuthenticateOperatorResponse
-	4,  // 29: svc.billing.v1.OperatorAdminService.InviteFirstOperator:output_type -> svc.billing.v1.InviteFirstOperatorResponse
-	6,  // 30: svc.billing.v1.OperatorAdminService.InviteOperator:output_type -> svc.billing.v1.InviteOperatorResponse
-	8,  // 31: svc.billing.v1.OperatorAdminService.AcceptInvitation:output_type -> svc.billing.v1.AcceptInvitationResponse
-	10, // 32: svc.billing.v1.OperatorAdminService.ConfirmOperator:output_type -> svc.billing.v1.ConfirmOperatorResponse
-	12, // 33: svc.billing.v1.OperatorAdminService.OpenOperatorSession:output_type -> svc.billing.v1.OpenOperatorSessionResponse
-	14, // 34: svc.billing.v1.OperatorAdminService.EndOperatorSession:output_type -> svc.billing.v1.EndOperatorSessionResponse
-	16, // 35: svc.billing.v1.OperatorAdminService.ListOperators:output_type -> svc.billing.v1.ListOperatorsResponse
-	18, // 36: svc.billing.v1.OperatorAdminService.SetOperatorRole:output_type -> svc.billing.v1.SetOperatorRoleResponse
-	20, // 37: svc.billing.v1.OperatorAdminService.ResetOperator:output_type -> svc.billing.v1.ResetOperatorResponse
-	22, // 38: svc.billing.v1.OperatorAdminService.EndOperator:output_type -> svc.billing.v1.EndOperatorResponse
-	28, // [28:39] is the sub-list for method output_type
-	17, // [17:28] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	23, // 3: svc.billing.v1.AuthenticateOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 4: svc.billing.v1.InviteFirstOperatorResponse.operator:type_name -> svc.billing.v1.Operator
+	23, // 5: svc.billing.v1.InviteFirstOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 6: svc.billing.v1.InviteOperatorResponse.operator:type_name -> svc.billing.v1.Operator
+	23, // 7: svc.billing.v1.InviteOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: svc.billing.v1.AcceptInvitationResponse.operator:type_name -> svc.billing.v1.Operator
+	23, // 9: svc.billing.v1.AcceptInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: svc.billing.v1.ConfirmOperatorResponse.operator:type_name -> svc.billing.v1.Operator
+	0,  // 11: svc.billing.v1.OpenOperatorSessionResponse.operator:type_name -> svc.billing.v1.Operator
+	23, // 12: svc.billing.v1.OpenOperatorSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: svc.billing.v1.ListOperatorsResponse.operators:type_name -> svc.billing.v1.Operator
+	0,  // 14: svc.billing.v1.SetOperatorRoleResponse.operator:type_name -> svc.billing.v1.Operator
+	0,  // 15: svc.billing.v1.ResetOperatorResponse.operator:type_name -> svc.billing.v1.Operator
+	23, // 16: svc.billing.v1.ResetOperatorResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 17: svc.billing.v1.EndOperatorResponse.operator:type_name -> svc.billing.v1.Operator
+	1,  // 18: svc.billing.v1.OperatorService.AuthenticateOperator:input_type -> svc.billing.v1.AuthenticateOperatorRequest
+	3,  // 19: svc.billing.v1.OperatorAdminService.InviteFirstOperator:input_type -> svc.billing.v1.InviteFirstOperatorRequest
+	5,  // 20: svc.billing.v1.OperatorAdminService.InviteOperator:input_type -> svc.billing.v1.InviteOperatorRequest
+	7,  // 21: svc.billing.v1.OperatorAdminService.AcceptInvitation:input_type -> svc.billing.v1.AcceptInvitationRequest
+	9,  // 22: svc.billing.v1.OperatorAdminService.ConfirmOperator:input_type -> svc.billing.v1.ConfirmOperatorRequest
+	11, // 23: svc.billing.v1.OperatorAdminService.OpenOperatorSession:input_type -> svc.billing.v1.OpenOperatorSessionRequest
+	13, // 24: svc.billing.v1.OperatorAdminService.EndOperatorSession:input_type -> svc.billing.v1.EndOperatorSessionRequest
+	15, // 25: svc.billing.v1.OperatorAdminService.ListOperators:input_type -> svc.billing.v1.ListOperatorsRequest
+	17, // 26: svc.billing.v1.OperatorAdminService.SetOperatorRole:input_type -> svc.billing.v1.SetOperatorRoleRequest
+	19, // 27: svc.billing.v1.OperatorAdminService.ResetOperator:input_type -> svc.billing.v1.ResetOperatorRequest
+	21, // 28: svc.billing.v1.OperatorAdminService.EndOperator:input_type -> svc.billing.v1.EndOperatorRequest
+	2,  // 29: svc.billing.v1.OperatorService.AuthenticateOperator:output_type -> svc.billing.v1.AuthenticateOperatorResponse
+	4,  // 30: svc.billing.v1.OperatorAdminService.InviteFirstOperator:output_type -> svc.billing.v1.InviteFirstOperatorResponse
+	6,  // 31: svc.billing.v1.OperatorAdminService.InviteOperator:output_type -> svc.billing.v1.InviteOperatorResponse
+	8,  // 32: svc.billing.v1.OperatorAdminService.AcceptInvitation:output_type -> svc.billing.v1.AcceptInvitationResponse
+	10, // 33: svc.billing.v1.OperatorAdminService.ConfirmOperator:output_type -> svc.billing.v1.ConfirmOperatorResponse
+	12, // 34: svc.billing.v1.OperatorAdminService.OpenOperatorSession:output_type -> svc.billing.v1.OpenOperatorSessionResponse
+	14, // 35: svc.billing.v1.OperatorAdminService.EndOperatorSession:output_type -> svc.billing.v1.EndOperatorSessionResponse
+	16, // 36: svc.billing.v1.OperatorAdminService.ListOperators:output_type -> svc.billing.v1.ListOperatorsResponse
+	18, // 37: svc.billing.v1.OperatorAdminService.SetOperatorRole:output_type -> svc.billing.v1.SetOperatorRoleResponse
+	20, // 38: svc.billing.v1.OperatorAdminService.ResetOperator:output_type -> svc.billing.v1.ResetOperatorResponse
+	22, // 39: svc.billing.v1.OperatorAdminService.EndOperator:output_type -> svc.billing.v1.EndOperatorResponse
+	29, // [29:40] is the sub-list for method output_type
+	18, // [18:29] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_operator_proto_init() }

@@ -177,10 +177,12 @@ type OperatorAdminServiceClient interface {
 	// OpenOperatorSession signs an operator in. A code counts once. Fails alike with UNAUTHENTICATED
 	// (invalid_credentials) for an unknown name, a wrong password, and a wrong or used code; with
 	// RESOURCE_EXHAUSTED (rate_limit_exceeded) after too many failures, UNAVAILABLE
-	// (service_unavailable).
+	// (service_unavailable). A page of the operators' listener gets the token in a cookie besides,
+	// svc_operator, which POST /api/v1/admin/session/refresh alone reads.
 	OpenOperatorSession(ctx context.Context, in *OpenOperatorSessionRequest, opts ...grpc.CallOption) (*OpenOperatorSessionResponse, error)
-	// EndOperatorSession signs the operator out. Idempotent. Fails with FAILED_PRECONDITION
-	// (transition_not_allowed) for a caller that did not sign in, as a machine.
+	// EndOperatorSession signs the operator out, and deletes the cookie of its page. Idempotent.
+	// Fails with FAILED_PRECONDITION (transition_not_allowed) for a caller that did not sign in, as a
+	// machine.
 	EndOperatorSession(ctx context.Context, in *EndOperatorSessionRequest, opts ...grpc.CallOption) (*EndOperatorSessionResponse, error)
 	// ListOperators lists all operators, those who have ended too. Read only.
 	ListOperators(ctx context.Context, in *ListOperatorsRequest, opts ...grpc.CallOption) (*ListOperatorsResponse, error)
@@ -336,10 +338,12 @@ type OperatorAdminServiceServer interface {
 	// OpenOperatorSession signs an operator in. A code counts once. Fails alike with UNAUTHENTICATED
 	// (invalid_credentials) for an unknown name, a wrong password, and a wrong or used code; with
 	// RESOURCE_EXHAUSTED (rate_limit_exceeded) after too many failures, UNAVAILABLE
-	// (service_unavailable).
+	// (service_unavailable). A page of the operators' listener gets the token in a cookie besides,
+	// svc_operator, which POST /api/v1/admin/session/refresh alone reads.
 	OpenOperatorSession(context.Context, *OpenOperatorSessionRequest) (*OpenOperatorSessionResponse, error)
-	// EndOperatorSession signs the operator out. Idempotent. Fails with FAILED_PRECONDITION
-	// (transition_not_allowed) for a caller that did not sign in, as a machine.
+	// EndOperatorSession signs the operator out, and deletes the cookie of its page. Idempotent.
+	// Fails with FAILED_PRECONDITION (transition_not_allowed) for a caller that did not sign in, as a
+	// machine.
 	EndOperatorSession(context.Context, *EndOperatorSessionRequest) (*EndOperatorSessionResponse, error)
 	// ListOperators lists all operators, those who have ended too. Read only.
 	ListOperators(context.Context, *ListOperatorsRequest) (*ListOperatorsResponse, error)

@@ -753,6 +753,151 @@ func (x *LogInWalletResponse) GetApiKey() string {
 	return ""
 }
 
+type GetSignInMethodsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSignInMethodsRequest) Reset() {
+	*x = GetSignInMethodsRequest{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSignInMethodsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSignInMethodsRequest) ProtoMessage() {}
+
+func (x *GetSignInMethodsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSignInMethodsRequest.ProtoReflect.Descriptor instead.
+func (*GetSignInMethodsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+}
+
+type GetSignInMethodsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The OpenID providers, in the order of the settings, at most 8.
+	Openid []*OpenIDProvider `protobuf:"bytes,1,rep,name=openid,proto3" json:"openid,omitempty"`
+	// Whether letters are sent, without which no e-mail is confirmed and no password is reset.
+	Letters       bool `protobuf:"varint,2,opt,name=letters,proto3" json:"letters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSignInMethodsResponse) Reset() {
+	*x = GetSignInMethodsResponse{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSignInMethodsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSignInMethodsResponse) ProtoMessage() {}
+
+func (x *GetSignInMethodsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSignInMethodsResponse.ProtoReflect.Descriptor instead.
+func (*GetSignInMethodsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetSignInMethodsResponse) GetOpenid() []*OpenIDProvider {
+	if x != nil {
+		return x.Openid
+	}
+	return nil
+}
+
+func (x *GetSignInMethodsResponse) GetLetters() bool {
+	if x != nil {
+		return x.Letters
+	}
+	return false
+}
+
+// OpenIDProvider is an OpenID provider at which users may sign in.
+type OpenIDProvider struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What routes call it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What people call it.
+	Label         string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenIDProvider) Reset() {
+	*x = OpenIDProvider{}
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenIDProvider) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenIDProvider) ProtoMessage() {}
+
+func (x *OpenIDProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenIDProvider.ProtoReflect.Descriptor instead.
+func (*OpenIDProvider) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OpenIDProvider) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OpenIDProvider) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
 type StartOpenIDRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By its name in our routes.
@@ -763,7 +908,7 @@ type StartOpenIDRequest struct {
 
 func (x *StartOpenIDRequest) Reset() {
 	*x = StartOpenIDRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +920,7 @@ func (x *StartOpenIDRequest) String() string {
 func (*StartOpenIDRequest) ProtoMessage() {}
 
 func (x *StartOpenIDRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +933,7 @@ func (x *StartOpenIDRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOpenIDRequest.ProtoReflect.Descriptor instead.
 func (*StartOpenIDRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StartOpenIDRequest) GetIssuer() string {
@@ -810,7 +955,7 @@ type StartOpenIDResponse struct {
 
 func (x *StartOpenIDResponse) Reset() {
 	*x = StartOpenIDResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +967,7 @@ func (x *StartOpenIDResponse) String() string {
 func (*StartOpenIDResponse) ProtoMessage() {}
 
 func (x *StartOpenIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +980,7 @@ func (x *StartOpenIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOpenIDResponse.ProtoReflect.Descriptor instead.
 func (*StartOpenIDResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StartOpenIDResponse) GetUrl() string {
@@ -872,7 +1017,7 @@ type StartOpenIDLinkRequest struct {
 
 func (x *StartOpenIDLinkRequest) Reset() {
 	*x = StartOpenIDLinkRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1029,7 @@ func (x *StartOpenIDLinkRequest) String() string {
 func (*StartOpenIDLinkRequest) ProtoMessage() {}
 
 func (x *StartOpenIDLinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1042,7 @@ func (x *StartOpenIDLinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOpenIDLinkRequest.ProtoReflect.Descriptor instead.
 func (*StartOpenIDLinkRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StartOpenIDLinkRequest) GetIssuer() string {
@@ -933,7 +1078,7 @@ type StartOpenIDLinkResponse struct {
 
 func (x *StartOpenIDLinkResponse) Reset() {
 	*x = StartOpenIDLinkResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1090,7 @@ func (x *StartOpenIDLinkResponse) String() string {
 func (*StartOpenIDLinkResponse) ProtoMessage() {}
 
 func (x *StartOpenIDLinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1103,7 @@ func (x *StartOpenIDLinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOpenIDLinkResponse.ProtoReflect.Descriptor instead.
 func (*StartOpenIDLinkResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StartOpenIDLinkResponse) GetUrl() string {
@@ -999,7 +1144,7 @@ type LogInOpenIDRequest struct {
 
 func (x *LogInOpenIDRequest) Reset() {
 	*x = LogInOpenIDRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1156,7 @@ func (x *LogInOpenIDRequest) String() string {
 func (*LogInOpenIDRequest) ProtoMessage() {}
 
 func (x *LogInOpenIDRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1169,7 @@ func (x *LogInOpenIDRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInOpenIDRequest.ProtoReflect.Descriptor instead.
 func (*LogInOpenIDRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LogInOpenIDRequest) GetIssuer() string {
@@ -1084,7 +1229,7 @@ type LogInOpenIDResponse struct {
 
 func (x *LogInOpenIDResponse) Reset() {
 	*x = LogInOpenIDResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1241,7 @@ func (x *LogInOpenIDResponse) String() string {
 func (*LogInOpenIDResponse) ProtoMessage() {}
 
 func (x *LogInOpenIDResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1254,7 @@ func (x *LogInOpenIDResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogInOpenIDResponse.ProtoReflect.Descriptor instead.
 func (*LogInOpenIDResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LogInOpenIDResponse) GetUser() *User {
@@ -1162,7 +1307,7 @@ type LinkWalletRequest struct {
 
 func (x *LinkWalletRequest) Reset() {
 	*x = LinkWalletRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1319,7 @@ func (x *LinkWalletRequest) String() string {
 func (*LinkWalletRequest) ProtoMessage() {}
 
 func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1332,7 @@ func (x *LinkWalletRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletRequest.ProtoReflect.Descriptor instead.
 func (*LinkWalletRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LinkWalletRequest) GetUserId() string {
@@ -1234,7 +1379,7 @@ type LinkWalletResponse struct {
 
 func (x *LinkWalletResponse) Reset() {
 	*x = LinkWalletResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1391,7 @@ func (x *LinkWalletResponse) String() string {
 func (*LinkWalletResponse) ProtoMessage() {}
 
 func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1404,7 @@ func (x *LinkWalletResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkWalletResponse.ProtoReflect.Descriptor instead.
 func (*LinkWalletResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LinkWalletResponse) GetIdentity() *UserIdentity {
@@ -1280,7 +1425,7 @@ type RefreshSessionRequest struct {
 
 func (x *RefreshSessionRequest) Reset() {
 	*x = RefreshSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1437,7 @@ func (x *RefreshSessionRequest) String() string {
 func (*RefreshSessionRequest) ProtoMessage() {}
 
 func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1450,7 @@ func (x *RefreshSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionRequest.ProtoReflect.Descriptor instead.
 func (*RefreshSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RefreshSessionRequest) GetRefreshToken() string {
@@ -1335,7 +1480,7 @@ type RefreshSessionResponse struct {
 
 func (x *RefreshSessionResponse) Reset() {
 	*x = RefreshSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1492,7 @@ func (x *RefreshSessionResponse) String() string {
 func (*RefreshSessionResponse) ProtoMessage() {}
 
 func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1505,7 @@ func (x *RefreshSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshSessionResponse.ProtoReflect.Descriptor instead.
 func (*RefreshSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RefreshSessionResponse) GetUser() *User {
@@ -1411,7 +1556,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1568,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1581,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndSessionRequest) GetTokenDigest() []byte {
@@ -1468,7 +1613,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1625,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[20]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1638,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{20}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
 }
 
 type AskPasswordResetRequest struct {
@@ -1505,7 +1650,7 @@ type AskPasswordResetRequest struct {
 
 func (x *AskPasswordResetRequest) Reset() {
 	*x = AskPasswordResetRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1662,7 @@ func (x *AskPasswordResetRequest) String() string {
 func (*AskPasswordResetRequest) ProtoMessage() {}
 
 func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[21]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1675,7 @@ func (x *AskPasswordResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetRequest.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{21}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AskPasswordResetRequest) GetEmail() string {
@@ -1548,7 +1693,7 @@ type AskPasswordResetResponse struct {
 
 func (x *AskPasswordResetResponse) Reset() {
 	*x = AskPasswordResetResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1705,7 @@ func (x *AskPasswordResetResponse) String() string {
 func (*AskPasswordResetResponse) ProtoMessage() {}
 
 func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[22]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1718,7 @@ func (x *AskPasswordResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskPasswordResetResponse.ProtoReflect.Descriptor instead.
 func (*AskPasswordResetResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{22}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
 }
 
 type ResetPasswordRequest struct {
@@ -1589,7 +1734,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1746,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[23]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1759,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{23}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResetPasswordRequest) GetToken() string {
@@ -1646,7 +1791,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1803,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[24]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1816,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{24}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
 }
 
 type ConfirmEmailRequest struct {
@@ -1683,7 +1828,7 @@ type ConfirmEmailRequest struct {
 
 func (x *ConfirmEmailRequest) Reset() {
 	*x = ConfirmEmailRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1840,7 @@ func (x *ConfirmEmailRequest) String() string {
 func (*ConfirmEmailRequest) ProtoMessage() {}
 
 func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[25]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1853,7 @@ func (x *ConfirmEmailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{25}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConfirmEmailRequest) GetToken() string {
@@ -1726,7 +1871,7 @@ type ConfirmEmailResponse struct {
 
 func (x *ConfirmEmailResponse) Reset() {
 	*x = ConfirmEmailResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1883,7 @@ func (x *ConfirmEmailResponse) String() string {
 func (*ConfirmEmailResponse) ProtoMessage() {}
 
 func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[26]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1896,7 @@ func (x *ConfirmEmailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmEmailResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmEmailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{26}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
 }
 
 type GetUserRequest struct {
@@ -1764,7 +1909,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1921,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[27]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1934,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{27}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetUserRequest) GetTokenDigest() []byte {
@@ -1810,7 +1955,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1967,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[28]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1980,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{28}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1862,7 +2007,7 @@ type LinkProviderRequest struct {
 
 func (x *LinkProviderRequest) Reset() {
 	*x = LinkProviderRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2019,7 @@ func (x *LinkProviderRequest) String() string {
 func (*LinkProviderRequest) ProtoMessage() {}
 
 func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[29]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2032,7 @@ func (x *LinkProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderRequest.ProtoReflect.Descriptor instead.
 func (*LinkProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{29}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LinkProviderRequest) GetUserId() string {
@@ -1913,7 +2058,7 @@ type LinkProviderResponse struct {
 
 func (x *LinkProviderResponse) Reset() {
 	*x = LinkProviderResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2070,7 @@ func (x *LinkProviderResponse) String() string {
 func (*LinkProviderResponse) ProtoMessage() {}
 
 func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[30]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2083,7 @@ func (x *LinkProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkProviderResponse.ProtoReflect.Descriptor instead.
 func (*LinkProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{30}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LinkProviderResponse) GetUser() *User {
@@ -1956,7 +2101,7 @@ type GetMeRequest struct {
 
 func (x *GetMeRequest) Reset() {
 	*x = GetMeRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2113,7 @@ func (x *GetMeRequest) String() string {
 func (*GetMeRequest) ProtoMessage() {}
 
 func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[31]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2126,7 @@ func (x *GetMeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeRequest.ProtoReflect.Descriptor instead.
 func (*GetMeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{31}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
 }
 
 type GetMeResponse struct {
@@ -1993,7 +2138,7 @@ type GetMeResponse struct {
 
 func (x *GetMeResponse) Reset() {
 	*x = GetMeResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2150,7 @@ func (x *GetMeResponse) String() string {
 func (*GetMeResponse) ProtoMessage() {}
 
 func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[32]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2163,7 @@ func (x *GetMeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetMeResponse.ProtoReflect.Descriptor instead.
 func (*GetMeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{32}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetMeResponse) GetUser() *User {
@@ -2036,7 +2181,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2193,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[33]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2206,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{33}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
 }
 
 type ListSessionsResponse struct {
@@ -2073,7 +2218,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2230,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[34]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2243,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{34}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*UserSession {
@@ -2127,7 +2272,7 @@ type UserSession struct {
 
 func (x *UserSession) Reset() {
 	*x = UserSession{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2139,7 +2284,7 @@ func (x *UserSession) String() string {
 func (*UserSession) ProtoMessage() {}
 
 func (x *UserSession) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[35]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2152,7 +2297,7 @@ func (x *UserSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserSession.ProtoReflect.Descriptor instead.
 func (*UserSession) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{35}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UserSession) GetSessionId() string {
@@ -2213,7 +2358,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2370,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[36]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2383,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{36}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteSessionRequest) GetSessionId() string {
@@ -2256,7 +2401,7 @@ type DeleteSessionResponse struct {
 
 func (x *DeleteSessionResponse) Reset() {
 	*x = DeleteSessionResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2413,7 @@ func (x *DeleteSessionResponse) String() string {
 func (*DeleteSessionResponse) ProtoMessage() {}
 
 func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[37]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2426,7 @@ func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{37}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
 }
 
 type ListIdentitiesRequest struct {
@@ -2292,7 +2437,7 @@ type ListIdentitiesRequest struct {
 
 func (x *ListIdentitiesRequest) Reset() {
 	*x = ListIdentitiesRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2449,7 @@ func (x *ListIdentitiesRequest) String() string {
 func (*ListIdentitiesRequest) ProtoMessage() {}
 
 func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[38]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2462,7 @@ func (x *ListIdentitiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesRequest.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{38}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
 }
 
 type ListIdentitiesResponse struct {
@@ -2329,7 +2474,7 @@ type ListIdentitiesResponse struct {
 
 func (x *ListIdentitiesResponse) Reset() {
 	*x = ListIdentitiesResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2486,7 @@ func (x *ListIdentitiesResponse) String() string {
 func (*ListIdentitiesResponse) ProtoMessage() {}
 
 func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[39]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2499,7 @@ func (x *ListIdentitiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIdentitiesResponse.ProtoReflect.Descriptor instead.
 func (*ListIdentitiesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{39}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListIdentitiesResponse) GetIdentities() []*UserIdentity {
@@ -2380,7 +2525,7 @@ type UserIdentity struct {
 
 func (x *UserIdentity) Reset() {
 	*x = UserIdentity{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2537,7 @@ func (x *UserIdentity) String() string {
 func (*UserIdentity) ProtoMessage() {}
 
 func (x *UserIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[40]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2550,7 @@ func (x *UserIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserIdentity.ProtoReflect.Descriptor instead.
 func (*UserIdentity) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{40}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UserIdentity) GetIdentityId() string {
@@ -2452,7 +2597,7 @@ type DeleteIdentityRequest struct {
 
 func (x *DeleteIdentityRequest) Reset() {
 	*x = DeleteIdentityRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2609,7 @@ func (x *DeleteIdentityRequest) String() string {
 func (*DeleteIdentityRequest) ProtoMessage() {}
 
 func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[41]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2622,7 @@ func (x *DeleteIdentityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityRequest.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{41}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeleteIdentityRequest) GetIdentityId() string {
@@ -2495,7 +2640,7 @@ type DeleteIdentityResponse struct {
 
 func (x *DeleteIdentityResponse) Reset() {
 	*x = DeleteIdentityResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2652,7 @@ func (x *DeleteIdentityResponse) String() string {
 func (*DeleteIdentityResponse) ProtoMessage() {}
 
 func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[42]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2665,7 @@ func (x *DeleteIdentityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteIdentityResponse.ProtoReflect.Descriptor instead.
 func (*DeleteIdentityResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{42}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{45}
 }
 
 type ChangePasswordRequest struct {
@@ -2534,7 +2679,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2691,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[43]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2704,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{43}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ChangePasswordRequest) GetCurrentPassword() string {
@@ -2584,7 +2729,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2741,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[44]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2754,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{44}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{47}
 }
 
 type AskEmailConfirmationRequest struct {
@@ -2620,7 +2765,7 @@ type AskEmailConfirmationRequest struct {
 
 func (x *AskEmailConfirmationRequest) Reset() {
 	*x = AskEmailConfirmationRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2777,7 @@ func (x *AskEmailConfirmationRequest) String() string {
 func (*AskEmailConfirmationRequest) ProtoMessage() {}
 
 func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[45]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2790,7 @@ func (x *AskEmailConfirmationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationRequest.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{45}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{48}
 }
 
 type AskEmailConfirmationResponse struct {
@@ -2656,7 +2801,7 @@ type AskEmailConfirmationResponse struct {
 
 func (x *AskEmailConfirmationResponse) Reset() {
 	*x = AskEmailConfirmationResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2813,7 @@ func (x *AskEmailConfirmationResponse) String() string {
 func (*AskEmailConfirmationResponse) ProtoMessage() {}
 
 func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[46]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2826,7 @@ func (x *AskEmailConfirmationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskEmailConfirmationResponse.ProtoReflect.Descriptor instead.
 func (*AskEmailConfirmationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{46}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{49}
 }
 
 type ListModelDemandRequest struct {
@@ -2692,7 +2837,7 @@ type ListModelDemandRequest struct {
 
 func (x *ListModelDemandRequest) Reset() {
 	*x = ListModelDemandRequest{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2849,7 @@ func (x *ListModelDemandRequest) String() string {
 func (*ListModelDemandRequest) ProtoMessage() {}
 
 func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[47]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2862,7 @@ func (x *ListModelDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandRequest.ProtoReflect.Descriptor instead.
 func (*ListModelDemandRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{47}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{50}
 }
 
 type ListModelDemandResponse struct {
@@ -2729,7 +2874,7 @@ type ListModelDemandResponse struct {
 
 func (x *ListModelDemandResponse) Reset() {
 	*x = ListModelDemandResponse{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2886,7 @@ func (x *ListModelDemandResponse) String() string {
 func (*ListModelDemandResponse) ProtoMessage() {}
 
 func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[48]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2899,7 @@ func (x *ListModelDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelDemandResponse.ProtoReflect.Descriptor instead.
 func (*ListModelDemandResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{48}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
@@ -2783,7 +2928,7 @@ type ModelDemand struct {
 
 func (x *ModelDemand) Reset() {
 	*x = ModelDemand{}
-	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2940,7 @@ func (x *ModelDemand) String() string {
 func (*ModelDemand) ProtoMessage() {}
 
 func (x *ModelDemand) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_user_proto_msgTypes[49]
+	mi := &file_svc_billing_v1_user_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2953,7 @@ func (x *ModelDemand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDemand.ProtoReflect.Descriptor instead.
 func (*ModelDemand) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{49}
+	return file_svc_billing_v1_user_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ModelDemand) GetModelId() string {
@@ -2927,7 +3072,14 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12#\n" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
 	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x17\n" +
-	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\",\n" +
+	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\"\x19\n" +
+	"\x17GetSignInMethodsRequest\"l\n" +
+	"\x18GetSignInMethodsResponse\x126\n" +
+	"\x06openid\x18\x01 \x03(\v2\x1e.svc.billing.v1.OpenIDProviderR\x06openid\x12\x18\n" +
+	"\aletters\x18\x02 \x01(\bR\aletters\":\n" +
+	"\x0eOpenIDProvider\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\",\n" +
 	"\x12StartOpenIDRequest\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\"p\n" +
 	"\x13StartOpenIDResponse\x12\x10\n" +
@@ -3062,8 +3214,7 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"tokens_24h\x18\x04 \x01(\x03R\ttokens24h\x12/\n" +
 	"\x14revenue_24h_nano_usd\x18\x05 \x01(\x03R\x11revenue24hNanoUsd\x12-\n" +
 	"\x13payout_24h_nano_usd\x18\x06 \x01(\x03R\x10payout24hNanoUsd\x12$\n" +
-	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xf2\n" +
-	"\n" +
+	"\x0eavg_latency_ms\x18\a \x01(\x01R\favgLatencyMs2\xde\v\n" +
 	"\vUserService\x12S\n" +
 	"\n" +
 	"SignUpUser\x12!.svc.billing.v1.SignUpUserRequest\x1a\".svc.billing.v1.SignUpUserResponse\x12P\n" +
@@ -3075,7 +3226,8 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"LinkWallet\x12!.svc.billing.v1.LinkWalletRequest\x1a\".svc.billing.v1.LinkWalletResponse\x12V\n" +
 	"\vStartOpenID\x12\".svc.billing.v1.StartOpenIDRequest\x1a#.svc.billing.v1.StartOpenIDResponse\x12b\n" +
 	"\x0fStartOpenIDLink\x12&.svc.billing.v1.StartOpenIDLinkRequest\x1a'.svc.billing.v1.StartOpenIDLinkResponse\x12V\n" +
-	"\vLogInOpenID\x12\".svc.billing.v1.LogInOpenIDRequest\x1a#.svc.billing.v1.LogInOpenIDResponse\x12_\n" +
+	"\vLogInOpenID\x12\".svc.billing.v1.LogInOpenIDRequest\x1a#.svc.billing.v1.LogInOpenIDResponse\x12j\n" +
+	"\x10GetSignInMethods\x12'.svc.billing.v1.GetSignInMethodsRequest\x1a(.svc.billing.v1.GetSignInMethodsResponse\"\x03\x90\x02\x01\x12_\n" +
 	"\x0eRefreshSession\x12%.svc.billing.v1.RefreshSessionRequest\x1a&.svc.billing.v1.RefreshSessionResponse\x12S\n" +
 	"\n" +
 	"EndSession\x12!.svc.billing.v1.EndSessionRequest\x1a\".svc.billing.v1.EndSessionResponse\x12e\n" +
@@ -3106,7 +3258,7 @@ func file_svc_billing_v1_user_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_user_proto_rawDescData
 }
 
-var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_svc_billing_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*User)(nil),                          // 0: svc.billing.v1.User
 	(*SignUpUserRequest)(nil),             // 1: svc.billing.v1.SignUpUserRequest
@@ -3117,132 +3269,138 @@ var file_svc_billing_v1_user_proto_goTypes = []any{
 	(*CreateWalletChallengeResponse)(nil), // 6: svc.billing.v1.CreateWalletChallengeResponse
 	(*LogInWalletRequest)(nil),            // 7: svc.billing.v1.LogInWalletRequest
 	(*LogInWalletResponse)(nil),           // 8: svc.billing.v1.LogInWalletResponse
-	(*StartOpenIDRequest)(nil),            // 9: svc.billing.v1.StartOpenIDRequest
-	(*StartOpenIDResponse)(nil),           // 10: svc.billing.v1.StartOpenIDResponse
-	(*StartOpenIDLinkRequest)(nil),        // 11: svc.billing.v1.StartOpenIDLinkRequest
-	(*StartOpenIDLinkResponse)(nil),       // 12: svc.billing.v1.StartOpenIDLinkResponse
-	(*LogInOpenIDRequest)(nil),            // 13: svc.billing.v1.LogInOpenIDRequest
-	(*LogInOpenIDResponse)(nil),           // 14: svc.billing.v1.LogInOpenIDResponse
-	(*LinkWalletRequest)(nil),             // 15: svc.billing.v1.LinkWalletRequest
-	(*LinkWalletResponse)(nil),            // 16: svc.billing.v1.LinkWalletResponse
-	(*RefreshSessionRequest)(nil),         // 17: svc.billing.v1.RefreshSessionRequest
-	(*RefreshSessionResponse)(nil),        // 18: svc.billing.v1.RefreshSessionResponse
-	(*EndSessionRequest)(nil),             // 19: svc.billing.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),            // 20: svc.billing.v1.EndSessionResponse
-	(*AskPasswordResetRequest)(nil),       // 21: svc.billing.v1.AskPasswordResetRequest
-	(*AskPasswordResetResponse)(nil),      // 22: svc.billing.v1.AskPasswordResetResponse
-	(*ResetPasswordRequest)(nil),          // 23: svc.billing.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),         // 24: svc.billing.v1.ResetPasswordResponse
-	(*ConfirmEmailRequest)(nil),           // 25: svc.billing.v1.ConfirmEmailRequest
-	(*ConfirmEmailResponse)(nil),          // 26: svc.billing.v1.ConfirmEmailResponse
-	(*GetUserRequest)(nil),                // 27: svc.billing.v1.GetUserRequest
-	(*GetUserResponse)(nil),               // 28: svc.billing.v1.GetUserResponse
-	(*LinkProviderRequest)(nil),           // 29: svc.billing.v1.LinkProviderRequest
-	(*LinkProviderResponse)(nil),          // 30: svc.billing.v1.LinkProviderResponse
-	(*GetMeRequest)(nil),                  // 31: svc.billing.v1.GetMeRequest
-	(*GetMeResponse)(nil),                 // 32: svc.billing.v1.GetMeResponse
-	(*ListSessionsRequest)(nil),           // 33: svc.billing.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),          // 34: svc.billing.v1.ListSessionsResponse
-	(*UserSession)(nil),                   // 35: svc.billing.v1.UserSession
-	(*DeleteSessionRequest)(nil),          // 36: svc.billing.v1.DeleteSessionRequest
-	(*DeleteSessionResponse)(nil),         // 37: svc.billing.v1.DeleteSessionResponse
-	(*ListIdentitiesRequest)(nil),         // 38: svc.billing.v1.ListIdentitiesRequest
-	(*ListIdentitiesResponse)(nil),        // 39: svc.billing.v1.ListIdentitiesResponse
-	(*UserIdentity)(nil),                  // 40: svc.billing.v1.UserIdentity
-	(*DeleteIdentityRequest)(nil),         // 41: svc.billing.v1.DeleteIdentityRequest
-	(*DeleteIdentityResponse)(nil),        // 42: svc.billing.v1.DeleteIdentityResponse
-	(*ChangePasswordRequest)(nil),         // 43: svc.billing.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),        // 44: svc.billing.v1.ChangePasswordResponse
-	(*AskEmailConfirmationRequest)(nil),   // 45: svc.billing.v1.AskEmailConfirmationRequest
-	(*AskEmailConfirmationResponse)(nil),  // 46: svc.billing.v1.AskEmailConfirmationResponse
-	(*ListModelDemandRequest)(nil),        // 47: svc.billing.v1.ListModelDemandRequest
-	(*ListModelDemandResponse)(nil),       // 48: svc.billing.v1.ListModelDemandResponse
-	(*ModelDemand)(nil),                   // 49: svc.billing.v1.ModelDemand
-	(*timestamppb.Timestamp)(nil),         // 50: google.protobuf.Timestamp
+	(*GetSignInMethodsRequest)(nil),       // 9: svc.billing.v1.GetSignInMethodsRequest
+	(*GetSignInMethodsResponse)(nil),      // 10: svc.billing.v1.GetSignInMethodsResponse
+	(*OpenIDProvider)(nil),                // 11: svc.billing.v1.OpenIDProvider
+	(*StartOpenIDRequest)(nil),            // 12: svc.billing.v1.StartOpenIDRequest
+	(*StartOpenIDResponse)(nil),           // 13: svc.billing.v1.StartOpenIDResponse
+	(*StartOpenIDLinkRequest)(nil),        // 14: svc.billing.v1.StartOpenIDLinkRequest
+	(*StartOpenIDLinkResponse)(nil),       // 15: svc.billing.v1.StartOpenIDLinkResponse
+	(*LogInOpenIDRequest)(nil),            // 16: svc.billing.v1.LogInOpenIDRequest
+	(*LogInOpenIDResponse)(nil),           // 17: svc.billing.v1.LogInOpenIDResponse
+	(*LinkWalletRequest)(nil),             // 18: svc.billing.v1.LinkWalletRequest
+	(*LinkWalletResponse)(nil),            // 19: svc.billing.v1.LinkWalletResponse
+	(*RefreshSessionRequest)(nil),         // 20: svc.billing.v1.RefreshSessionRequest
+	(*RefreshSessionResponse)(nil),        // 21: svc.billing.v1.RefreshSessionResponse
+	(*EndSessionRequest)(nil),             // 22: svc.billing.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),            // 23: svc.billing.v1.EndSessionResponse
+	(*AskPasswordResetRequest)(nil),       // 24: svc.billing.v1.AskPasswordResetRequest
+	(*AskPasswordResetResponse)(nil),      // 25: svc.billing.v1.AskPasswordResetResponse
+	(*ResetPasswordRequest)(nil),          // 26: svc.billing.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),         // 27: svc.billing.v1.ResetPasswordResponse
+	(*ConfirmEmailRequest)(nil),           // 28: svc.billing.v1.ConfirmEmailRequest
+	(*ConfirmEmailResponse)(nil),          // 29: svc.billing.v1.ConfirmEmailResponse
+	(*GetUserRequest)(nil),                // 30: svc.billing.v1.GetUserRequest
+	(*GetUserResponse)(nil),               // 31: svc.billing.v1.GetUserResponse
+	(*LinkProviderRequest)(nil),           // 32: svc.billing.v1.LinkProviderRequest
+	(*LinkProviderResponse)(nil),          // 33: svc.billing.v1.LinkProviderResponse
+	(*GetMeRequest)(nil),                  // 34: svc.billing.v1.GetMeRequest
+	(*GetMeResponse)(nil),                 // 35: svc.billing.v1.GetMeResponse
+	(*ListSessionsRequest)(nil),           // 36: svc.billing.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),          // 37: svc.billing.v1.ListSessionsResponse
+	(*UserSession)(nil),                   // 38: svc.billing.v1.UserSession
+	(*DeleteSessionRequest)(nil),          // 39: svc.billing.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),         // 40: svc.billing.v1.DeleteSessionResponse
+	(*ListIdentitiesRequest)(nil),         // 41: svc.billing.v1.ListIdentitiesRequest
+	(*ListIdentitiesResponse)(nil),        // 42: svc.billing.v1.ListIdentitiesResponse
+	(*UserIdentity)(nil),                  // 43: svc.billing.v1.UserIdentity
+	(*DeleteIdentityRequest)(nil),         // 44: svc.billing.v1.DeleteIdentityRequest
+	(*DeleteIdentityResponse)(nil),        // 45: svc.billing.v1.DeleteIdentityResponse
+	(*ChangePasswordRequest)(nil),         // 46: svc.billing.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),        // 47: svc.billing.v1.ChangePasswordResponse
+	(*AskEmailConfirmationRequest)(nil),   // 48: svc.billing.v1.AskEmailConfirmationRequest
+	(*AskEmailConfirmationResponse)(nil),  // 49: svc.billing.v1.AskEmailConfirmationResponse
+	(*ListModelDemandRequest)(nil),        // 50: svc.billing.v1.ListModelDemandRequest
+	(*ListModelDemandResponse)(nil),       // 51: svc.billing.v1.ListModelDemandResponse
+	(*ModelDemand)(nil),                   // 52: svc.billing.v1.ModelDemand
+	(*timestamppb.Timestamp)(nil),         // 53: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_user_proto_depIdxs = []int32{
-	50, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	53, // 0: svc.billing.v1.User.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.SignUpUserResponse.user:type_name -> svc.billing.v1.User
-	50, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	50, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	53, // 2: svc.billing.v1.SignUpUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 3: svc.billing.v1.SignUpUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 4: svc.billing.v1.LogInUserResponse.user:type_name -> svc.billing.v1.User
-	50, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
-	50, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	50, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 5: svc.billing.v1.LogInUserResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 6: svc.billing.v1.LogInUserResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	53, // 7: svc.billing.v1.CreateWalletChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 8: svc.billing.v1.LogInWalletResponse.user:type_name -> svc.billing.v1.User
-	50, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
-	50, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	50, // 11: svc.billing.v1.StartOpenIDResponse.ends_at:type_name -> google.protobuf.Timestamp
-	50, // 12: svc.billing.v1.StartOpenIDLinkResponse.ends_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: svc.billing.v1.LogInOpenIDResponse.user:type_name -> svc.billing.v1.User
-	50, // 14: svc.billing.v1.LogInOpenIDResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	40, // 15: svc.billing.v1.LogInOpenIDResponse.linked:type_name -> svc.billing.v1.UserIdentity
-	40, // 16: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
-	0,  // 17: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
-	50, // 18: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	50, // 19: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 20: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 21: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 22: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	35, // 23: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
-	50, // 24: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
-	50, // 25: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
-	50, // 26: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
-	40, // 27: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
-	50, // 28: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
-	50, // 29: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
-	49, // 30: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 31: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 32: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	27, // 33: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	5,  // 34: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
-	7,  // 35: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
-	15, // 36: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
-	9,  // 37: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
-	11, // 38: svc.billing.v1.UserService.StartOpenIDLink:input_type -> svc.billing.v1.StartOpenIDLinkRequest
-	13, // 39: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
-	17, // 40: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
-	19, // 41: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
-	21, // 42: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
-	23, // 43: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
-	25, // 44: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
-	29, // 45: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	31, // 46: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	33, // 47: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
-	36, // 48: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
-	43, // 49: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
-	38, // 50: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
-	41, // 51: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
-	45, // 52: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
-	47, // 53: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 54: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 55: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	28, // 56: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	6,  // 57: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
-	8,  // 58: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
-	16, // 59: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
-	10, // 60: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
-	12, // 61: svc.billing.v1.UserService.StartOpenIDLink:output_type -> svc.billing.v1.StartOpenIDLinkResponse
-	14, // 62: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
-	18, // 63: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
-	20, // 64: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
-	22, // 65: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
-	24, // 66: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
-	26, // 67: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
-	30, // 68: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	32, // 69: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	34, // 70: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
-	37, // 71: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
-	44, // 72: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
-	39, // 73: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
-	42, // 74: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
-	46, // 75: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
-	48, // 76: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	54, // [54:77] is the sub-list for method output_type
-	31, // [31:54] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	53, // 9: svc.billing.v1.LogInWalletResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 10: svc.billing.v1.LogInWalletResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	11, // 11: svc.billing.v1.GetSignInMethodsResponse.openid:type_name -> svc.billing.v1.OpenIDProvider
+	53, // 12: svc.billing.v1.StartOpenIDResponse.ends_at:type_name -> google.protobuf.Timestamp
+	53, // 13: svc.billing.v1.StartOpenIDLinkResponse.ends_at:type_name -> google.protobuf.Timestamp
+	0,  // 14: svc.billing.v1.LogInOpenIDResponse.user:type_name -> svc.billing.v1.User
+	53, // 15: svc.billing.v1.LogInOpenIDResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	43, // 16: svc.billing.v1.LogInOpenIDResponse.linked:type_name -> svc.billing.v1.UserIdentity
+	43, // 17: svc.billing.v1.LinkWalletResponse.identity:type_name -> svc.billing.v1.UserIdentity
+	0,  // 18: svc.billing.v1.RefreshSessionResponse.user:type_name -> svc.billing.v1.User
+	53, // 19: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	53, // 20: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 21: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
+	0,  // 22: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 23: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	38, // 24: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	53, // 25: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	53, // 26: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	53, // 27: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	43, // 28: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
+	53, // 29: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
+	53, // 30: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
+	52, // 31: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 32: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 33: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	30, // 34: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 35: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
+	7,  // 36: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
+	18, // 37: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
+	12, // 38: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
+	14, // 39: svc.billing.v1.UserService.StartOpenIDLink:input_type -> svc.billing.v1.StartOpenIDLinkRequest
+	16, // 40: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
+	9,  // 41: svc.billing.v1.UserService.GetSignInMethods:input_type -> svc.billing.v1.GetSignInMethodsRequest
+	20, // 42: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	22, // 43: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	24, // 44: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	26, // 45: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	28, // 46: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	32, // 47: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	34, // 48: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	36, // 49: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	39, // 50: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	46, // 51: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	41, // 52: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
+	44, // 53: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
+	48, // 54: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	50, // 55: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 56: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 57: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	31, // 58: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 59: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
+	8,  // 60: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
+	19, // 61: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
+	13, // 62: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
+	15, // 63: svc.billing.v1.UserService.StartOpenIDLink:output_type -> svc.billing.v1.StartOpenIDLinkResponse
+	17, // 64: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
+	10, // 65: svc.billing.v1.UserService.GetSignInMethods:output_type -> svc.billing.v1.GetSignInMethodsResponse
+	21, // 66: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	23, // 67: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	25, // 68: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	27, // 69: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	29, // 70: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	33, // 71: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	35, // 72: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	37, // 73: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	40, // 74: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	47, // 75: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	42, // 76: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
+	45, // 77: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
+	49, // 78: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	51, // 79: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	56, // [56:80] is the sub-list for method output_type
+	32, // [32:56] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }
@@ -3256,7 +3414,7 @@ func file_svc_billing_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_user_proto_rawDesc), len(file_svc_billing_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

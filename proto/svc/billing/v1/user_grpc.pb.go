@@ -30,6 +30,7 @@ const (
 	UserService_StartOpenID_FullMethodName           = "/svc.billing.v1.UserService/StartOpenID"
 	UserService_StartOpenIDLink_FullMethodName       = "/svc.billing.v1.UserService/StartOpenIDLink"
 	UserService_LogInOpenID_FullMethodName           = "/svc.billing.v1.UserService/LogInOpenID"
+	UserService_GetSignInMethods_FullMethodName      = "/svc.billing.v1.UserService/GetSignInMethods"
 	UserService_RefreshSession_FullMethodName        = "/svc.billing.v1.UserService/RefreshSession"
 	UserService_EndSession_FullMethodName            = "/svc.billing.v1.UserService/EndSession"
 	UserService_AskPasswordReset_FullMethodName      = "/svc.billing.v1.UserService/AskPasswordReset"
@@ -93,6 +94,9 @@ type UserServiceClient interface {
 	// (invalid_credentials), RESOURCE_EXHAUSTED (rate_limit_exceeded), UNAVAILABLE
 	// (service_unavailable), and after StartOpenIDLink with the reasons of LinkWallet too.
 	LogInOpenID(ctx context.Context, in *LogInOpenIDRequest, opts ...grpc.CallOption) (*LogInOpenIDResponse, error)
+	// GetSignInMethods says by what else than a password users may sign in, and whether letters are
+	// sent, as the installation is set up. Read only.
+	GetSignInMethods(ctx context.Context, in *GetSignInMethodsRequest, opts ...grpc.CallOption) (*GetSignInMethodsResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -216,6 +220,16 @@ func (c *userServiceClient) LogInOpenID(ctx context.Context, in *LogInOpenIDRequ
 	return out, nil
 }
 
+func (c *userServiceClient) GetSignInMethods(ctx context.Context, in *GetSignInMethodsRequest, opts ...grpc.CallOption) (*GetSignInMethodsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSignInMethodsResponse)
+	err := c.cc.Invoke(ctx, UserService_GetSignInMethods_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *userServiceClient) RefreshSession(ctx context.Context, in *RefreshSessionRequest, opts ...grpc.CallOption) (*RefreshSessionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RefreshSessionResponse)
@@ -331,6 +345,9 @@ type UserServiceServer interface {
 	// (invalid_credentials), RESOURCE_EXHAUSTED (rate_limit_exceeded), UNAVAILABLE
 	// (service_unavailable), and after StartOpenIDLink with the reasons of LinkWallet too.
 	LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error)
+	// GetSignInMethods says by what else than a password users may sign in, and whether letters are
+	// sent, as the installation is set up. Read only.
+	GetSignInMethods(context.Context, *GetSignInMethodsRequest) (*GetSignInMethodsResponse, error)
 	// RefreshSession gives a token for a refresh token, and the refresh token that takes its
 	// place: the same one for 10 s after the first use. Later the session ends, and its user
 	// gets a letter. Fails with UNAUTHENTICATED (invalid_session, session_expired).
@@ -390,6 +407,9 @@ func (UnimplementedUserServiceServer) StartOpenIDLink(context.Context, *StartOpe
 }
 func (UnimplementedUserServiceServer) LogInOpenID(context.Context, *LogInOpenIDRequest) (*LogInOpenIDResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LogInOpenID not implemented")
+}
+func (UnimplementedUserServiceServer) GetSignInMethods(context.Context, *GetSignInMethodsRequest) (*GetSignInMethodsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSignInMethods not implemented")
 }
 func (UnimplementedUserServiceServer) RefreshSession(context.Context, *RefreshSessionRequest) (*RefreshSessionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefreshSession not implemented")
@@ -592,6 +612,24 @@ func _UserService_LogInOpenID_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UserService_GetSignInMethods_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSignInMethodsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UserServiceServer).GetSignInMethods(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UserService_GetSignInMethods_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UserServiceServer).GetSignInMethods(ctx, req.(*GetSignInMethodsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _UserService_RefreshSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RefreshSessionRequest)
 	if err := dec(in); err != nil {
@@ -742,6 +780,10 @@ var UserService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LogInOpenID",
 			Handler:    _UserService_LogInOpenID_Handler,
+		},
+		{
+			MethodName: "GetSignInMethods",
+			Handler:    _UserService_GetSignInMethods_Handler,
 		},
 		{
 			MethodName: "RefreshSession",

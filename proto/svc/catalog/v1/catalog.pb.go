@@ -2134,7 +2134,8 @@ type PutModelRequest struct {
 	Name    string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// llm, multimodal, embedding, image or audio; empty means llm.
 	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
-	// open or gateway; empty means open.
+	// open or gateway; empty means open for a new model. It does not change once the model
+	// exists.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	// free, standard or premium; empty means standard, and premium for a gateway model. A
 	// gateway model is of the premium tier, because the pool of the plans, which may be less

@@ -139,7 +139,9 @@ type ExternalEndpoint struct {
 	// new, healthy or unhealthy.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	// Why the last probe failed: unreachable, unauthorized, unexpected_status,
-	// unexpected_answer, models_missing or key_unreadable; empty where it did not fail.
+	// unexpected_answer, models_missing or key_unreadable; origin_taken where another provider
+	// serves from this scheme, host and port; requests_failing where probes are good and requests
+	// fail; empty where it did not fail.
 	LastError string                 `protobuf:"bytes,8,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	CheckedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
 	// The hub that calls the server; empty while none does.
@@ -149,8 +151,10 @@ type ExternalEndpoint struct {
 	// Set while an operator keeps it out of service, with the reason.
 	DisabledAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
 	DisabledReason string                 `protobuf:"bytes,14,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Whether an operator lets the provider serve from a server from which another one serves, too.
+	OriginShared  bool `protobuf:"varint,15,opt,name=origin_shared,json=originShared,proto3" json:"origin_shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExternalEndpoint) Reset() {
@@ -279,6 +283,13 @@ func (x *ExternalEndpoint) GetDisabledReason() string {
 		return x.DisabledReason
 	}
 	return ""
+}
+
+func (x *ExternalEndpoint) GetOriginShared() bool {
+	if x != nil {
+		return x.OriginShared
+	}
+	return false
 }
 
 type ListExternalEndpointsRequest struct {
@@ -1084,9 +1095,14 @@ func (x *ListAllExternalEndpointsResponse) GetPageSize() int32 {
 type SetExternalEndpointStateRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	EndpointId string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	Disabled   bool                   `protobuf:"varint,2,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Whether the endpoint is out of service. Not set, it stays as it is.
+	Disabled *bool `protobuf:"varint,2,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
 	// At most 150 printable characters.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whether the provider may serve from a server from which another provider serves, for example
+	// where both are customers of one company. One of them at most may serve there without this word.
+	// Not set, it stays as it is.
+	OriginShared  *bool `protobuf:"varint,4,opt,name=origin_shared,json=originShared,proto3,oneof" json:"origin_shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1129,8 +1145,8 @@ func (x *SetExternalEndpointStateRequest) GetEndpointId() string {
 }
 
 func (x *SetExternalEndpointStateRequest) GetDisabled() bool {
-	if x != nil {
-		return x.Disabled
+	if x != nil && x.Disabled != nil {
+		return *x.Disabled
 	}
 	return false
 }
@@ -1140,6 +1156,13 @@ func (x *SetExternalEndpointStateRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *SetExternalEndpointStateRequest) GetOriginShared() bool {
+	if x != nil && x.OriginShared != nil {
+		return *x.OriginShared
+	}
+	return false
 }
 
 type SetExternalEndpointStateResponse struct {
@@ -1200,7 +1223,7 @@ const file_svc_hub_v1_external_proto_rawDesc = "" +
 	"\fquantization\x18\x04 \x01(\tR\fquantization\x12\"\n" +
 	"\fcapabilities\x18\x05 \x03(\tR\fcapabilities\x12\x1a\n" +
 	"\bcapacity\x18\x06 \x01(\x05R\bcapacity\x12\x16\n" +
-	"\x06listed\x18\a \x01(\bR\x06listed\"\xb2\x04\n" +
+	"\x06listed\x18\a \x01(\bR\x06listed\"\xd7\x04\n" +
 	"\x10ExternalEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x1f\n" +
@@ -1223,7 +1246,8 @@ const file_svc_hub_v1_external_proto_rawDesc = "" +
 	"updated_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12;\n" +
 	"\vdisabled_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"disabledAt\x12'\n" +
-	"\x0fdisabled_reason\x18\x0e \x01(\tR\x0edisabledReason\"p\n" +
+	"\x0fdisabled_reason\x18\x0e \x01(\tR\x0edisabledReason\x12#\n" +
+	"\rorigin_shared\x18\x0f \x01(\bR\foriginShared\"p\n" +
 	"\x1cListExternalEndpointsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -1288,12 +1312,15 @@ const file_svc_hub_v1_external_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1c.svc.hub.v1.ExternalEndpointR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"v\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xc4\x01\n" +
 	"\x1fSetExternalEndpointStateRequest\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
-	"endpointId\x12\x1a\n" +
-	"\bdisabled\x18\x02 \x01(\bR\bdisabled\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\\\n" +
+	"endpointId\x12\x1f\n" +
+	"\bdisabled\x18\x02 \x01(\bH\x00R\bdisabled\x88\x01\x01\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12(\n" +
+	"\rorigin_shared\x18\x04 \x01(\bH\x01R\foriginShared\x88\x01\x01B\v\n" +
+	"\t_disabledB\x10\n" +
+	"\x0e_origin_shared\"\\\n" +
 	" SetExternalEndpointStateResponse\x128\n" +
 	"\bendpoint\x18\x01 \x01(\v2\x1c.svc.hub.v1.ExternalEndpointR\bendpoint2\xc4\x05\n" +
 	"\x17ExternalEndpointService\x12q\n" +
@@ -1385,6 +1412,7 @@ func file_svc_hub_v1_external_proto_init() {
 		return
 	}
 	file_svc_hub_v1_external_proto_msgTypes[8].OneofWrappers = []any{}
+	file_svc_hub_v1_external_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -33,9 +33,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ExternalEndpointService answers gateways for a provider that showed its key, or whose user
-// signed in. The gateway names the provider. No answer holds the key of an endpoint. Calls
-// that name an endpoint fail with NOT_FOUND (endpoint_not_found) for one of another provider.
+// ExternalEndpointService answers gateways, which name the provider: the one that showed its key,
+// for what only reads, and otherwise the one whose user signed in, because an endpoint outlives a
+// key that was stolen. No answer holds the key of an endpoint. Calls that name an endpoint fail
+// with NOT_FOUND (endpoint_not_found) for one of another provider.
 type ExternalEndpointServiceClient interface {
 	// ListExternalEndpoints is one page, oldest first. Read only.
 	ListExternalEndpoints(ctx context.Context, in *ListExternalEndpointsRequest, opts ...grpc.CallOption) (*ListExternalEndpointsResponse, error)
@@ -131,9 +132,10 @@ func (c *externalEndpointServiceClient) CheckExternalEndpoint(ctx context.Contex
 // All implementations must embed UnimplementedExternalEndpointServiceServer
 // for forward compatibility.
 //
-// ExternalEndpointService answers gateways for a provider that showed its key, or whose user
-// signed in. The gateway names the provider. No answer holds the key of an endpoint. Calls
-// that name an endpoint fail with NOT_FOUND (endpoint_not_found) for one of another provider.
+// ExternalEndpointService answers gateways, which name the provider: the one that showed its key,
+// for what only reads, and otherwise the one whose user signed in, because an endpoint outlives a
+// key that was stolen. No answer holds the key of an endpoint. Calls that name an endpoint fail
+// with NOT_FOUND (endpoint_not_found) for one of another provider.
 type ExternalEndpointServiceServer interface {
 	// ListExternalEndpoints is one page, oldest first. Read only.
 	ListExternalEndpoints(context.Context, *ListExternalEndpointsRequest) (*ListExternalEndpointsResponse, error)
@@ -363,8 +365,9 @@ type ExternalEndpointAdminServiceClient interface {
 	// ListAllExternalEndpoints is one page, oldest first, of all providers or of one. Read only.
 	ListAllExternalEndpoints(ctx context.Context, in *ListAllExternalEndpointsRequest, opts ...grpc.CallOption) (*ListAllExternalEndpointsResponse, error)
 	// SetExternalEndpointState takes an endpoint out of service, or lets it back in; requests under
-	// way end as they began. The same word again changes nothing. Fails with NOT_FOUND
-	// (endpoint_not_found).
+	// way end as they began. It holds for all endpoints of the provider with the same scheme, host and
+	// port, also for those that the provider registers there later. The same word again changes
+	// nothing. Fails with NOT_FOUND (endpoint_not_found).
 	SetExternalEndpointState(ctx context.Context, in *SetExternalEndpointStateRequest, opts ...grpc.CallOption) (*SetExternalEndpointStateResponse, error)
 }
 
@@ -405,8 +408,9 @@ type ExternalEndpointAdminServiceServer interface {
 	// ListAllExternalEndpoints is one page, oldest first, of all providers or of one. Read only.
 	ListAllExternalEndpoints(context.Context, *ListAllExternalEndpointsRequest) (*ListAllExternalEndpointsResponse, error)
 	// SetExternalEndpointState takes an endpoint out of service, or lets it back in; requests under
-	// way end as they began. The same word again changes nothing. Fails with NOT_FOUND
-	// (endpoint_not_found).
+	// way end as they began. It holds for all endpoints of the provider with the same scheme, host and
+	// port, also for those that the provider registers there later. The same word again changes
+	// nothing. Fails with NOT_FOUND (endpoint_not_found).
 	SetExternalEndpointState(context.Context, *SetExternalEndpointStateRequest) (*SetExternalEndpointStateResponse, error)
 	mustEmbedUnimplementedExternalEndpointAdminServiceServer()
 }

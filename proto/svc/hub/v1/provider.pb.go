@@ -186,7 +186,9 @@ type Provider struct {
 	Reference bool `protobuf:"varint,15,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Why it is suspended, the oldest cause first. A provider that is rejected keeps its
 	// causes, and is suspended again if it returns while one of them lasts.
-	Suspensions   []*Suspension `protobuf:"bytes,16,rep,name=suspensions,proto3" json:"suspensions,omitempty"`
+	Suspensions []*Suspension `protobuf:"bytes,16,rep,name=suspensions,proto3" json:"suspensions,omitempty"`
+	// The provider is a vendor of gateway models: it is active without qualification.
+	Vendor        bool `protobuf:"varint,17,opt,name=vendor,proto3" json:"vendor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,6 +333,13 @@ func (x *Provider) GetSuspensions() []*Suspension {
 		return x.Suspensions
 	}
 	return nil
+}
+
+func (x *Provider) GetVendor() bool {
+	if x != nil {
+		return x.Vendor
+	}
+	return false
 }
 
 // Suspension is one cause that lasts.
@@ -2203,7 +2212,7 @@ var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
 const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x19svc/hub/v1/provider.proto\x12\n" +
-	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x05\n" +
+	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x05\n" +
 	"\bProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -2225,7 +2234,8 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\fowner_proven\x18\r \x01(\bR\vownerProven\x129\n" +
 	"\tproposals\x18\x0e \x03(\v2\x1b.svc.hub.v1.BindingProposalR\tproposals\x12\x1c\n" +
 	"\treference\x18\x0f \x01(\bR\treference\x128\n" +
-	"\vsuspensions\x18\x10 \x03(\v2\x16.svc.hub.v1.SuspensionR\vsuspensions\"\xa3\x01\n" +
+	"\vsuspensions\x18\x10 \x03(\v2\x16.svc.hub.v1.SuspensionR\vsuspensions\x12\x16\n" +
+	"\x06vendor\x18\x11 \x01(\bR\x06vendor\"\xa3\x01\n" +
 	"\n" +
 	"Suspension\x121\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x1b.svc.hub.v1.SuspensionCauseR\x05cause\x120\n" +

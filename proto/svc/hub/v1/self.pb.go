@@ -281,9 +281,11 @@ type UpdateOwnRequest struct {
 	BeneficiaryAddress string `protobuf:"bytes,2,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
 	// The wallet that is to own the account, which must have signed the challenge of
 	// auth_nonce; empty leaves it. Once bound, only an operator unbinds it.
-	OwnerAddress  string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
-	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
-	AuthNonce     string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	OwnerAddress string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	Signature    []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce    string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	// The user who signed in, in place of a key.
+	UserId        string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +351,13 @@ func (x *UpdateOwnRequest) GetSignature() []byte {
 func (x *UpdateOwnRequest) GetAuthNonce() string {
 	if x != nil {
 		return x.AuthNonce
+	}
+	return ""
+}
+
+func (x *UpdateOwnRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
 	}
 	return ""
 }
@@ -685,8 +694,10 @@ type RequestReviewRequest struct {
 	ProviderName    string `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	HardwareSummary string `protobuf:"bytes,3,opt,name=hardware_summary,json=hardwareSummary,proto3" json:"hardware_summary,omitempty"`
 	ContactEmail    string `protobuf:"bytes,4,opt,name=contact_email,json=contactEmail,proto3" json:"contact_email,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The user who signed in, in place of a key.
+	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestReviewRequest) Reset() {
@@ -743,6 +754,13 @@ func (x *RequestReviewRequest) GetHardwareSummary() string {
 func (x *RequestReviewRequest) GetContactEmail() string {
 	if x != nil {
 		return x.ContactEmail
+	}
+	return ""
+}
+
+func (x *RequestReviewRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
 	}
 	return ""
 }
@@ -1832,7 +1850,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\vanswered_as\x18\n" +
 	" \x03(\v2\x16.svc.hub.v1.AnsweredAsR\n" +
 	"answeredAs\x12'\n" +
-	"\x05payee\x18\v \x01(\v2\x11.svc.hub.v1.PayeeR\x05payee\"\xc4\x01\n" +
+	"\x05payee\x18\v \x01(\v2\x11.svc.hub.v1.PayeeR\x05payee\"\xdd\x01\n" +
 	"\x10UpdateOwnRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12/\n" +
@@ -1840,7 +1858,8 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\rowner_address\x18\x03 \x01(\tR\fownerAddress\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\x12\x1d\n" +
 	"\n" +
-	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\"E\n" +
+	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\x12\x17\n" +
+	"\auser_id\x18\x06 \x01(\tR\x06userId\"E\n" +
 	"\x11UpdateOwnResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"/\n" +
 	"\x14ListProposalsRequest\x12\x17\n" +
@@ -1858,13 +1877,14 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\vproposal_id\x18\x02 \x01(\tR\n" +
 	"proposalId\"J\n" +
 	"\x16RefuseProposalResponse\x120\n" +
-	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xaa\x01\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xc3\x01\n" +
 	"\x14RequestReviewRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12#\n" +
 	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12)\n" +
 	"\x10hardware_summary\x18\x03 \x01(\tR\x0fhardwareSummary\x12#\n" +
-	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\"\x88\x01\n" +
+	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\x12\x17\n" +
+	"\auser_id\x18\x05 \x01(\tR\x06userId\"\x88\x01\n" +
 	"\x15RequestReviewResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12=\n" +
 	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\x8c\x02\n" +

@@ -52,15 +52,19 @@ type ProviderSelfServiceClient interface {
 	// BindingProposal for when that takes effect. The address that counts already
 	// withdraws what is proposed in its place. The wallet that owns the account changes
 	// by its signature where earnings go at once, and a key alone does not propose it
-	// then. Idempotent: the same address again does not wait anew. At most 10 changes in
+	// then. For a user who signed in, whose account is found by user_id, the change takes
+	// effect at once; where a wallet owns the account, that wallet must sign for the user
+	// too. Idempotent: the same address again does not wait anew. At most 10 changes in
 	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
 	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
-	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
+	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken,
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and NOT_FOUND (provider_not_found) for a
+	// user without an account.
 	UpdateOwn(ctx context.Context, in *UpdateOwnRequest, opts ...grpc.CallOption) (*UpdateOwnResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
-	// rejected provider names when it may ask again.
+	// rejected provider names when it may ask again. For a user who signed in, whose account
+	// is found by user_id, it fails with NOT_FOUND (provider_not_found).
 	RequestReview(ctx context.Context, in *RequestReviewRequest, opts ...grpc.CallOption) (*RequestReviewResponse, error)
 	// SignUp opens an account in status pending with one key, shown this once. For
 	// a user it opens one account whatever else differs, and makes a further key.
@@ -269,15 +273,19 @@ type ProviderSelfServiceServer interface {
 	// BindingProposal for when that takes effect. The address that counts already
 	// withdraws what is proposed in its place. The wallet that owns the account changes
 	// by its signature where earnings go at once, and a key alone does not propose it
-	// then. Idempotent: the same address again does not wait anew. At most 10 changes in
+	// then. For a user who signed in, whose account is found by user_id, the change takes
+	// effect at once; where a wallet owns the account, that wallet must sign for the user
+	// too. Idempotent: the same address again does not wait anew. At most 10 changes in
 	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
 	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
-	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
+	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken,
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and NOT_FOUND (provider_not_found) for a
+	// user without an account.
 	UpdateOwn(context.Context, *UpdateOwnRequest) (*UpdateOwnResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
-	// rejected provider names when it may ask again.
+	// rejected provider names when it may ask again. For a user who signed in, whose account
+	// is found by user_id, it fails with NOT_FOUND (provider_not_found).
 	RequestReview(context.Context, *RequestReviewRequest) (*RequestReviewResponse, error)
 	// SignUp opens an account in status pending with one key, shown this once. For
 	// a user it opens one account whatever else differs, and makes a further key.

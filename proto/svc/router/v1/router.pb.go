@@ -9,6 +9,7 @@
 package routerv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -980,6 +981,173 @@ func (x *ListOfferingsResponse) GetOfferings() []*Offering {
 	return nil
 }
 
+type ListOnlineProvidersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOnlineProvidersRequest) Reset() {
+	*x = ListOnlineProvidersRequest{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOnlineProvidersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOnlineProvidersRequest) ProtoMessage() {}
+
+func (x *ListOnlineProvidersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOnlineProvidersRequest.ProtoReflect.Descriptor instead.
+func (*ListOnlineProvidersRequest) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{10}
+}
+
+type ListOnlineProvidersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By id.
+	Providers     []*OnlineProvider `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOnlineProvidersResponse) Reset() {
+	*x = ListOnlineProvidersResponse{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOnlineProvidersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOnlineProvidersResponse) ProtoMessage() {}
+
+func (x *ListOnlineProvidersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOnlineProvidersResponse.ProtoReflect.Descriptor instead.
+func (*ListOnlineProvidersResponse) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListOnlineProvidersResponse) GetProviders() []*OnlineProvider {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
+}
+
+// OnlineProvider is a provider that is online for at least one model.
+type OnlineProvider struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId     string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ProviderName   string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
+	ConnectionMode v1.ConnectionMode      `protobuf:"varint,3,opt,name=connection_mode,json=connectionMode,proto3,enum=svc.events.v1.ConnectionMode" json:"connection_mode,omitempty"`
+	Region         string                 `protobuf:"bytes,4,opt,name=region,proto3" json:"region,omitempty"`
+	Models         int32                  `protobuf:"varint,5,opt,name=models,proto3" json:"models,omitempty"`
+	// The provider serves gateway models as their vendor.
+	Vendor        bool `protobuf:"varint,6,opt,name=vendor,proto3" json:"vendor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnlineProvider) Reset() {
+	*x = OnlineProvider{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnlineProvider) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnlineProvider) ProtoMessage() {}
+
+func (x *OnlineProvider) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnlineProvider.ProtoReflect.Descriptor instead.
+func (*OnlineProvider) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *OnlineProvider) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *OnlineProvider) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
+func (x *OnlineProvider) GetConnectionMode() v1.ConnectionMode {
+	if x != nil {
+		return x.ConnectionMode
+	}
+	return v1.ConnectionMode(0)
+}
+
+func (x *OnlineProvider) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *OnlineProvider) GetModels() int32 {
+	if x != nil {
+		return x.Models
+	}
+	return 0
+}
+
+func (x *OnlineProvider) GetVendor() bool {
+	if x != nil {
+		return x.Vendor
+	}
+	return false
+}
+
 type ExplainProviderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -989,7 +1157,7 @@ type ExplainProviderRequest struct {
 
 func (x *ExplainProviderRequest) Reset() {
 	*x = ExplainProviderRequest{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	mi := &file_svc_router_v1_router_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1169,7 @@ func (x *ExplainProviderRequest) String() string {
 func (*ExplainProviderRequest) ProtoMessage() {}
 
 func (x *ExplainProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	mi := &file_svc_router_v1_router_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1182,7 @@ func (x *ExplainProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainProviderRequest.ProtoReflect.Descriptor instead.
 func (*ExplainProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{10}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExplainProviderRequest) GetProviderId() string {
@@ -1039,7 +1207,7 @@ type ExplainProviderResponse struct {
 
 func (x *ExplainProviderResponse) Reset() {
 	*x = ExplainProviderResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	mi := &file_svc_router_v1_router_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1219,7 @@ func (x *ExplainProviderResponse) String() string {
 func (*ExplainProviderResponse) ProtoMessage() {}
 
 func (x *ExplainProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	mi := &file_svc_router_v1_router_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1232,7 @@ func (x *ExplainProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainProviderResponse.ProtoReflect.Descriptor instead.
 func (*ExplainProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{11}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExplainProviderResponse) GetSince() *timestamppb.Timestamp {
@@ -1102,7 +1270,7 @@ type RejectCount struct {
 
 func (x *RejectCount) Reset() {
 	*x = RejectCount{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	mi := &file_svc_router_v1_router_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1282,7 @@ func (x *RejectCount) String() string {
 func (*RejectCount) ProtoMessage() {}
 
 func (x *RejectCount) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	mi := &file_svc_router_v1_router_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1295,7 @@ func (x *RejectCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectCount.ProtoReflect.Descriptor instead.
 func (*RejectCount) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{12}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RejectCount) GetReason() string {
@@ -1177,7 +1345,7 @@ type ModelHealth struct {
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[13]
+	mi := &file_svc_router_v1_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1357,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[13]
+	mi := &file_svc_router_v1_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1370,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{13}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ModelHealth) GetModelId() string {
@@ -1289,11 +1457,306 @@ func (x *ModelHealth) GetTrust() string {
 	return ""
 }
 
+type ListBreakersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBreakersRequest) Reset() {
+	*x = ListBreakersRequest{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBreakersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBreakersRequest) ProtoMessage() {}
+
+func (x *ListBreakersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBreakersRequest.ProtoReflect.Descriptor instead.
+func (*ListBreakersRequest) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{17}
+}
+
+type ListBreakersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The open ones first, then the half open and the suspected ones.
+	List []*Breaker `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// How many there are, of which list has the first.
+	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBreakersResponse) Reset() {
+	*x = ListBreakersResponse{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBreakersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBreakersResponse) ProtoMessage() {}
+
+func (x *ListBreakersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBreakersResponse.ProtoReflect.Descriptor instead.
+func (*ListBreakersResponse) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListBreakersResponse) GetList() []*Breaker {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *ListBreakersResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// Breaker is a circuit breaker that is not closed.
+type Breaker struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ModelId    string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// open: no request goes through; half_open: one at a time does; suspected: all do, and the platform probes.
+	State         string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Breaker) Reset() {
+	*x = Breaker{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Breaker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Breaker) ProtoMessage() {}
+
+func (x *Breaker) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
+func (*Breaker) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Breaker) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *Breaker) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *Breaker) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type ListHubsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHubsRequest) Reset() {
+	*x = ListHubsRequest{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHubsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHubsRequest) ProtoMessage() {}
+
+func (x *ListHubsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHubsRequest.ProtoReflect.Descriptor instead.
+func (*ListHubsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{20}
+}
+
+type ListHubsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By id.
+	List          []*HubState `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHubsResponse) Reset() {
+	*x = ListHubsResponse{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHubsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHubsResponse) ProtoMessage() {}
+
+func (x *ListHubsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHubsResponse.ProtoReflect.Descriptor instead.
+func (*ListHubsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListHubsResponse) GetList() []*HubState {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// HubState is a hub as the router hears it.
+type HubState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	HubId string                 `protobuf:"bytes,1,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
+	// Connections of providers' machines, and their external endpoints.
+	Sessions      int32                  `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	HeardAt       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HubState) Reset() {
+	*x = HubState{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HubState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HubState) ProtoMessage() {}
+
+func (x *HubState) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HubState.ProtoReflect.Descriptor instead.
+func (*HubState) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *HubState) GetHubId() string {
+	if x != nil {
+		return x.HubId
+	}
+	return ""
+}
+
+func (x *HubState) GetSessions() int32 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *HubState) GetHeardAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeardAt
+	}
+	return nil
+}
+
 var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\n" +
-	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\x96\x04\n" +
+	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\x96\x04\n" +
 	"\rSelectRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -1371,7 +1834,18 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\v_uptime_30dB\b\n" +
 	"\x06_trust\"N\n" +
 	"\x15ListOfferingsResponse\x125\n" +
-	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings\"9\n" +
+	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings\"\x1c\n" +
+	"\x1aListOnlineProvidersRequest\"Z\n" +
+	"\x1bListOnlineProvidersResponse\x12;\n" +
+	"\tproviders\x18\x01 \x03(\v2\x1d.svc.router.v1.OnlineProviderR\tproviders\"\xe6\x01\n" +
+	"\x0eOnlineProvider\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12#\n" +
+	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12F\n" +
+	"\x0fconnection_mode\x18\x03 \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12\x16\n" +
+	"\x06region\x18\x04 \x01(\tR\x06region\x12\x16\n" +
+	"\x06models\x18\x05 \x01(\x05R\x06models\x12\x16\n" +
+	"\x06vendor\x18\x06 \x01(\bR\x06vendor\"9\n" +
 	"\x16ExplainProviderRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"\xb5\x01\n" +
@@ -1395,7 +1869,23 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x0econtext_length\x18\n" +
 	" \x01(\x03R\rcontextLength\x126\n" +
 	"\x17reported_context_length\x18\v \x01(\x03R\x15reportedContextLength\x12\x14\n" +
-	"\x05trust\x18\f \x01(\tR\x05trust*C\n" +
+	"\x05trust\x18\f \x01(\tR\x05trust\"\x15\n" +
+	"\x13ListBreakersRequest\"X\n" +
+	"\x14ListBreakersResponse\x12*\n" +
+	"\x04list\x18\x01 \x03(\v2\x16.svc.router.v1.BreakerR\x04list\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"[\n" +
+	"\aBreaker\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x19\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\"\x11\n" +
+	"\x0fListHubsRequest\"?\n" +
+	"\x10ListHubsResponse\x12+\n" +
+	"\x04list\x18\x01 \x03(\v2\x17.svc.router.v1.HubStateR\x04list\"t\n" +
+	"\bHubState\x12\x15\n" +
+	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12\x1a\n" +
+	"\bsessions\x18\x02 \x01(\x05R\bsessions\x125\n" +
+	"\bheard_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt*C\n" +
 	"\x04Sort\x12\x14\n" +
 	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +
@@ -1404,13 +1894,16 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x1aCONTEXT_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONTEXT_SOURCE_REPORTED\x10\x01\x12\x1a\n" +
 	"\x16CONTEXT_SOURCE_CATALOG\x10\x02\x12\x1b\n" +
-	"\x17CONTEXT_SOURCE_MEASURED\x10\x032\xfb\x02\n" +
+	"\x17CONTEXT_SOURCE_MEASURED\x10\x032\xd4\x05\n" +
 	"\rRouterService\x12J\n" +
 	"\x06Select\x12\x1c.svc.router.v1.SelectRequest\x1a\x1d.svc.router.v1.SelectResponse\"\x03\x90\x02\x02\x12V\n" +
 	"\n" +
 	"ListSupply\x12 .svc.router.v1.ListSupplyRequest\x1a!.svc.router.v1.ListSupplyResponse\"\x03\x90\x02\x01\x12_\n" +
-	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponse\"\x03\x90\x02\x01\x12e\n" +
-	"\x0fExplainProvider\x12%.svc.router.v1.ExplainProviderRequest\x1a&.svc.router.v1.ExplainProviderResponse\"\x03\x90\x02\x01B+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
+	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponse\"\x03\x90\x02\x01\x12q\n" +
+	"\x13ListOnlineProviders\x12).svc.router.v1.ListOnlineProvidersRequest\x1a*.svc.router.v1.ListOnlineProvidersResponse\"\x03\x90\x02\x01\x12\x9a\x01\n" +
+	"\x0fExplainProvider\x12%.svc.router.v1.ExplainProviderRequest\x1a&.svc.router.v1.ExplainProviderResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/providers/{provider_id}/routing\x90\x02\x01\x12\\\n" +
+	"\fListBreakers\x12\".svc.router.v1.ListBreakersRequest\x1a#.svc.router.v1.ListBreakersResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\bListHubs\x12\x1e.svc.router.v1.ListHubsRequest\x1a\x1f.svc.router.v1.ListHubsResponse\"\x03\x90\x02\x01B+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
 
 var (
 	file_svc_router_v1_router_proto_rawDescOnce sync.Once
@@ -1425,55 +1918,75 @@ func file_svc_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_svc_router_v1_router_proto_goTypes = []any{
-	(Sort)(0),                       // 0: svc.router.v1.Sort
-	(ContextSource)(0),              // 1: svc.router.v1.ContextSource
-	(*SelectRequest)(nil),           // 2: svc.router.v1.SelectRequest
-	(*Preferences)(nil),             // 3: svc.router.v1.Preferences
-	(*Candidate)(nil),               // 4: svc.router.v1.Candidate
-	(*SelectResponse)(nil),          // 5: svc.router.v1.SelectResponse
-	(*ListSupplyRequest)(nil),       // 6: svc.router.v1.ListSupplyRequest
-	(*ModelSupply)(nil),             // 7: svc.router.v1.ModelSupply
-	(*ListSupplyResponse)(nil),      // 8: svc.router.v1.ListSupplyResponse
-	(*ListOfferingsRequest)(nil),    // 9: svc.router.v1.ListOfferingsRequest
-	(*Offering)(nil),                // 10: svc.router.v1.Offering
-	(*ListOfferingsResponse)(nil),   // 11: svc.router.v1.ListOfferingsResponse
-	(*ExplainProviderRequest)(nil),  // 12: svc.router.v1.ExplainProviderRequest
-	(*ExplainProviderResponse)(nil), // 13: svc.router.v1.ExplainProviderResponse
-	(*RejectCount)(nil),             // 14: svc.router.v1.RejectCount
-	(*ModelHealth)(nil),             // 15: svc.router.v1.ModelHealth
-	(v1.ConnectionMode)(0),          // 16: svc.events.v1.ConnectionMode
-	(v1.FallbackReason)(0),          // 17: svc.events.v1.FallbackReason
-	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
+	(Sort)(0),                           // 0: svc.router.v1.Sort
+	(ContextSource)(0),                  // 1: svc.router.v1.ContextSource
+	(*SelectRequest)(nil),               // 2: svc.router.v1.SelectRequest
+	(*Preferences)(nil),                 // 3: svc.router.v1.Preferences
+	(*Candidate)(nil),                   // 4: svc.router.v1.Candidate
+	(*SelectResponse)(nil),              // 5: svc.router.v1.SelectResponse
+	(*ListSupplyRequest)(nil),           // 6: svc.router.v1.ListSupplyRequest
+	(*ModelSupply)(nil),                 // 7: svc.router.v1.ModelSupply
+	(*ListSupplyResponse)(nil),          // 8: svc.router.v1.ListSupplyResponse
+	(*ListOfferingsRequest)(nil),        // 9: svc.router.v1.ListOfferingsRequest
+	(*Offering)(nil),                    // 10: svc.router.v1.Offering
+	(*ListOfferingsResponse)(nil),       // 11: svc.router.v1.ListOfferingsResponse
+	(*ListOnlineProvidersRequest)(nil),  // 12: svc.router.v1.ListOnlineProvidersRequest
+	(*ListOnlineProvidersResponse)(nil), // 13: svc.router.v1.ListOnlineProvidersResponse
+	(*OnlineProvider)(nil),              // 14: svc.router.v1.OnlineProvider
+	(*ExplainProviderRequest)(nil),      // 15: svc.router.v1.ExplainProviderRequest
+	(*ExplainProviderResponse)(nil),     // 16: svc.router.v1.ExplainProviderResponse
+	(*RejectCount)(nil),                 // 17: svc.router.v1.RejectCount
+	(*ModelHealth)(nil),                 // 18: svc.router.v1.ModelHealth
+	(*ListBreakersRequest)(nil),         // 19: svc.router.v1.ListBreakersRequest
+	(*ListBreakersResponse)(nil),        // 20: svc.router.v1.ListBreakersResponse
+	(*Breaker)(nil),                     // 21: svc.router.v1.Breaker
+	(*ListHubsRequest)(nil),             // 22: svc.router.v1.ListHubsRequest
+	(*ListHubsResponse)(nil),            // 23: svc.router.v1.ListHubsResponse
+	(*HubState)(nil),                    // 24: svc.router.v1.HubState
+	(v1.ConnectionMode)(0),              // 25: svc.events.v1.ConnectionMode
+	(v1.FallbackReason)(0),              // 26: svc.events.v1.FallbackReason
+	(*timestamppb.Timestamp)(nil),       // 27: google.protobuf.Timestamp
 }
 var file_svc_router_v1_router_proto_depIdxs = []int32{
 	3,  // 0: svc.router.v1.SelectRequest.preferences:type_name -> svc.router.v1.Preferences
 	0,  // 1: svc.router.v1.Preferences.sort:type_name -> svc.router.v1.Sort
-	16, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	25, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	1,  // 3: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
 	4,  // 4: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
-	17, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
+	26, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
 	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
-	16, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	25, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	1,  // 8: svc.router.v1.Offering.context_source:type_name -> svc.router.v1.ContextSource
 	10, // 9: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
-	18, // 10: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
-	14, // 11: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
-	15, // 12: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
-	2,  // 13: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	6,  // 14: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	9,  // 15: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	12, // 16: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
-	5,  // 17: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	8,  // 18: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	11, // 19: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	13, // 20: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
-	17, // [17:21] is the sub-list for method output_type
-	13, // [13:17] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 10: svc.router.v1.ListOnlineProvidersResponse.providers:type_name -> svc.router.v1.OnlineProvider
+	25, // 11: svc.router.v1.OnlineProvider.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	27, // 12: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
+	17, // 13: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
+	18, // 14: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
+	21, // 15: svc.router.v1.ListBreakersResponse.list:type_name -> svc.router.v1.Breaker
+	24, // 16: svc.router.v1.ListHubsResponse.list:type_name -> svc.router.v1.HubState
+	27, // 17: svc.router.v1.HubState.heard_at:type_name -> google.protobuf.Timestamp
+	2,  // 18: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 19: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 20: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	12, // 21: svc.router.v1.RouterService.ListOnlineProviders:input_type -> svc.router.v1.ListOnlineProvidersRequest
+	15, // 22: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
+	19, // 23: svc.router.v1.RouterService.ListBreakers:input_type -> svc.router.v1.ListBreakersRequest
+	22, // 24: svc.router.v1.RouterService.ListHubs:input_type -> svc.router.v1.ListHubsRequest
+	5,  // 25: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 26: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 27: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	13, // 28: svc.router.v1.RouterService.ListOnlineProviders:output_type -> svc.router.v1.ListOnlineProvidersResponse
+	16, // 29: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
+	20, // 30: svc.router.v1.RouterService.ListBreakers:output_type -> svc.router.v1.ListBreakersResponse
+	23, // 31: svc.router.v1.RouterService.ListHubs:output_type -> svc.router.v1.ListHubsResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }
@@ -1488,7 +2001,7 @@ func file_svc_router_v1_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_router_v1_router_proto_rawDesc), len(file_svc_router_v1_router_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,10 +21,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RouterService_Select_FullMethodName          = "/svc.router.v1.RouterService/Select"
-	RouterService_ListSupply_FullMethodName      = "/svc.router.v1.RouterService/ListSupply"
-	RouterService_ListOfferings_FullMethodName   = "/svc.router.v1.RouterService/ListOfferings"
-	RouterService_ExplainProvider_FullMethodName = "/svc.router.v1.RouterService/ExplainProvider"
+	RouterService_Select_FullMethodName              = "/svc.router.v1.RouterService/Select"
+	RouterService_ListSupply_FullMethodName          = "/svc.router.v1.RouterService/ListSupply"
+	RouterService_ListOfferings_FullMethodName       = "/svc.router.v1.RouterService/ListOfferings"
+	RouterService_ListOnlineProviders_FullMethodName = "/svc.router.v1.RouterService/ListOnlineProviders"
+	RouterService_ExplainProvider_FullMethodName     = "/svc.router.v1.RouterService/ExplainProvider"
+	RouterService_ListBreakers_FullMethodName        = "/svc.router.v1.RouterService/ListBreakers"
+	RouterService_ListHubs_FullMethodName            = "/svc.router.v1.RouterService/ListHubs"
 )
 
 // RouterServiceClient is the client API for RouterService service.
@@ -51,10 +54,19 @@ type RouterServiceClient interface {
 	ListSupply(ctx context.Context, in *ListSupplyRequest, opts ...grpc.CallOption) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(ctx context.Context, in *ListOfferingsRequest, opts ...grpc.CallOption) (*ListOfferingsResponse, error)
+	// ListOnlineProviders names the providers that requests may go to, with the number of
+	// models that each is online for. Read only; at most 5,000. Fails with UNAVAILABLE
+	// (service_unavailable) while the view is first being built.
+	ListOnlineProviders(ctx context.Context, in *ListOnlineProvidersRequest, opts ...grpc.CallOption) (*ListOnlineProvidersResponse, error)
 	// ExplainProvider tells why a provider is chosen or not, as this replica has
 	// seen it since it started. Read only. A provider that is not connected has
-	// no models.
+	// no models. Fails with INVALID_ARGUMENT (invalid_value) on an id that is none.
 	ExplainProvider(ctx context.Context, in *ExplainProviderRequest, opts ...grpc.CallOption) (*ExplainProviderResponse, error)
+	// ListBreakers names the providers and models whose circuit breaker is not
+	// closed, as this replica has it. Read only; at most 500.
+	ListBreakers(ctx context.Context, in *ListBreakersRequest, opts ...grpc.CallOption) (*ListBreakersResponse, error)
+	// ListHubs names the hubs that this replica hears. Read only; at most 1,024.
+	ListHubs(ctx context.Context, in *ListHubsRequest, opts ...grpc.CallOption) (*ListHubsResponse, error)
 }
 
 type routerServiceClient struct {
@@ -95,10 +107,40 @@ func (c *routerServiceClient) ListOfferings(ctx context.Context, in *ListOfferin
 	return out, nil
 }
 
+func (c *routerServiceClient) ListOnlineProviders(ctx context.Context, in *ListOnlineProvidersRequest, opts ...grpc.CallOption) (*ListOnlineProvidersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOnlineProvidersResponse)
+	err := c.cc.Invoke(ctx, RouterService_ListOnlineProviders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *routerServiceClient) ExplainProvider(ctx context.Context, in *ExplainProviderRequest, opts ...grpc.CallOption) (*ExplainProviderResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExplainProviderResponse)
 	err := c.cc.Invoke(ctx, RouterService_ExplainProvider_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *routerServiceClient) ListBreakers(ctx context.Context, in *ListBreakersRequest, opts ...grpc.CallOption) (*ListBreakersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBreakersResponse)
+	err := c.cc.Invoke(ctx, RouterService_ListBreakers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *routerServiceClient) ListHubs(ctx context.Context, in *ListHubsRequest, opts ...grpc.CallOption) (*ListHubsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHubsResponse)
+	err := c.cc.Invoke(ctx, RouterService_ListHubs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +171,19 @@ type RouterServiceServer interface {
 	ListSupply(context.Context, *ListSupplyRequest) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error)
+	// ListOnlineProviders names the providers that requests may go to, with the number of
+	// models that each is online for. Read only; at most 5,000. Fails with UNAVAILABLE
+	// (service_unavailable) while the view is first being built.
+	ListOnlineProviders(context.Context, *ListOnlineProvidersRequest) (*ListOnlineProvidersResponse, error)
 	// ExplainProvider tells why a provider is chosen or not, as this replica has
 	// seen it since it started. Read only. A provider that is not connected has
-	// no models.
+	// no models. Fails with INVALID_ARGUMENT (invalid_value) on an id that is none.
 	ExplainProvider(context.Context, *ExplainProviderRequest) (*ExplainProviderResponse, error)
+	// ListBreakers names the providers and models whose circuit breaker is not
+	// closed, as this replica has it. Read only; at most 500.
+	ListBreakers(context.Context, *ListBreakersRequest) (*ListBreakersResponse, error)
+	// ListHubs names the hubs that this replica hears. Read only; at most 1,024.
+	ListHubs(context.Context, *ListHubsRequest) (*ListHubsResponse, error)
 	mustEmbedUnimplementedRouterServiceServer()
 }
 
@@ -152,8 +203,17 @@ func (UnimplementedRouterServiceServer) ListSupply(context.Context, *ListSupplyR
 func (UnimplementedRouterServiceServer) ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOfferings not implemented")
 }
+func (UnimplementedRouterServiceServer) ListOnlineProviders(context.Context, *ListOnlineProvidersRequest) (*ListOnlineProvidersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOnlineProviders not implemented")
+}
 func (UnimplementedRouterServiceServer) ExplainProvider(context.Context, *ExplainProviderRequest) (*ExplainProviderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainProvider not implemented")
+}
+func (UnimplementedRouterServiceServer) ListBreakers(context.Context, *ListBreakersRequest) (*ListBreakersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBreakers not implemented")
+}
+func (UnimplementedRouterServiceServer) ListHubs(context.Context, *ListHubsRequest) (*ListHubsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHubs not implemented")
 }
 func (UnimplementedRouterServiceServer) mustEmbedUnimplementedRouterServiceServer() {}
 func (UnimplementedRouterServiceServer) testEmbeddedByValue()                       {}
@@ -230,6 +290,24 @@ func _RouterService_ListOfferings_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RouterService_ListOnlineProviders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListOnlineProvidersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).ListOnlineProviders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_ListOnlineProviders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).ListOnlineProviders(ctx, req.(*ListOnlineProvidersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RouterService_ExplainProvider_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainProviderRequest)
 	if err := dec(in); err != nil {
@@ -244,6 +322,42 @@ func _RouterService_ExplainProvider_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RouterServiceServer).ExplainProvider(ctx, req.(*ExplainProviderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RouterService_ListBreakers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBreakersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).ListBreakers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_ListBreakers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).ListBreakers(ctx, req.(*ListBreakersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RouterService_ListHubs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHubsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).ListHubs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_ListHubs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).ListHubs(ctx, req.(*ListHubsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -268,8 +382,20 @@ var RouterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _RouterService_ListOfferings_Handler,
 		},
 		{
+			MethodName: "ListOnlineProviders",
+			Handler:    _RouterService_ListOnlineProviders_Handler,
+		},
+		{
 			MethodName: "ExplainProvider",
 			Handler:    _RouterService_ExplainProvider_Handler,
+		},
+		{
+			MethodName: "ListBreakers",
+			Handler:    _RouterService_ListBreakers_Handler,
+		},
+		{
+			MethodName: "ListHubs",
+			Handler:    _RouterService_ListHubs_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -284,6 +284,88 @@ func (x *PlanEarning) GetPaidNanoUsd() int64 {
 	return 0
 }
 
+// PeriodEarning is what a provider has earned of late: some whole UTC days, and today so far. A day
+// that no batch has yet is not divided. Refunds of earlier days make amounts less, also below zero.
+type PeriodEarning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first day.
+	Since string `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// Of days that no batch has yet, today among them: by credit and by plans together. A request
+	// that was made before midnight and settled after it counts once its day is batched.
+	UnbatchedNanoUsd int64 `protobuf:"varint,2,opt,name=unbatched_nano_usd,json=unbatchedNanoUsd,proto3" json:"unbatched_nano_usd,omitempty"`
+	// Of days that are batched: by credit, what of that is held, and by plans.
+	SettledNanoUsd int64 `protobuf:"varint,3,opt,name=settled_nano_usd,json=settledNanoUsd,proto3" json:"settled_nano_usd,omitempty"`
+	HeldNanoUsd    int64 `protobuf:"varint,4,opt,name=held_nano_usd,json=heldNanoUsd,proto3" json:"held_nano_usd,omitempty"`
+	PendingNanoUsd int64 `protobuf:"varint,5,opt,name=pending_nano_usd,json=pendingNanoUsd,proto3" json:"pending_nano_usd,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PeriodEarning) Reset() {
+	*x = PeriodEarning{}
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeriodEarning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeriodEarning) ProtoMessage() {}
+
+func (x *PeriodEarning) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeriodEarning.ProtoReflect.Descriptor instead.
+func (*PeriodEarning) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PeriodEarning) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *PeriodEarning) GetUnbatchedNanoUsd() int64 {
+	if x != nil {
+		return x.UnbatchedNanoUsd
+	}
+	return 0
+}
+
+func (x *PeriodEarning) GetSettledNanoUsd() int64 {
+	if x != nil {
+		return x.SettledNanoUsd
+	}
+	return 0
+}
+
+func (x *PeriodEarning) GetHeldNanoUsd() int64 {
+	if x != nil {
+		return x.HeldNanoUsd
+	}
+	return 0
+}
+
+func (x *PeriodEarning) GetPendingNanoUsd() int64 {
+	if x != nil {
+		return x.PendingNanoUsd
+	}
+	return 0
+}
+
 type GetEarningsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// May join the next batch, and what of the accrued earnings may not.
@@ -301,14 +383,18 @@ type GetEarningsResponse struct {
 	// The last day that is batched; empty before the first.
 	BatchedThrough string `protobuf:"bytes,10,opt,name=batched_through,json=batchedThrough,proto3" json:"batched_through,omitempty"`
 	// A witness contradicts the provider's lines: nothing is batched until that is cleared.
-	Blocked       bool `protobuf:"varint,11,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Blocked bool `protobuf:"varint,11,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Today so far, and the last 7 and 30 days with today.
+	Today         *PeriodEarning `protobuf:"bytes,12,opt,name=today,proto3" json:"today,omitempty"`
+	SevenDays     *PeriodEarning `protobuf:"bytes,13,opt,name=seven_days,json=sevenDays,proto3" json:"seven_days,omitempty"`
+	ThirtyDays    *PeriodEarning `protobuf:"bytes,14,opt,name=thirty_days,json=thirtyDays,proto3" json:"thirty_days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetEarningsResponse) Reset() {
 	*x = GetEarningsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +406,7 @@ func (x *GetEarningsResponse) String() string {
 func (*GetEarningsResponse) ProtoMessage() {}
 
 func (x *GetEarningsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +419,7 @@ func (x *GetEarningsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEarningsResponse.ProtoReflect.Descriptor instead.
 func (*GetEarningsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{5}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetEarningsResponse) GetSettledNanoUsd() int64 {
@@ -413,6 +499,27 @@ func (x *GetEarningsResponse) GetBlocked() bool {
 	return false
 }
 
+func (x *GetEarningsResponse) GetToday() *PeriodEarning {
+	if x != nil {
+		return x.Today
+	}
+	return nil
+}
+
+func (x *GetEarningsResponse) GetSevenDays() *PeriodEarning {
+	if x != nil {
+		return x.SevenDays
+	}
+	return nil
+}
+
+func (x *GetEarningsResponse) GetThirtyDays() *PeriodEarning {
+	if x != nil {
+		return x.ThirtyDays
+	}
+	return nil
+}
+
 type ListStatementsRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -426,7 +533,7 @@ type ListStatementsRequest struct {
 
 func (x *ListStatementsRequest) Reset() {
 	*x = ListStatementsRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -438,7 +545,7 @@ func (x *ListStatementsRequest) String() string {
 func (*ListStatementsRequest) ProtoMessage() {}
 
 func (x *ListStatementsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -451,7 +558,7 @@ func (x *ListStatementsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatementsRequest.ProtoReflect.Descriptor instead.
 func (*ListStatementsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{6}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListStatementsRequest) GetProviderId() string {
@@ -492,7 +599,7 @@ type StatementSummary struct {
 
 func (x *StatementSummary) Reset() {
 	*x = StatementSummary{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +611,7 @@ func (x *StatementSummary) String() string {
 func (*StatementSummary) ProtoMessage() {}
 
 func (x *StatementSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +624,7 @@ func (x *StatementSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementSummary.ProtoReflect.Descriptor instead.
 func (*StatementSummary) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{7}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StatementSummary) GetDay() string {
@@ -580,7 +687,7 @@ type ListStatementsResponse struct {
 
 func (x *ListStatementsResponse) Reset() {
 	*x = ListStatementsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +699,7 @@ func (x *ListStatementsResponse) String() string {
 func (*ListStatementsResponse) ProtoMessage() {}
 
 func (x *ListStatementsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +712,7 @@ func (x *ListStatementsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatementsResponse.ProtoReflect.Descriptor instead.
 func (*ListStatementsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{8}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListStatementsResponse) GetList() []*StatementSummary {
@@ -632,7 +739,7 @@ type GetStatementRequest struct {
 
 func (x *GetStatementRequest) Reset() {
 	*x = GetStatementRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +751,7 @@ func (x *GetStatementRequest) String() string {
 func (*GetStatementRequest) ProtoMessage() {}
 
 func (x *GetStatementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +764,7 @@ func (x *GetStatementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatementRequest.ProtoReflect.Descriptor instead.
 func (*GetStatementRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{9}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetStatementRequest) GetProviderId() string {
@@ -691,7 +798,7 @@ type GetStatementResponse struct {
 
 func (x *GetStatementResponse) Reset() {
 	*x = GetStatementResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +810,7 @@ func (x *GetStatementResponse) String() string {
 func (*GetStatementResponse) ProtoMessage() {}
 
 func (x *GetStatementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +823,7 @@ func (x *GetStatementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatementResponse.ProtoReflect.Descriptor instead.
 func (*GetStatementResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{10}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetStatementResponse) GetStatement() []byte {
@@ -773,7 +880,7 @@ type ExportEarningsRequest struct {
 
 func (x *ExportEarningsRequest) Reset() {
 	*x = ExportEarningsRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +892,7 @@ func (x *ExportEarningsRequest) String() string {
 func (*ExportEarningsRequest) ProtoMessage() {}
 
 func (x *ExportEarningsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +905,7 @@ func (x *ExportEarningsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportEarningsRequest.ProtoReflect.Descriptor instead.
 func (*ExportEarningsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{11}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExportEarningsRequest) GetProviderId() string {
@@ -833,7 +940,7 @@ type ExportEarningsResponse struct {
 
 func (x *ExportEarningsResponse) Reset() {
 	*x = ExportEarningsResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +952,7 @@ func (x *ExportEarningsResponse) String() string {
 func (*ExportEarningsResponse) ProtoMessage() {}
 
 func (x *ExportEarningsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +965,7 @@ func (x *ExportEarningsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportEarningsResponse.ProtoReflect.Descriptor instead.
 func (*ExportEarningsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{12}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExportEarningsResponse) GetCsv() []byte {
@@ -884,7 +991,7 @@ type GetPlanPoolRequest struct {
 
 func (x *GetPlanPoolRequest) Reset() {
 	*x = GetPlanPoolRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1003,7 @@ func (x *GetPlanPoolRequest) String() string {
 func (*GetPlanPoolRequest) ProtoMessage() {}
 
 func (x *GetPlanPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1016,7 @@ func (x *GetPlanPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanPoolRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{13}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetPlanPoolRequest) GetMonth() string {
@@ -935,7 +1042,7 @@ type GetPlanPoolResponse struct {
 
 func (x *GetPlanPoolResponse) Reset() {
 	*x = GetPlanPoolResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1054,7 @@ func (x *GetPlanPoolResponse) String() string {
 func (*GetPlanPoolResponse) ProtoMessage() {}
 
 func (x *GetPlanPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1067,7 @@ func (x *GetPlanPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanPoolResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{14}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetPlanPoolResponse) GetMonth() string {
@@ -1024,7 +1131,7 @@ type ListBatchesRequest struct {
 
 func (x *ListBatchesRequest) Reset() {
 	*x = ListBatchesRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1143,7 @@ func (x *ListBatchesRequest) String() string {
 func (*ListBatchesRequest) ProtoMessage() {}
 
 func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1156,7 @@ func (x *ListBatchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesRequest.ProtoReflect.Descriptor instead.
 func (*ListBatchesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{15}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListBatchesRequest) GetBefore() string {
@@ -1083,7 +1190,7 @@ type ChainBatch struct {
 
 func (x *ChainBatch) Reset() {
 	*x = ChainBatch{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1202,7 @@ func (x *ChainBatch) String() string {
 func (*ChainBatch) ProtoMessage() {}
 
 func (x *ChainBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1215,7 @@ func (x *ChainBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChainBatch.ProtoReflect.Descriptor instead.
 func (*ChainBatch) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{16}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ChainBatch) GetChainId() int64 {
@@ -1171,7 +1278,7 @@ type BatchDay struct {
 
 func (x *BatchDay) Reset() {
 	*x = BatchDay{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1290,7 @@ func (x *BatchDay) String() string {
 func (*BatchDay) ProtoMessage() {}
 
 func (x *BatchDay) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1303,7 @@ func (x *BatchDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchDay.ProtoReflect.Descriptor instead.
 func (*BatchDay) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{17}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BatchDay) GetDay() string {
@@ -1259,7 +1366,7 @@ type ListBatchesResponse struct {
 
 func (x *ListBatchesResponse) Reset() {
 	*x = ListBatchesResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1378,7 @@ func (x *ListBatchesResponse) String() string {
 func (*ListBatchesResponse) ProtoMessage() {}
 
 func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1391,7 @@ func (x *ListBatchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBatchesResponse.ProtoReflect.Descriptor instead.
 func (*ListBatchesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{18}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListBatchesResponse) GetList() []*BatchDay {
@@ -1312,7 +1419,7 @@ type AllowDayRequest struct {
 
 func (x *AllowDayRequest) Reset() {
 	*x = AllowDayRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1431,7 @@ func (x *AllowDayRequest) String() string {
 func (*AllowDayRequest) ProtoMessage() {}
 
 func (x *AllowDayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1444,7 @@ func (x *AllowDayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowDayRequest.ProtoReflect.Descriptor instead.
 func (*AllowDayRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{19}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AllowDayRequest) GetDay() string {
@@ -1362,7 +1469,7 @@ type AllowDayResponse struct {
 
 func (x *AllowDayResponse) Reset() {
 	*x = AllowDayResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1481,7 @@ func (x *AllowDayResponse) String() string {
 func (*AllowDayResponse) ProtoMessage() {}
 
 func (x *AllowDayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1494,7 @@ func (x *AllowDayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowDayResponse.ProtoReflect.Descriptor instead.
 func (*AllowDayResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{20}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{21}
 }
 
 type ListBlocksRequest struct {
@@ -1398,7 +1505,7 @@ type ListBlocksRequest struct {
 
 func (x *ListBlocksRequest) Reset() {
 	*x = ListBlocksRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1517,7 @@ func (x *ListBlocksRequest) String() string {
 func (*ListBlocksRequest) ProtoMessage() {}
 
 func (x *ListBlocksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1530,7 @@ func (x *ListBlocksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlocksRequest.ProtoReflect.Descriptor instead.
 func (*ListBlocksRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{21}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{22}
 }
 
 // Block is why a provider is blocked.
@@ -1441,7 +1548,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1560,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[22]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1573,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{22}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Block) GetDay() string {
@@ -1513,7 +1620,7 @@ type ListBlocksResponse struct {
 
 func (x *ListBlocksResponse) Reset() {
 	*x = ListBlocksResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1632,7 @@ func (x *ListBlocksResponse) String() string {
 func (*ListBlocksResponse) ProtoMessage() {}
 
 func (x *ListBlocksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[23]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1645,7 @@ func (x *ListBlocksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBlocksResponse.ProtoReflect.Descriptor instead.
 func (*ListBlocksResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{23}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListBlocksResponse) GetList() []*Block {
@@ -1559,7 +1666,7 @@ type UnblockProviderRequest struct {
 
 func (x *UnblockProviderRequest) Reset() {
 	*x = UnblockProviderRequest{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1678,7 @@ func (x *UnblockProviderRequest) String() string {
 func (*UnblockProviderRequest) ProtoMessage() {}
 
 func (x *UnblockProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[24]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1691,7 @@ func (x *UnblockProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockProviderRequest.ProtoReflect.Descriptor instead.
 func (*UnblockProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{24}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnblockProviderRequest) GetProviderId() string {
@@ -1610,7 +1717,7 @@ type UnblockProviderResponse struct {
 
 func (x *UnblockProviderResponse) Reset() {
 	*x = UnblockProviderResponse{}
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1729,7 @@ func (x *UnblockProviderResponse) String() string {
 func (*UnblockProviderResponse) ProtoMessage() {}
 
 func (x *UnblockProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_earning_proto_msgTypes[25]
+	mi := &file_svc_settlement_v1_earning_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1742,7 @@ func (x *UnblockProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockProviderResponse.ProtoReflect.Descriptor instead.
 func (*UnblockProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{25}
+	return file_svc_settlement_v1_earning_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UnblockProviderResponse) GetLifted() int64 {
@@ -1664,7 +1771,13 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12&\n" +
 	"\x0fearned_nano_usd\x18\x03 \x01(\x03R\rearnedNanoUsd\x12\"\n" +
 	"\rheld_nano_usd\x18\x04 \x01(\x03R\vheldNanoUsd\x12\"\n" +
-	"\rpaid_nano_usd\x18\x05 \x01(\x03R\vpaidNanoUsd\"\xd5\x03\n" +
+	"\rpaid_nano_usd\x18\x05 \x01(\x03R\vpaidNanoUsd\"\xcb\x01\n" +
+	"\rPeriodEarning\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\tR\x05since\x12,\n" +
+	"\x12unbatched_nano_usd\x18\x02 \x01(\x03R\x10unbatchedNanoUsd\x12(\n" +
+	"\x10settled_nano_usd\x18\x03 \x01(\x03R\x0esettledNanoUsd\x12\"\n" +
+	"\rheld_nano_usd\x18\x04 \x01(\x03R\vheldNanoUsd\x12(\n" +
+	"\x10pending_nano_usd\x18\x05 \x01(\x03R\x0ependingNanoUsd\"\x91\x05\n" +
 	"\x13GetEarningsResponse\x12(\n" +
 	"\x10settled_nano_usd\x18\x01 \x01(\x03R\x0esettledNanoUsd\x12\"\n" +
 	"\rheld_nano_usd\x18\x02 \x01(\x03R\vheldNanoUsd\x126\n" +
@@ -1677,7 +1790,12 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\rowed_nano_usd\x18\t \x01(\x03R\vowedNanoUsd\x12'\n" +
 	"\x0fbatched_through\x18\n" +
 	" \x01(\tR\x0ebatchedThrough\x12\x18\n" +
-	"\ablocked\x18\v \x01(\bR\ablocked\"m\n" +
+	"\ablocked\x18\v \x01(\bR\ablocked\x126\n" +
+	"\x05today\x18\f \x01(\v2 .svc.settlement.v1.PeriodEarningR\x05today\x12?\n" +
+	"\n" +
+	"seven_days\x18\r \x01(\v2 .svc.settlement.v1.PeriodEarningR\tsevenDays\x12A\n" +
+	"\vthirty_days\x18\x0e \x01(\v2 .svc.settlement.v1.PeriodEarningR\n" +
+	"thirtyDays\"m\n" +
 	"\x15ListStatementsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x16\n" +
@@ -1795,72 +1913,76 @@ func file_svc_settlement_v1_earning_proto_rawDescGZIP() []byte {
 	return file_svc_settlement_v1_earning_proto_rawDescData
 }
 
-var file_svc_settlement_v1_earning_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_svc_settlement_v1_earning_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_svc_settlement_v1_earning_proto_goTypes = []any{
 	(*ListSignersRequest)(nil),      // 0: svc.settlement.v1.ListSignersRequest
 	(*Signer)(nil),                  // 1: svc.settlement.v1.Signer
 	(*ListSignersResponse)(nil),     // 2: svc.settlement.v1.ListSignersResponse
 	(*GetEarningsRequest)(nil),      // 3: svc.settlement.v1.GetEarningsRequest
 	(*PlanEarning)(nil),             // 4: svc.settlement.v1.PlanEarning
-	(*GetEarningsResponse)(nil),     // 5: svc.settlement.v1.GetEarningsResponse
-	(*ListStatementsRequest)(nil),   // 6: svc.settlement.v1.ListStatementsRequest
-	(*StatementSummary)(nil),        // 7: svc.settlement.v1.StatementSummary
-	(*ListStatementsResponse)(nil),  // 8: svc.settlement.v1.ListStatementsResponse
-	(*GetStatementRequest)(nil),     // 9: svc.settlement.v1.GetStatementRequest
-	(*GetStatementResponse)(nil),    // 10: svc.settlement.v1.GetStatementResponse
-	(*ExportEarningsRequest)(nil),   // 11: svc.settlement.v1.ExportEarningsRequest
-	(*ExportEarningsResponse)(nil),  // 12: svc.settlement.v1.ExportEarningsResponse
-	(*GetPlanPoolRequest)(nil),      // 13: svc.settlement.v1.GetPlanPoolRequest
-	(*GetPlanPoolResponse)(nil),     // 14: svc.settlement.v1.GetPlanPoolResponse
-	(*ListBatchesRequest)(nil),      // 15: svc.settlement.v1.ListBatchesRequest
-	(*ChainBatch)(nil),              // 16: svc.settlement.v1.ChainBatch
-	(*BatchDay)(nil),                // 17: svc.settlement.v1.BatchDay
-	(*ListBatchesResponse)(nil),     // 18: svc.settlement.v1.ListBatchesResponse
-	(*AllowDayRequest)(nil),         // 19: svc.settlement.v1.AllowDayRequest
-	(*AllowDayResponse)(nil),        // 20: svc.settlement.v1.AllowDayResponse
-	(*ListBlocksRequest)(nil),       // 21: svc.settlement.v1.ListBlocksRequest
-	(*Block)(nil),                   // 22: svc.settlement.v1.Block
-	(*ListBlocksResponse)(nil),      // 23: svc.settlement.v1.ListBlocksResponse
-	(*UnblockProviderRequest)(nil),  // 24: svc.settlement.v1.UnblockProviderRequest
-	(*UnblockProviderResponse)(nil), // 25: svc.settlement.v1.UnblockProviderResponse
-	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
+	(*PeriodEarning)(nil),           // 5: svc.settlement.v1.PeriodEarning
+	(*GetEarningsResponse)(nil),     // 6: svc.settlement.v1.GetEarningsResponse
+	(*ListStatementsRequest)(nil),   // 7: svc.settlement.v1.ListStatementsRequest
+	(*StatementSummary)(nil),        // 8: svc.settlement.v1.StatementSummary
+	(*ListStatementsResponse)(nil),  // 9: svc.settlement.v1.ListStatementsResponse
+	(*GetStatementRequest)(nil),     // 10: svc.settlement.v1.GetStatementRequest
+	(*GetStatementResponse)(nil),    // 11: svc.settlement.v1.GetStatementResponse
+	(*ExportEarningsRequest)(nil),   // 12: svc.settlement.v1.ExportEarningsRequest
+	(*ExportEarningsResponse)(nil),  // 13: svc.settlement.v1.ExportEarningsResponse
+	(*GetPlanPoolRequest)(nil),      // 14: svc.settlement.v1.GetPlanPoolRequest
+	(*GetPlanPoolResponse)(nil),     // 15: svc.settlement.v1.GetPlanPoolResponse
+	(*ListBatchesRequest)(nil),      // 16: svc.settlement.v1.ListBatchesRequest
+	(*ChainBatch)(nil),              // 17: svc.settlement.v1.ChainBatch
+	(*BatchDay)(nil),                // 18: svc.settlement.v1.BatchDay
+	(*ListBatchesResponse)(nil),     // 19: svc.settlement.v1.ListBatchesResponse
+	(*AllowDayRequest)(nil),         // 20: svc.settlement.v1.AllowDayRequest
+	(*AllowDayResponse)(nil),        // 21: svc.settlement.v1.AllowDayResponse
+	(*ListBlocksRequest)(nil),       // 22: svc.settlement.v1.ListBlocksRequest
+	(*Block)(nil),                   // 23: svc.settlement.v1.Block
+	(*ListBlocksResponse)(nil),      // 24: svc.settlement.v1.ListBlocksResponse
+	(*UnblockProviderRequest)(nil),  // 25: svc.settlement.v1.UnblockProviderRequest
+	(*UnblockProviderResponse)(nil), // 26: svc.settlement.v1.UnblockProviderResponse
+	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
 }
 var file_svc_settlement_v1_earning_proto_depIdxs = []int32{
 	1,  // 0: svc.settlement.v1.ListSignersResponse.signers:type_name -> svc.settlement.v1.Signer
 	4,  // 1: svc.settlement.v1.GetEarningsResponse.months:type_name -> svc.settlement.v1.PlanEarning
-	7,  // 2: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
-	26, // 3: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
-	16, // 4: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
-	26, // 5: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
-	26, // 6: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
-	17, // 7: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
-	26, // 8: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
-	22, // 9: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
-	3,  // 10: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
-	6,  // 11: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
-	9,  // 12: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
-	11, // 13: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
-	0,  // 14: svc.settlement.v1.EarningService.ListSigners:input_type -> svc.settlement.v1.ListSignersRequest
-	13, // 15: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
-	15, // 16: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
-	19, // 17: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
-	21, // 18: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
-	24, // 19: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
-	5,  // 20: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
-	8,  // 21: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
-	10, // 22: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
-	12, // 23: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
-	2,  // 24: svc.settlement.v1.EarningService.ListSigners:output_type -> svc.settlement.v1.ListSignersResponse
-	14, // 25: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
-	18, // 26: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
-	20, // 27: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
-	23, // 28: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
-	25, // 29: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
-	20, // [20:30] is the sub-list for method output_type
-	10, // [10:20] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 2: svc.settlement.v1.GetEarningsResponse.today:type_name -> svc.settlement.v1.PeriodEarning
+	5,  // 3: svc.settlement.v1.GetEarningsResponse.seven_days:type_name -> svc.settlement.v1.PeriodEarning
+	5,  // 4: svc.settlement.v1.GetEarningsResponse.thirty_days:type_name -> svc.settlement.v1.PeriodEarning
+	8,  // 5: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
+	27, // 6: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
+	17, // 7: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
+	27, // 8: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
+	27, // 9: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
+	18, // 10: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
+	27, // 11: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
+	23, // 12: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
+	3,  // 13: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
+	7,  // 14: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
+	10, // 15: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
+	12, // 16: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
+	0,  // 17: svc.settlement.v1.EarningService.ListSigners:input_type -> svc.settlement.v1.ListSignersRequest
+	14, // 18: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
+	16, // 19: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
+	20, // 20: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
+	22, // 21: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
+	25, // 22: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
+	6,  // 23: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
+	9,  // 24: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
+	11, // 25: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
+	13, // 26: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
+	2,  // 27: svc.settlement.v1.EarningService.ListSigners:output_type -> svc.settlement.v1.ListSignersResponse
+	15, // 28: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
+	19, // 29: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
+	21, // 30: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
+	24, // 31: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
+	26, // 32: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
+	23, // [23:33] is the sub-list for method output_type
+	13, // [13:23] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_earning_proto_init() }
@@ -1868,15 +1990,15 @@ func file_svc_settlement_v1_earning_proto_init() {
 	if File_svc_settlement_v1_earning_proto != nil {
 		return
 	}
-	file_svc_settlement_v1_earning_proto_msgTypes[7].OneofWrappers = []any{}
-	file_svc_settlement_v1_earning_proto_msgTypes[10].OneofWrappers = []any{}
+	file_svc_settlement_v1_earning_proto_msgTypes[8].OneofWrappers = []any{}
+	file_svc_settlement_v1_earning_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_settlement_v1_earning_proto_rawDesc), len(file_svc_settlement_v1_earning_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
