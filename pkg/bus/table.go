@@ -215,6 +215,10 @@ func streamCalls(service string, row Row) []string {
 		calls = append(calls, "$JS.API.STREAM.INFO."+row.Stream, "$JS.API.STREAM.CREATE."+row.Stream)
 		if service == owners[row.Stream] {
 			calls = append(calls, "$JS.API.STREAM.UPDATE."+row.Stream)
+			// The owner tells operators how far the consumers lag.
+			for _, durable := range consumers[row.Stream] {
+				calls = append(calls, "$JS.API.CONSUMER.INFO."+row.Stream+"."+durable)
+			}
 		}
 	}
 	if durable := consumers[row.Stream][service]; durable != "" && slices.Contains(row.Subscribe, service) {

@@ -1,8 +1,12 @@
 package dialguard
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -13,7 +17,15 @@ type Kept struct {
 	IdleFor time.Duration
 	// HeaderBytes bounds the head of an answer.
 	HeaderBytes int64
+	// Open bounds the connections to all hosts together, and OpenPerHost those to one host; 0 is no
+	// bound. Where Open is reached, a request waits as long as a dial may take, and then fails with
+	// ErrConnections. Where OpenPerHost is reached, it waits as long as its context allows.
+	Open, OpenPerHost int
 }
+
+// ErrConnections is the error of a request that got no connection, because the client has as many open
+// as it may have. It says nothing of the server.
+var ErrConnections = errors.New("the client has no connection left")
 
 // KeepingClient returns an HTTP client that connects by the dialer alone, follows no
 // redirects and uses no proxy of the environment, as Client does. It keeps connections,
@@ -21,14 +33,54 @@ type Kept struct {
 // is dialled. A connection that was dialled stays good, because nobody can move it to
 // another address.
 func (d *Dialer) KeepingClient(of Kept) *http.Client {
+	dial := d.DialContext
+	if of.Open > 0 {
+		dial = bounded(dial, of.Open)
+	}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.Authorities},
+			DialContext: dial, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: d.Authorities},
 			TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: of.HeaderBytes, DisableCompression: true,
-			MaxIdleConnsPerHost: of.Idle, IdleConnTimeout: of.IdleFor,
+			MaxIdleConnsPerHost: of.Idle, IdleConnTimeout: of.IdleFor, MaxConnsPerHost: of.OpenPerHost,
 		},
 	}
+}
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// bounded makes dial keep at most so many connections open. A connection that idles keeps its place
+// until IdleFor has passed.
+func bounded(dial dialFunc, open int) dialFunc {
+	places := make(chan struct{}, open)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		late := time.NewTimer(dialTimeout)
+		defer late.Stop()
+		select {
+		case places <- struct{}{}:
+		case <-late.C:
+			return nil, ErrConnections
+		case <-ctx.Done():
+			return nil, ErrConnections
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			<-places
+			return nil, err
+		}
+		return &placed{Conn: conn, free: sync.OnceFunc(func() { <-places })}, nil
+	}
+}
+
+// placed is a connection that frees its place when it is closed.
+type placed struct {
+	net.Conn
+	free func()
+}
+
+func (p *placed) Close() error {
+	defer p.free()
+	return p.Conn.Close()
 }
 
 // risky are ports from 1024 on. Services listen there that could take a request for a command,

@@ -1,6 +1,7 @@
 package dialguard
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -85,4 +87,59 @@ func TestServersOfInferenceListenOnHarmlessPortsAlone(t *testing.T) {
 			t.Errorf("port %d: got %v, want %v", port, got, want)
 		}
 	}
+}
+
+// A hub calls many servers, and each server may keep its connections open for as long as it likes.
+func TestTheConnectionsOfAKeepingClientAreBounded(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	of := Kept{HeaderBytes: 4 << 10, Open: 2, OpenPerHost: 1}
+	transport, _ := (&Dialer{Allow: netip.Addr.IsLoopback}).KeepingClient(of).Transport.(*http.Transport)
+	if got := transport.MaxConnsPerHost; got != 1 {
+		t.Errorf("connections to one host: got %d, want 1", got)
+	}
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return transport.DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+	for range of.Open {
+		conn, err := dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := dial(ended); !errors.Is(err, ErrConnections) {
+		t.Errorf("one more: got the error %v, want %v", err, ErrConnections)
+	}
+}
+
+func TestADialThatFindsNoPlaceSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dial := bounded(func(context.Context, string, string) (net.Conn, error) {
+			conn, _ := net.Pipe()
+			return conn, nil
+		}, 1)
+		conn, err := dial(t.Context(), "tcp", "a:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := dial(t.Context(), "tcp", "b:1"); !errors.Is(err, ErrConnections) {
+			t.Errorf("one more: got the error %v, want %v", err, ErrConnections)
+		}
+		if took := time.Since(began); took != dialTimeout {
+			t.Errorf("one more: waited %v, want %v", took, dialTimeout)
+		}
+		_ = conn.Close()
+		_ = conn.Close() // frees one place alone
+		if _, err := dial(t.Context(), "tcp", "b:1"); err != nil {
+			t.Errorf("after the end of one: got the error %v, want none", err)
+		}
+		if _, err := dial(t.Context(), "tcp", "c:1"); !errors.Is(err, ErrConnections) {
+			t.Errorf("one more again: got the error %v, want %v", err, ErrConnections)
+		}
+	})
 }

@@ -18,7 +18,7 @@ type Address [20]byte
 // AddressOf returns the address of a public key, which is uncompressed: 65 bytes,
 // of which the first names the form.
 func AddressOf(key []byte) Address {
-	sum := keccak256(key[1:])
+	sum := Keccak256(key[1:])
 	return Address(sum[12:])
 }
 
@@ -26,7 +26,7 @@ func AddressOf(key []byte) Address {
 func (a Address) String() string {
 	text := hex.AppendEncode([]byte("0x"), a[:])
 	digits := text[2:]
-	sum := keccak256(digits)
+	sum := Keccak256(digits)
 	for i, c := range digits {
 		nibble := sum[i/2] >> 4
 		if i%2 == 1 {
@@ -60,11 +60,11 @@ func (a Address) IsZero() bool { return a == Address{} }
 
 // PersonalDigest returns what personal_sign signs of a text (EIP-191).
 func PersonalDigest(text string) [32]byte {
-	return keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(text))), []byte(text))
+	return Keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(text))), []byte(text))
 }
 
-// keccak256 is the hash of Ethereum, which is not that of SHA-3.
-func keccak256(parts ...[]byte) [32]byte {
+// Keccak256 is the hash of Ethereum, which is not that of SHA-3.
+func Keccak256(parts ...[]byte) [32]byte {
 	h := sha3.NewLegacyKeccak256()
 	for _, p := range parts {
 		h.Write(p) // never fails

@@ -204,6 +204,23 @@ func (s *Set[K, V]) Size() (sessions, nodes, hubs int, dropped int64) {
 	return s.count, len(s.nodes), len(s.hubs), s.dropped
 }
 
+// HubState is what is known of a hub.
+type HubState struct {
+	Hub      string
+	Sessions int
+	Heard    time.Time
+}
+
+// Hubs returns the hubs that are heard, by id.
+func (s *Set[K, V]) Hubs() []HubState {
+	list := make([]HubState, 0, len(s.hubs))
+	for _, id := range slices.Sorted(maps.Keys(s.hubs)) {
+		h := s.hubs[id]
+		list = append(list, HubState{id, len(h.sessions), h.heard})
+	}
+	return list
+}
+
 func (s *Set[K, V]) remove(rec *Record[K, V]) {
 	delete(rec.hub.sessions, rec.epoch)
 	s.count--
