@@ -39,9 +39,32 @@ func TestAGatewayModelHasItsVendorsPricesAndIsOfThePremiumTier(t *testing.T) {
 	if m.GetPayoutCachedInputPriceStr() != "0.09" {
 		t.Errorf(`the price of cached tokens: got %q, want "0.09"`, m.GetPayoutCachedInputPriceStr())
 	}
-	open := wish("openai/x")
-	open.PayoutCachedInputPrice = "0.09"
-	if _, err := b.admin.PutModel(t.Context(), open); err == nil {
-		t.Error("a gateway model became an open one, and kept the price of cached tokens")
+}
+
+// A change of the kind would leave the price version as it is, by which the ledger knows a vendor.
+func TestAModelKeepsItsKind(t *testing.T) {
+	b := setup(t)
+	for _, c := range []struct{ id, kind, other string }{{"openai/x", "gateway", "open"}, {"open/x", "open", "gateway"}} {
+		req := wish(c.id)
+		req.Kind = c.kind
+		first := b.put(t, req)
+		req.Kind = c.other
+		_, err := b.admin.PutModel(t.Context(), req)
+		if f, ok := fault.As(err); !ok {
+			t.Errorf("%s becomes %s: got the error %v, want a fault", c.kind, c.other, err)
+		} else if f.Param != "kind" {
+			t.Errorf(`%s becomes %s: f.Param: got %q, want "kind"`, c.kind, c.other, f.Param)
+		}
+		req.Kind, req.Name = "", "Renamed"
+		again := b.put(t, req)
+		if got := again.GetModel().GetKind(); got != c.kind {
+			t.Errorf("the kind that a change leaves out: got %q, want %q", got, c.kind)
+		}
+		if got := again.GetModel().GetTier(); got != first.GetModel().GetTier() {
+			t.Errorf("the tier of %s: got %q, want %q", c.id, got, first.GetModel().GetTier())
+		}
+		if got := again.GetModel().GetName(); got != "Renamed" {
+			t.Errorf("the name of %s: got %q, want Renamed", c.id, got)
+		}
 	}
 }

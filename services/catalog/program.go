@@ -22,7 +22,7 @@ func Spec() node.Spec {
 		Peers: []string{node.Router},
 		Callers: serve.Callers{
 			catalogv1.CatalogService_ServiceDesc.ServiceName: {node.EdgeGateway, node.Router, node.BillingLedger,
-				node.Verifier},
+				node.ProviderHub, node.Verifier},
 			catalogv1.PublicCatalogService_ServiceDesc.ServiceName: {node.EdgeGateway, node.Verifier},
 			catalogv1.CatalogAdminService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			catalogv1.ActAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},

@@ -27,8 +27,7 @@ type Editor struct {
 
 // Put creates or replaces a model. A second call with the same arguments changes nothing.
 func (e *Editor) Put(ctx context.Context, d Draft, rates money.Rates) (Model, error) {
-	d, err := d.Normalize()
-	if err != nil {
+	if _, err := d.Normalize(); err != nil {
 		return Model{}, err
 	}
 	now := e.Clock.Now()
@@ -37,6 +36,10 @@ func (e *Editor) Put(ctx context.Context, d Draft, rates money.Rates) (Model, er
 		return Model{}, err
 	}
 	return e.Store.Put(ctx, d.ID, func(current *Model) (Model, error) {
-		return d.Replace(current, rates, now, version)
+		next, err := d.of(current).Normalize()
+		if err != nil {
+			return Model{}, err
+		}
+		return next.Replace(current, rates, now, version)
 	})
 }

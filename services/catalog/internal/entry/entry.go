@@ -57,7 +57,8 @@ func (c Category) Unit() money.Unit {
 func (c Category) writesTokens() bool { return c == LLM || c == Multimodal }
 
 // Kind says who serves a model. It is never inferred from the id, because open models
-// have vendor prefixes too.
+// have vendor prefixes too. It does not change once the model exists, because the ledger knows
+// by a price version whether a provider or a vendor serves, and a kind has no price version.
 type Kind string
 
 // The kinds.
@@ -122,12 +123,24 @@ type Model struct {
 	Price     price.Version
 }
 
+// of is the draft for current, whose kind it keeps where it names none. current is nil where there
+// is no such model.
+func (d Draft) of(current *Model) Draft {
+	if current != nil {
+		d.Kind = orElse(d.Kind, current.Kind)
+	}
+	return d
+}
+
 // Replace returns the model once d and rates have taken the place of current, which is
 // nil where there was none. The price version stays while its rates stay. Its fault names
 // the field.
 func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) (Model, error) {
 	if rates.Unit != d.Category.Unit() {
 		return Model{}, invalid("category", "is priced "+d.Category.Unit().String())
+	}
+	if current != nil && d.Kind != current.Kind {
+		return Model{}, invalid("kind", "does not change once the model exists; give the model another id")
 	}
 	if rates.PayoutCachedInput != 0 && d.Kind != Gateway {
 		return Model{}, invalid("payout_cached_input_price", "is of gateway models only")

@@ -139,6 +139,23 @@ func TestReplaceKeepsAgeAndPrice(t *testing.T) {
 	}
 }
 
+// The ledger tells vendors from providers by price versions, which a change of the kind keeps.
+func TestTheKindOfAModelDoesNotChange(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	rates := money.Rates{Input: 2, PayoutInput: 1}
+	for _, kinds := range [][2]Kind{{Open, Gateway}, {Gateway, Open}} {
+		was, wanted := draft("m"), draft("m")
+		was.Kind, wanted.Kind = kinds[0], kinds[1]
+		current := replace(t, was, nil, rates, now, ids.PriceVersionID{1})
+		_, err := wanted.Replace(&current, rates, now, ids.PriceVersionID{2})
+		if f, ok := fault.As(err); !ok {
+			t.Errorf("%s becomes %s: got the error %v, want a fault", kinds[0], kinds[1], err)
+		} else if f.Param != "kind" {
+			t.Errorf(`%s becomes %s: f.Param: got %q, want "kind"`, kinds[0], kinds[1], f.Param)
+		}
+	}
+}
+
 func replace(t *testing.T, d Draft, current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) Model {
 	t.Helper()
 	m, err := d.Replace(current, rates, now, id)

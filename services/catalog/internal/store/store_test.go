@@ -201,6 +201,7 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 		"UPDATE price_version SET valid_to = NULL", "UPDATE price_version SET input_pico_usd = 30, valid_to = now()",
 		"DELETE FROM price_version", "DELETE FROM model", "TRUNCATE price_version", "TRUNCATE model CASCADE",
 		"UPDATE model SET model_id = 'other'", "UPDATE model SET created_at = now()",
+		"UPDATE model SET kind = CASE kind WHEN 'open' THEN 'gateway' ELSE 'open' END",
 		model("category", "'image'"), model("category", "'audio'"), // priced per 1M tokens
 		"UPDATE model SET category = 'image'", "UPDATE model SET category = 'audio'",
 		price("0, 0, 0, 0", "per_image"), price("0, 0, 0, 0", "per_minute"), price("0, 0, 0, 0", "per_token"),
@@ -233,6 +234,7 @@ func TestEvenTheOwnerCannotChangeAPriceVersionOrAnAuditEntry(t *testing.T) {
 		"UPDATE price_version SET valid_to = valid_to + interval '1 day' WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET valid_to = NULL WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
+		"UPDATE model SET kind = CASE kind WHEN 'open' THEN 'gateway' ELSE 'open' END",
 		"UPDATE price_version SET pricing_unit = 'per_minute'",
 		"UPDATE price_version SET payout_cached_input_pico_usd = 1",
 		"UPDATE operator_action SET at = now()", "DELETE FROM operator_action", "TRUNCATE operator_action",
