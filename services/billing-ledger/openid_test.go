@@ -1,6 +1,7 @@
 package billingledger_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,34 @@ func TestSettingsWithABadIssuerAreRefusedWithoutItsSecret(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hush") {
 		t.Errorf("got the error %v, want it without the secret", err)
+	}
+}
+
+func TestTheSignInMethodsAreThoseOfTheSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*billingledger.Config)
+		want   string
+	}{
+		"none": {func(*billingledger.Config) {}, "[]"},
+		"two providers": {func(c *billingledger.Config) {
+			c.OpenID = config.NewSecret(awayIssuer + "\n" + strings.ReplaceAll(awayIssuer, "away", "acme-id"))
+		}, "[away Away acme-id Acme Id]"},
+	} {
+		f := start(t, c.change)
+		got, err := f.users.GetSignInMethods(t.Context(), &billingv1.GetSignInMethodsRequest{})
+		if err != nil {
+			t.Fatalf("%s: got the error %v, want none", name, err)
+		}
+		said := []string{}
+		for _, one := range got.GetOpenid() {
+			said = append(said, one.GetName(), one.GetLabel())
+		}
+		if text := fmt.Sprint(said); text != c.want {
+			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		}
+		if got.GetLetters() {
+			t.Errorf("%s: letters: got true, want false where none are sent", name)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/card"
+	"svc.internal/services/billing-ledger/internal/entries"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/seal"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -84,11 +85,24 @@ func (s *Service) reconcile(ctx context.Context) {
 		place = next
 		s.drift.Record(ctx, int64(len(drifts)))
 		s.compared.Add(ctx, 1)
+		s.lastCompared.Set(s.invariantsOf(drifts))
 		for _, d := range drifts {
 			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant),
 				slog.String("drift", d.Text))
 		}
 	}
+}
+
+// invariantsOf returns what a comparison found of each rule.
+func (s *Service) invariantsOf(drifts []store.Drift) (found []entries.Invariant) {
+	of := map[string]int{}
+	for _, d := range drifts {
+		of[d.Invariant]++
+	}
+	for _, name := range store.Invariants() {
+		found = append(found, entries.Invariant{Name: name, Drift: of[name], CheckedAt: s.deps.Clock.Now()})
+	}
+	return found
 }
 
 // tellStandby warns at the start that a failover would lose what was settled last, when

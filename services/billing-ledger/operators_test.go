@@ -76,6 +76,9 @@ func (f *fleet) hire(t *testing.T, invitation string) hired {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got, want := whose.GetExpiresAt().AsTime(), in.GetExpiresAt().AsTime(); !got.Equal(want) {
+		t.Errorf("the session ends: got %v, want %v", got, want)
+	}
 	o := whose.GetOperator()
 	return hired{o, in.GetToken(), serve.OperatorCall{Name: o.GetName() + "@" + o.GetOperatorId(),
 		Session: whose.GetSessionId(), Network: "office"}}

@@ -28,6 +28,7 @@ func Spec() node.Spec {
 			billingv1.ReceiptService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.EnterpriseAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			billingv1.VendorPayableAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			billingv1.AccrualService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.PostingService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.BalanceService_ServiceDesc.ServiceName:              {node.Settlement},
@@ -36,6 +37,7 @@ func Spec() node.Spec {
 			billingv1.UserService_ServiceDesc.ServiceName:                 {node.EdgeGateway},
 			billingv1.UserSelfService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.DemandService_ServiceDesc.ServiceName:               {node.EdgeGateway},
+			billingv1.StatsService_ServiceDesc.ServiceName:                {node.EdgeGateway},
 			billingv1.UsageKeyService_ServiceDesc.ServiceName:             {node.ProviderHub},
 			billingv1.HouseAccountService_ServiceDesc.ServiceName:         {node.Verifier},
 			billingv1.CardService_ServiceDesc.ServiceName:                 {node.Settlement},
@@ -53,6 +55,8 @@ func Spec() node.Spec {
 			billingv1.OperatorService_ServiceDesc.ServiceName:             {node.EdgeGateway},
 			billingv1.OperatorAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			billingv1.ActAdminService_ServiceDesc.ServiceName:             {node.EdgeGateway},
+			billingv1.LedgerAdminService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.StreamAdminService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 		},
 	}
 }

@@ -55,6 +55,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			{"known networks", st.PruneNetworks},
 			{"events of accounts", st.PruneAccountEvents},
 			{"sessions of operators", st.PruneOperatorSessions},
+			{"sums of requests", st.PruneStats},
 		}}
 }
 

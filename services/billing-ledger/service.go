@@ -26,12 +26,14 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/demand"
 	"svc.internal/services/billing-ledger/internal/enterprise"
+	"svc.internal/services/billing-ledger/internal/entries"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/house"
@@ -40,6 +42,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/operator"
 	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/payable"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/posting"
 	"svc.internal/services/billing-ledger/internal/price"
@@ -91,11 +94,15 @@ type Service struct {
 	demand    *demand.Cache
 	rates     *limit.Rates
 	pruner    *pruner
-	cards     *cardWork
-	webhooks  *webhookWork
+	trials    *entries.Trials
+	// lastCompared is what the last comparison of the ledger with itself found.
+	lastCompared entries.Compared
+	cards        *cardWork
+	webhooks     *webhookWork
 
 	subscriptions *subscriptionWork
 	passbooks     *passbookWork
+	stats         *statsWork
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -167,6 +174,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		visitors: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
+		trials:   entries.NewTrials(st, deps.Clock),
 	}
 	s.poster = &posting.Poster{Store: st, Mark: st.Mark, Clock: deps.Clock, Random: deps.Random}
 	s.months = &posting.Months{Store: st, Clock: deps.Clock, Random: deps.Random}
@@ -215,6 +223,7 @@ func (s *Service) addWork(p proven) (err error) {
 	if err != nil {
 		return err
 	}
+	s.stats = newStatsWork(s.cfg.Passbook, s.store, deps)
 	s.webhooks, err = newWebhookWork(s.cfg.Webhooks, webhookDeps{store: s.store, bus: deps.Bus, sealer: p.endpoints,
 		clock: deps.Clock, random: deps.Random, log: deps.Log, meter: deps.Meters.Meter("svc.internal/services/billing-ledger")})
 	return err
@@ -257,10 +266,13 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, accounts)
 	billingv1.RegisterAccountOverviewAdminServiceServer(r, &rpc.Overview{Accounts: accounts,
 		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store,
-		Standings: s.store})
+		Standings: s.store, Requests: s.store})
 	billingv1.RegisterAccountFreezeAdminServiceServer(r, &rpc.AccountFreezes{Freezes: &account.Freezes{Store: s.store}})
 	billingv1.RegisterEnterpriseAdminServiceServer(r, &rpc.Enterprise{
 		Agreements: &enterprise.Agreements{Store: store.Agreements{Store: s.store}},
+	})
+	billingv1.RegisterVendorPayableAdminServiceServer(r, &rpc.VendorPayables{
+		Payables: &payable.Payables{Store: s.store, NewEntry: s.newEntry},
 	})
 	billingv1.RegisterBalanceServiceServer(r, &rpc.Balances{Store: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
@@ -270,6 +282,11 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterOperatorServiceServer(r, &rpc.Operators{Operators: s.operators})
 	billingv1.RegisterOperatorAdminServiceServer(r, &rpc.OperatorAdmin{Operators: s.operators})
 	billingv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
+	billingv1.RegisterLedgerAdminServiceServer(r, &rpc.Ledger{Trials: s.trials, Entries: s.store,
+		Compared: &s.lastCompared})
+	billingv1.RegisterStreamAdminServiceServer(r, &rpc.Streams{
+		Streams: events.Streams{Bus: s.deps.Bus, Service: node.BillingLedger},
+	})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
@@ -277,6 +294,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	s.cards.register(r)
 	s.subscriptions.register(r)
 	s.passbooks.register(r)
+	s.stats.register(r)
 	s.webhooks.register(r)
 }
 
@@ -299,7 +317,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run,
 		s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
-		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops(),
+		s.users.mail.Run, s.stats.folder.Run}, s.cards.loops(), s.passbooks.loops(),
 		s.webhooks.loops()) {
 		group.Go(func() error {
 			loop(ctx)

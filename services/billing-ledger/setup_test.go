@@ -82,6 +82,7 @@ type fleet struct {
 	receipts  billingv1.ReceiptServiceClient
 	accounts  billingv1.AccountAdminServiceClient
 	terms     billingv1.EnterpriseAdminServiceClient
+	payables  billingv1.VendorPayableAdminServiceClient
 	accruals  billingv1.AccrualServiceClient
 	claims    billingv1.IdempotencyServiceClient
 	visits    billingv1.VisitorServiceClient
@@ -103,9 +104,12 @@ type fleet struct {
 	subscriptions billingv1.SubscriptionServiceClient
 	planInvoices  billingv1.SubscriptionAdminServiceClient
 
-	clock     *ahead
-	passbooks billingv1.PassbookServiceClient
-	exports   billingv1.PassbookExportServiceClient
+	overviews   billingv1.AccountOverviewAdminServiceClient
+	ledgerAdmin billingv1.LedgerAdminServiceClient
+	streams     billingv1.StreamAdminServiceClient
+	clock       *ahead
+	passbooks   billingv1.PassbookServiceClient
+	exports     billingv1.PassbookExportServiceClient
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -183,11 +187,15 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	}
 	f.service.Register(own)
 	calls := patient{own.Client()}
+	f.overviews = billingv1.NewAccountOverviewAdminServiceClient(calls)
+	f.ledgerAdmin = billingv1.NewLedgerAdminServiceClient(calls)
+	f.streams = billingv1.NewStreamAdminServiceClient(calls)
 	f.admission = billingv1.NewAdmissionServiceClient(calls)
 	f.keys = billingv1.NewKeyServiceClient(calls)
 	f.receipts = billingv1.NewReceiptServiceClient(calls)
 	f.accounts = billingv1.NewAccountAdminServiceClient(calls)
 	f.terms = billingv1.NewEnterpriseAdminServiceClient(calls)
+	f.payables = billingv1.NewVendorPayableAdminServiceClient(calls)
 	f.accruals = billingv1.NewAccrualServiceClient(calls)
 	f.claims = billingv1.NewIdempotencyServiceClient(calls)
 	f.visits = billingv1.NewVisitorServiceClient(calls)

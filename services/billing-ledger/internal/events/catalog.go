@@ -49,7 +49,7 @@ func (c *Catalog) models(ctx context.Context, list []*catalogv1.Model) map[strin
 func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()),
 		Rates: moneypb.ToRates(m.GetPrice().GetRates())}
-	if m.GetKind() == catalogv1.Kind_KIND_GATEWAY {
+	if out.Gateway = m.GetKind() == catalogv1.Kind_KIND_GATEWAY; out.Gateway {
 		out.Tier = plan.Premium // whatever the catalog says, because no plan pays a vendor
 	}
 	switch m.GetCategory() {

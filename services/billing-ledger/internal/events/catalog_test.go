@@ -6,6 +6,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 )
 
 func TestAModelIsAdmittedByTheLimitsOfItsCategoryAndInItsUnit(t *testing.T) {
@@ -34,6 +35,25 @@ func TestAModelIsAdmittedByTheLimitsOfItsCategoryAndInItsUnit(t *testing.T) {
 			Price: &catalogv1.PriceVersion{PriceVersionId: "018f0000-0000-7000-8000-000000000003", Rates: c.rates}})
 		if (err != nil) != (c.want == 0) || err == nil && (m.Class != c.want || m.Rates.Unit != c.want.Unit()) {
 			t.Errorf("%v priced %v is %+v, %v", c.category, c.rates, m, err)
+		}
+	}
+}
+
+func TestAGatewayModelIsVendorsAndNoPlanPaysIt(t *testing.T) {
+	for kind, want := range map[catalogv1.Kind]bool{catalogv1.Kind_KIND_GATEWAY: true, catalogv1.Kind_KIND_OPEN: false,
+		catalogv1.Kind_KIND_UNSPECIFIED: false} {
+		m, err := modelFromProto(&catalogv1.Model{ModelId: "m", Kind: kind, Category: catalogv1.Category_CATEGORY_LLM,
+			Tier: catalogv1.Tier_TIER_STANDARD, Price: &catalogv1.PriceVersion{
+				PriceVersionId: "018f0000-0000-7000-8000-000000000003",
+				Rates:          &moneyv1.Rates{OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Gateway != want {
+			t.Errorf("%v: got a gateway model %t, want %t", kind, m.Gateway, want)
+		}
+		if got := m.Tier == plan.Premium; got != want {
+			t.Errorf("%v: got the premium tier %t, want %t", kind, got, want)
 		}
 	}
 }

@@ -90,8 +90,8 @@ func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	if o, err = o.in(m.Rates.Unit); err != nil {
 		return Reservation{}, err
 	}
-	c := Reservation{AdmitRequest: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo,
-		Price: m.Version, Rates: m.Rates}
+	c := Reservation{AdmitRequest: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Gateway: m.Gateway,
+		Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
 	if m.Rates.Free() && !o.Pinned {
 		c.Billing = Free
 	}

@@ -48,6 +48,8 @@ func testAdmitter(g *gate, batch, queue int) *Admitter {
 		"m":    {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
 		"dear": {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
 		"free": {ID: "free", Class: limit.LLM},
+		"bought": {ID: "bought", Class: limit.LLM, Gateway: true,
+			Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
 		"image": {ID: "image", Class: limit.Image, Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000,
 			PayoutOutput: 1}},
 		"audio": {ID: "audio", Class: limit.Audio, Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000,
@@ -289,6 +291,19 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 	_, err := a.reserve(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1})
 	if !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("too many images: got the error %v, want the reason %v", err, fault.InvalidValue)
+	}
+}
+
+func TestAReservationOfAGatewayModelSaysSo(t *testing.T) {
+	a := testAdmitter(&gate{}, 1, 1)
+	for model, want := range map[string]bool{"m": false, "bought": true} {
+		c, err := a.reserve(AdmitRequest{Model: model, MaxCompletionTokens: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Gateway != want {
+			t.Errorf("%s: got a gateway model %t, want %t", model, c.Gateway, want)
+		}
 	}
 }
 

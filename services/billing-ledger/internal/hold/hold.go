@@ -82,6 +82,8 @@ type Reservation struct {
 	Tier plan.Tier
 	// ZeroPriced models count in one more rate, which all of them share.
 	ZeroPriced bool
+	// Gateway reports whether the model is a gateway model, which vendors alone serve.
+	Gateway bool
 	// Billing is how the request is paid for unless a plan covers it.
 	Billing BillingType
 	Price   ids.PriceVersionID

@@ -19,7 +19,6 @@ const (
 	GoodwillRefunded EntryKind = "goodwill_refund"
 	AnswerBroken     EntryKind = "broken_answer"
 	OrphanPayout     EntryKind = "orphan_work"
-	VendorPaid       EntryKind = "vendor_paid"
 )
 
 // MinPayout is the least that a provider may ask for.
@@ -149,19 +148,6 @@ func Orphan(id ids.EntryID, request ids.RequestID, provider ids.ProviderID, payo
 	return Entry{ID: id, Kind: OrphanPayout, BusinessID: request.String(), Postings: []Posting{
 		debit(OrphanWork, nobody, payout), credit(Accrued, provider, payout),
 	}}
-}
-
-// VendorOrphan is line 27 for a vendor, which is owed its cost.
-func VendorOrphan(id ids.EntryID, request ids.RequestID, vendor ids.ProviderID, cost money.NanoUSD) Entry {
-	return Entry{ID: id, Kind: OrphanPayout, BusinessID: request.String(), Postings: []Posting{
-		debit(OrphanWork, nobody, cost), credit(VendorPayable, vendor, cost),
-	}}
-}
-
-// VendorPayment follows line 8: the bank paid a vendor's invoice. Business id: the vendor and the
-// number of its invoice.
-func VendorPayment(fact Fact, vendor ids.ProviderID, amount money.NanoUSD) (Entry, error) {
-	return move(VendorPaid, fact, amount, Account{Kind: VendorPayable, Owner: vendor}, Account{Kind: Bank})
 }
 
 func payable(amount money.NanoUSD) error {

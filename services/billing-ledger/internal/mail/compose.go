@@ -6,8 +6,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
-// compose writes a letter. Its links have the token behind a #, which browsers send to no
-// server, so that no log has it.
+// compose writes a letter. Its links lead to pages of the console and have the token behind a #,
+// which browsers send to no server, so that no log has it.
 func compose(l Letter, site, token string) (Message, error) {
 	m := Message{Kind: l.Kind, To: string(l.To)}
 	switch l.Kind {
@@ -16,7 +16,7 @@ func compose(l Letter, site, token string) (Message, error) {
 		m.Text = fmt.Sprintf(`Somebody, probably you, opened an account with this e-mail address.
 
 To confirm the address, open this page within 24 hours:
-%s/confirm-email#token=%s
+%s/app/confirm#token=%s
 
 Programs post the token to /api/v1/user/email/confirm:
 %s
@@ -28,7 +28,7 @@ If it was not you, do nothing. The account stays unconfirmed.
 		m.Text = fmt.Sprintf(`Somebody, probably you, asked to set a new password for your account.
 
 To set one, open this page within 30 minutes:
-%s/reset-password#token=%s
+%s/app/password#token=%s
 
 Programs post the token to /api/v1/user/password/reset:
 %s

@@ -51,7 +51,7 @@ func TestALettersFileIsItsOwnersAndTheLogHasItsNameAlone(t *testing.T) {
 		t.Errorf("the folder's mode: got %v and %v, want 0700", info.Mode(), err)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), "https://site.example/reset-password#token="+token) {
+	if err != nil || !strings.Contains(string(text), "https://site.example/app/password#token="+token) {
 		t.Errorf("the letter: got %s and %v, want the link in it", text, err)
 	}
 	if strings.Contains(log.String(), token) || strings.Contains(log.String(), "ada@") {

@@ -26,6 +26,21 @@ type Issuer struct {
 	RedirectURL string
 }
 
+// brands are the names of well-known issuers as they write them themselves.
+var brands = map[string]string{"github": "GitHub", "gitlab": "GitLab", "linkedin": "LinkedIn", "paypal": "PayPal"}
+
+// Label returns what people call the issuer with a name: its words with capitals.
+func Label(name string) string {
+	if brand, ok := brands[name]; ok {
+		return brand
+	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == '-' })
+	for i, word := range words {
+		words[i] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, " ")
+}
+
 // OnLoopback reports whether the URL's host is localhost or a loopback address.
 func (i Issuer) OnLoopback() bool {
 	at, err := url.Parse(i.URL)

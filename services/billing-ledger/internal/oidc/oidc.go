@@ -25,6 +25,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"slices"
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
@@ -41,6 +42,7 @@ const maxCode = 4096
 
 // Client signs users in at the issuers of an installation. It is safe for concurrent use.
 type Client struct {
+	names   []string // of the issuers, as they are set up
 	issuers map[string]*provider
 	flows   sealers
 	clock   clock.Clock
@@ -57,10 +59,14 @@ func New(issuers []Issuer, secrets [][]byte, c clock.Clock, transport http.Round
 	out := &Client{issuers: map[string]*provider{}, flows: flows, clock: c}
 	client := newHTTP(transport)
 	for _, one := range issuers {
+		out.names = append(out.names, one.Name)
 		out.issuers[one.Name] = newProvider(one, client, c)
 	}
 	return out, nil
 }
+
+// Names returns the names of the issuers in the order of the settings.
+func (c *Client) Names() []string { return slices.Clone(c.names) }
 
 // Started is a sign-in or a link that has begun.
 type Started struct {

@@ -137,21 +137,21 @@ func (o *Operators) verify(ctx context.Context, s *NewSession, password, code st
 
 // Whose finds the operator of a session's token. It fails with invalid_session and
 // session_expired.
-func (o *Operators) Whose(ctx context.Context, token Digest) (found Operator, id SessionID, err error) {
+func (o *Operators) Whose(ctx context.Context, token Digest) (found SignedIn, err error) {
 	err = o.Lookups.Do(ctx, func() (err error) {
-		found, id, err = o.Store.BySession(ctx, token)
+		found, err = o.Store.BySession(ctx, token)
 		return err
 	})
 	switch {
 	case errors.Is(err, ErrOver):
-		return Operator{}, id, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
+		return SignedIn{}, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
 	case errors.Is(err, ErrNotFound):
-		return Operator{}, id, fault.New(fault.Unauthenticated, fault.InvalidSession,
+		return SignedIn{}, fault.New(fault.Unauthenticated, fault.InvalidSession,
 			"there is no such session; sign in again")
 	case err != nil:
-		return Operator{}, id, wrapped("look up an operator's session", err)
+		return SignedIn{}, wrapped("look up an operator's session", err)
 	}
-	return found, id, nil
+	return found, nil
 }
 
 // SignOut ends a session.

@@ -41,6 +41,14 @@ type Attempt struct {
 	Known bool
 }
 
+// SignedIn is an operator with a session that lives.
+type SignedIn struct {
+	Operator
+	Session SessionID
+	// ExpiresAt is when the session ends however much it is used.
+	ExpiresAt time.Time
+}
+
 // NewSession is everything that is stored when an operator signs in.
 type NewSession struct {
 	ID       SessionID
@@ -91,7 +99,7 @@ type Store interface {
 	Open(ctx context.Context, s NewSession) (time.Time, error)
 	// BySession finds the active operator of a session that lives, and notes that it is used:
 	// ErrOver, ErrNotFound.
-	BySession(ctx context.Context, token Digest) (Operator, SessionID, error)
+	BySession(ctx context.Context, token Digest) (SignedIn, error)
 	// EndSession ends a session. It does nothing when there is none such that lives.
 	EndSession(ctx context.Context, id SessionID) error
 	// List lists all operators by name.

@@ -71,7 +71,7 @@ type Case struct {
 	Attempt  int32
 	Hub      string
 	Provider ids.ProviderID
-	// Vendor reports that the provider is known to be a vendor.
+	// Vendor reports that the provider is a vendor.
 	Vendor bool
 	// EvidenceSource is usage.Gateway, also where it is empty, or usage.WorkReceipt.
 	// Epoch is the receipt's, 0 without a receipt.

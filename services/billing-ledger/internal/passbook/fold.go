@@ -47,6 +47,8 @@ const (
 // Folder makes lines, sums and documents of what was recorded. Several may run on one store.
 type Folder struct {
 	Store FoldStore
+	// Name says in the log what is folded.
+	Name string
 	// Interval is the pause between two looks. Lag is how far a mark lies before the
 	// database's time: a transaction takes its time a moment before others can see it.
 	Interval, Lag time.Duration
@@ -60,7 +62,7 @@ type Folder struct {
 func (f *Folder) Run(ctx context.Context) {
 	for range clock.Every(ctx, f.Interval) {
 		if err := f.Look(ctx); err != nil && ctx.Err() == nil {
-			f.Log.ErrorContext(ctx, "the passbook could not be brought up to date", "error", err)
+			f.Log.ErrorContext(ctx, "a fold could not be brought up to date", "fold", f.Name, "error", err)
 		}
 	}
 }

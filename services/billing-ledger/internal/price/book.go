@@ -20,6 +20,8 @@ type Model struct {
 	Tier    plan.Tier
 	Version ids.PriceVersionID
 	Rates   money.Rates
+	// Gateway reports whether the model is a gateway model, which vendors alone serve.
+	Gateway bool
 }
 
 // Book is the current copy. The zero Book has no copy yet. It is safe for concurrent use.

@@ -24,12 +24,12 @@ func (s *Operators) AuthenticateOperator(
 	if len(req.GetTokenSha256()) != len(operator.Digest{}) {
 		return nil, malformed("token_sha256")
 	}
-	o, session, err := s.Operators.Whose(ctx, operator.Digest(req.GetTokenSha256()))
+	in, err := s.Operators.Whose(ctx, operator.Digest(req.GetTokenSha256()))
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.AuthenticateOperatorResponse{Operator: operatorToProto(o), SessionId: session.String(),
-		MayApprove: o.MayApprove()}, nil
+	return &billingv1.AuthenticateOperatorResponse{Operator: operatorToProto(in.Operator),
+		SessionId: in.Session.String(), MayApprove: in.MayApprove(), ExpiresAt: timestamppb.New(in.ExpiresAt)}, nil
 }
 
 // OperatorAdmin answers operators about operators, and people who become operators or sign

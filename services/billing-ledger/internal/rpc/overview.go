@@ -7,6 +7,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/receipt"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -21,6 +22,8 @@ type Overview struct {
 	Keys     key.OwnStore
 	// Standings says why accounts are frozen, and what they owe.
 	Standings account.Standings
+	// Requests finds requests of whichever account.
+	Requests receipt.OperatorStore
 }
 
 // ListAccounts is one page of the accounts that match.

@@ -10,6 +10,18 @@ import (
 	"svc.internal/services/billing-ledger/internal/user"
 )
 
+// GetSignInMethods says how users may sign in.
+func (s *Users) GetSignInMethods(
+	context.Context, *billingv1.GetSignInMethodsRequest,
+) (*billingv1.GetSignInMethodsResponse, error) {
+	methods := s.Users.SignInMethods()
+	resp := &billingv1.GetSignInMethodsResponse{Letters: methods.Letters}
+	for _, name := range methods.Issuers {
+		resp.Openid = append(resp.Openid, &billingv1.OpenIDProvider{Name: name, Label: oidc.Label(name)})
+	}
+	return resp, nil
+}
+
 // StartOpenID begins a sign-in at an OpenID provider.
 func (s *Users) StartOpenID(
 	ctx context.Context, req *billingv1.StartOpenIDRequest,

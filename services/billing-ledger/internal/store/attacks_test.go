@@ -64,10 +64,14 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO revaluation SELECT (now() AT TIME ZONE 'UTC')::date, '254:native', 1, 2, 3, gen_random_uuid()`)
 	e.exec(t, `INSERT INTO vendor (vendor_id) VALUES (gen_random_uuid())`)
 	e.exec(t, `INSERT INTO vendor_price VALUES (gen_random_uuid(), 1)`)
+	e.exec(t, `INSERT INTO vendor_invoice (vendor_id, number, amount, counted, note, asked_by, paid_by, paid_at)
+		SELECT vendor_id, '1', 5, 5, 'n', 'operator:a@1', 'operator:a@1', now() FROM vendor`)
 	e.besiegeCards(t)
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
 	e.besiegeWebhooks(t, account)
+	e.exec(t, `INSERT INTO stats_sum VALUES (5, date_trunc('hour', now()), 'm', gen_random_uuid(), 0, 2, 1, 1, 0, 0, 5,
+		'{}', '{}')`)
 	e.exec(t, `INSERT INTO account_mark VALUES ($1, sha256('m'), 'card')`, account)
 	e.exec(t, `INSERT INTO provider_mark VALUES (gen_random_uuid(), sha256('m'), 'card')`)
 	return e
@@ -399,8 +403,13 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"void_attempt":    "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
 		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
+		"stats_fold":      "SELECT UPDATE(until_at,last)",
+		"stats_sum": "DELETE INSERT SELECT " +
+			"UPDATE(requests,judged,succeeded,retried,failed_over,tokens,ttft,speed)",
 		"document_number": "SELECT", "passbook_fold": "SELECT UPDATE(until_at,invoice_month,invoiced)",
 		"passbook_line": "INSERT SELECT", "vendor": "INSERT SELECT", "vendor_price": "INSERT SELECT",
+		"vendor_invoice": "SELECT INSERT(vendor_id,number,amount,counted,note,asked_by,paid_by,paid_at) " +
+			"UPDATE(amount,counted,note,asked_by,asked_at,paid_by,paid_at)",
 		"usage_day":    "INSERT SELECT UPDATE(requests,prompt_tokens,completion_tokens,charged,covered)",
 		"usage_series": "SELECT INSERT(account_id,key_id,model_id,provider_id,source,unit)",
 		"wallet":       "INSERT SELECT UPDATE(posted,held,low_at)", "request_report": "INSERT SELECT",

@@ -94,7 +94,7 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 		}
 		for _, c := range slices.Concat(auditChecks, planChecks, spendChecks, categoryChecks, heldChecks, payoutChecks,
 			monthChecks,
-			holdingChecks, cardChecks, subscriptionChecks, passbookChecks) {
+			holdingChecks, cardChecks, subscriptionChecks, passbookChecks, payableChecks) {
 			var population int64
 			if err := tx.QueryRow(ctx, c.population).Scan(&population); err != nil {
 				return fmt.Errorf("count for %q: %w", c.name, err)

@@ -89,14 +89,22 @@ func TestTheDatabaseHasTheChartOfTheCode(t *testing.T) {
 	}
 }
 
-// vendorEntries has what a vendor is owed of orphan work, and its payment.
+// vendorEntries returns what a vendor is owed for orphan work, two corrections, and a payment.
 func vendorEntries(t *testing.T, vendor ids.ProviderID) []ledger.Entry {
 	t.Helper()
 	paid, err := ledger.VendorPayment(newFact(t), vendor, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []ledger.Entry{ledger.VendorOrphan(entryID(t), request(t), vendor, 5), paid}
+	more, err := ledger.VendorCorrection(newFact(t), vendor, 5, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	less, err := ledger.VendorCorrection(newFact(t), vendor, 7, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []ledger.Entry{ledger.VendorOrphan(entryID(t), request(t), vendor, 5), more, less, paid}
 }
 
 // The rules have what the constructors make, and no more.

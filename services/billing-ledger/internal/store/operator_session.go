@@ -110,29 +110,28 @@ func (s Operators) Open(ctx context.Context, n operator.NewSession) (until time.
 }
 
 // BySession implements operator.Store.
-func (s Operators) BySession(
-	ctx context.Context, token operator.Digest,
-) (found operator.Operator, id operator.SessionID, err error) {
+func (s Operators) BySession(ctx context.Context, token operator.Digest) (found operator.SignedIn, err error) {
 	var lives, stale bool
-	found, err = scanOperator(s.pool.QueryRow(ctx, `SELECT `+operatorColumns+`, t.id,
+	found.Operator, err = scanOperator(s.pool.QueryRow(ctx, `SELECT `+operatorColumns+`, t.id, t.expires_at,
 			t.ended_at IS NULL AND t.expires_at > now() AND t.used_at > now() - $2::interval AND o.state = 'active',
 			t.used_at <= now() - $3::interval
 		FROM operator_session t JOIN operator o ON o.id = t.operator_id WHERE t.token_sha256 = $1`, token[:],
-		operator.IdleTimeout, operator.UseInterval), &id, &lives, &stale)
+		operator.IdleTimeout, operator.UseInterval), &found.Session, &found.ExpiresAt, &lives, &stale)
 	switch {
 	case err != nil:
-		return operator.Operator{}, id, noOperator(err, "select the session of an operator")
+		return operator.SignedIn{}, noOperator(err, "select the session of an operator")
 	case !lives:
-		return operator.Operator{}, id, operator.ErrOver
+		return operator.SignedIn{}, operator.ErrOver
 	case !stale:
-		return found, id, nil
+		return found, nil
 	}
 	// A session that another call ends or notes meanwhile is left alone.
 	if _, err := s.pool.Exec(ctx, `UPDATE operator_session SET used_at = now()
-		WHERE id = $1 AND ended_at IS NULL AND used_at <= now() - $2::interval`, id, operator.UseInterval); err != nil {
-		return operator.Operator{}, id, fmt.Errorf("note the use of a session: %w", err)
+		WHERE id = $1 AND ended_at IS NULL AND used_at <= now() - $2::interval`, found.Session,
+		operator.UseInterval); err != nil {
+		return operator.SignedIn{}, fmt.Errorf("note the use of a session: %w", err)
 	}
-	return found, id, nil
+	return found, nil
 }
 
 // EndSession implements operator.Store.

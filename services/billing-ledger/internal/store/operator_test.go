@@ -161,7 +161,7 @@ func TestAnOperatorIsInvitedOnceAndSignsInWithACode(t *testing.T) {
 	_, err = s.Confirm(t.Context(), confirmation, s.code(t, person{alice, secret}))
 	wantReason(t, "the confirmation again", err, fault.InvalidCredentials)
 	token := s.signIn(t, person{alice, secret}, office)
-	found, _, err := s.Whose(t.Context(), token)
+	found, err := s.Whose(t.Context(), token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestAChangeOfAnOperatorCountsFromItsNextCallOn(t *testing.T) {
 		if err := c.do(p.ID); err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := s.Whose(t.Context(), token)
+		found, err := s.Whose(t.Context(), token)
 		if c.over {
 			wantReason(t, name, err, fault.SessionExpired)
 			_, err = s.SignIn(t.Context(), string(p.Name), operatorsPassword, s.code(t, p), office)
@@ -407,17 +407,17 @@ func TestASessionEndsByItselfAndBySigningOut(t *testing.T) {
 		"too old": `UPDATE operator_session SET created_at = now() - interval '12 hours', expires_at = now()`,
 	} {
 		token := s.signIn(t, alice, office)
-		if _, _, err := s.Whose(t.Context(), token); err != nil {
+		if _, err := s.Whose(t.Context(), token); err != nil {
 			t.Fatal(err)
 		}
 		s.exec(t, sql+` WHERE ended_at IS NULL`)
-		_, _, err := s.Whose(t.Context(), token)
+		_, err := s.Whose(t.Context(), token)
 		wantReason(t, name, err, fault.SessionExpired)
 	}
 	token := s.signIn(t, alice, office)
 	s.exec(t, `UPDATE operator_session SET used_at = now() - interval '29 minutes', created_at = now() - interval '1 hour',
 		expires_at = now() + interval '10 hours' WHERE token_sha256 = $1`, token[:])
-	_, session, err := s.Whose(t.Context(), token)
+	in, err := s.Whose(t.Context(), token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,14 +425,18 @@ func TestASessionEndsByItselfAndBySigningOut(t *testing.T) {
 		WHERE token_sha256 = $1`, token[:]); !fresh {
 		t.Error("a use is noted: got no, want yes")
 	}
+	if until := scan[time.Time](t, s.env, `SELECT expires_at FROM operator_session WHERE token_sha256 = $1`,
+		token[:]); !in.ExpiresAt.Equal(until) {
+		t.Errorf("the session ends: got %v, want %v", in.ExpiresAt, until)
+	}
 	for range 2 {
-		if err := s.SignOut(t.Context(), session.String()); err != nil {
+		if err := s.SignOut(t.Context(), in.Session.String()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, _, err = s.Whose(t.Context(), token)
+	_, err = s.Whose(t.Context(), token)
 	wantReason(t, "signed out", err, fault.SessionExpired)
-	_, _, err = s.Whose(t.Context(), operator.Digest{1})
+	_, err = s.Whose(t.Context(), operator.Digest{1})
 	wantReason(t, "a token of nobody", err, fault.InvalidSession)
 	wantReason(t, "a machine signs out", s.SignOut(t.Context(), ""), fault.TransitionNotAllowed)
 }
@@ -506,7 +510,7 @@ func TestAnOperatorIsNewForADayAfterItBecameActive(t *testing.T) {
 	token := s.signIn(t, alice, office)
 	wantApproves := func(what string, want bool) {
 		t.Helper()
-		found, _, err := s.Whose(t.Context(), token)
+		found, err := s.Whose(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
 		}

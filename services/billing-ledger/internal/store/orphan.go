@@ -89,7 +89,7 @@ const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit
 	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt,
 	e.metered_completion, e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.reported_at,
 	e.source, e.epoch, e.work_receipt_tokens, e.work_receipt_bytes,
-	EXISTS (SELECT FROM vendor v WHERE v.vendor_id = e.provider_id),
+	` + servedByVendor + `,
 	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
 FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e`
 

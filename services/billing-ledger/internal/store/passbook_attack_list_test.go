@@ -37,6 +37,17 @@ passbook_line passbook_line_moves | n = 9, amount = 1
 passbook_line passbook_line_n_check | n = 0
 passbook_line passbook_line_of_usage | n = 9, series_id = NULL
 passbook_line passbook_line_pkey | =
+stats_fold stats_fold_moves_on | ! DELETE FROM stats_fold WHERE false; UPDATE stats_fold
+	SET until_at = until_at - interval '1 day' => may not change any more
+stats_fold stats_fold_one_check | one = false
+stats_fold stats_fold_pkey | =
+stats_sum stats_sum_aligned | at = at + interval '1 minute'
+stats_sum stats_sum_counts | mode = 1, judged = 3
+stats_sum stats_sum_is_kept | ! DELETE FROM stats_sum => may not change any more
+stats_sum stats_sum_pkey | =
+stats_sum stats_sum_span | span = 6, at = '2026-01-01Z'
+stats_sum stats_sum_speed | mode = 1, speed = '{1}'
+stats_sum stats_sum_ttft | mode = 1, ttft = '{1}'
 usage_day usage_day_charged_check | day = day + 1, charged = -1
 usage_day usage_day_covered_check | day = day + 1, covered = -1
 usage_day usage_day_pkey | =

@@ -5,3 +5,6 @@ var SearchOf = searchOf
 
 // ActTable shows tests the table of what operators did.
 var ActTable = actTable
+
+// SearchEntries shows tests the statements of pages of entries.
+var SearchEntries = searchEntries

@@ -28,9 +28,9 @@ var belongs = map[string]string{
 	everywhere: `asset card_listing chart entry_kind pepper plan plan_limit plan_price posting_rule schema_function
 		schema_migrations vendor vendor_price`,
 	ofDatabase: `balance_snapshot cleared_day closed_day document_number ledger_secret passbook_fold quarantine
-		revaluation seal sign_in_attempt sign_in_count usage_key visitor`,
+		revaluation seal sign_in_attempt sign_in_count stats_fold stats_sum usage_key visitor`,
 	ofWhole: `closed_month closed_share operator operator_action operator_session sandbox_event sandbox_invoice
-		sandbox_return sandbox_session sandbox_subscription`,
+		sandbox_return sandbox_session sandbox_subscription vendor_invoice`,
 }
 
 // mayRefer says to what rows may refer, besides rows of their own kind.

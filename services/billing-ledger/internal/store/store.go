@@ -30,8 +30,9 @@
 // the user's row before it stores the mark (mark_wallet). The marks of one account or provider are
 // inserted in the order of evidence and cause.
 //
-// Five kinds of transactions are apart from these. The fold holds the row of passbook_fold,
-// and after it those of document_number; it only reads what others write. A claim of an
+// Six kinds of transactions are apart from these. The fold holds the row of passbook_fold,
+// and after it those of document_number; it only reads what others write. The fold of figures
+// holds the row of stats_fold, and after it those of stats_sum. A claim of an
 // idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
 // the row of its address. Signing in locks the rows of the e-mail's attempts, then the user,
 // then the sessions. What is done to operators locks the rows of the attempts, then the
@@ -84,6 +85,10 @@
 //   - Earnings are held once, end once, and stay in their balance until then:
 //     held_earning_pkey, held_earning_was_earned, held_earning_ends_once,
 //     held_earnings_stay under the lock on the provider's earnings.
+//   - An invoice of a vendor is paid once and by its entries, above $10,000 or with a large
+//     correction by two operators, and never by more than is owed: vendor_invoice_pkey,
+//     vendor_invoice_stands, vendor_invoice_is_posted, vendor_invoice_by_two,
+//     vendor_never_overpaid under the lock on the vendor's earnings.
 //   - A provider bears the marks of its user's account, whichever came first:
 //     account_mark_is_its_providers, app_user_provider_is_marked under the lock on the user. A card
 //     marks whom it paid for: card_payment_marks. A wallet by which a user signs in marks the
@@ -109,13 +114,14 @@
 //     passbook_fold_moves_on, passbook_fold_month. A document never changes and has the next
 //     number of its series: document_stays, document_is_next. An entry has one document for an
 //     account, and a month one invoice: document_of_entry, document_of_month.
+//   - The fold of figures only moves on, and sums are kept as long as figures need them:
+//     stats_fold_moves_on, stats_sum_is_kept.
 package store
 
 import (
 	"context"
 	"embed"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -141,9 +147,8 @@ type Store struct {
 	pool   *pgxpool.Pool
 	limits limit.Defaults
 	terms  Terms
-	// vendorPrices are the price versions whose rate of cached tokens is in the database: one for
-	// each change of a gateway model's price.
-	vendorPrices sync.Map
+	// vendorPrices remembers price versions of gateway models that are in the database.
+	vendorPrices *keptPrices
 }
 
 // Terms are the times of holds.
@@ -158,7 +163,7 @@ type Terms struct {
 // New returns a store on a pool that was opened for Schema and Role. limits apply to
 // accounts without limits of their own.
 func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
-	return &Store{pool: pool, limits: limits, terms: terms}
+	return &Store{pool: pool, limits: limits, terms: terms, vendorPrices: newKeptPrices()}
 }
 
 // Ping returns an error unless the database answers.

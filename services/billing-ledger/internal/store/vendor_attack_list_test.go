@@ -14,6 +14,21 @@ usage_settlement only_a_vendor_is_cached | cached_tokens = 1
 usage_settlement usage_settlement_cached_rate_check | cached_rate = -1
 usage_settlement usage_settlement_cached_tokens_check | vendor = true, cached_tokens = -1
 vendor vendor_pkey | =
-vendor_price vendor_price_cached_rate_check | price_version_id = gen_random_uuid(), cached_rate = 0
+vendor_invoice vendor_invoice_amount_check | number = '2', amount = 0
+vendor_invoice vendor_invoice_asked_by_check | number = '2', asked_by = 'operator'
+vendor_invoice vendor_invoice_by_two | number = '2', amount = 10000000000001
+vendor_invoice vendor_invoice_by_two | number = '2', amount = 10000000000000, counted = 1
+vendor_invoice vendor_invoice_by_two | number = '2', amount = 10000000, counted = 5000000000000
+vendor_invoice vendor_invoice_counted_check | number = '2', counted = 0
+vendor_invoice vendor_invoice_is_paid | number = '2', paid_by = NULL
+vendor_invoice vendor_invoice_is_posted | number = '2'
+vendor_invoice vendor_invoice_note_check | number = '2', note = ''
+vendor_invoice vendor_invoice_number_check | number = 'inv'
+vendor_invoice vendor_invoice_paid_by_check | number = '2', paid_by = 'alice'
+vendor_invoice vendor_invoice_pkey | =
+vendor_invoice vendor_invoice_stands | ! UPDATE vendor_invoice SET paid_by = NULL, paid_at = NULL
+	=> may not change any more
+vendor_invoice vendor_invoice_vendor_id_fkey | vendor_id = gen_random_uuid()
+vendor_price vendor_price_cached_rate_check | price_version_id = gen_random_uuid(), cached_rate = -1
 vendor_price vendor_price_pkey | =
 `

@@ -227,3 +227,28 @@ func TestVerifyNamesWhatIsWrongOfAVendor(t *testing.T) {
 		})
 	}
 }
+
+// The hub died during the vendor's first request, so only the gateway counted the request.
+func TestAVendorsFirstRequestIsAVendorsAlthoughNoHubSaysSo(t *testing.T) {
+	for name, cached := range map[string]money.PicoUSD{"with a price of cached tokens": vendorRates.PayoutCachedInput,
+		"without": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t, unlimited)
+			c := e.consumer(t, money.USD)
+			reservation := e.gatewayModel(t, c)
+			reservation.Gateway, reservation.Rates.PayoutCachedInput = true, cached
+			e.admitOne(t, reservation, hold.Admitted)
+			e.conclude(t, servedWord(reservation.Request, 4))
+			e.overdue(t)
+			all := e.review(t)
+			if len(all) != 1 {
+				t.Fatalf("published: got %+v, want one", all)
+			}
+			e.settle(t, usage.Settled, delivery(all[0]))
+			e.wantBalance(t, ledger.VendorPayable, providerID, 4*7*cent/10)
+			e.wantBalance(t, ledger.Accrued, providerID, 0)
+			e.sound(t)
+		})
+	}
+}

@@ -34,6 +34,19 @@ func (u *Users) startOpenID(ctx context.Context, issuer string, link oidc.Link) 
 	return started, nil
 }
 
+// SignInMethods are how users may sign in beside a password and a wallet, as the installation is set up.
+type SignInMethods struct {
+	// Issuers are the names of the OpenID providers.
+	Issuers []string
+	// Letters reports whether letters are sent.
+	Letters bool
+}
+
+// SignInMethods returns how users may sign in.
+func (u *Users) SignInMethods() SignInMethods {
+	return SignInMethods{Issuers: u.OpenID.Names(), Letters: u.SendsLetters}
+}
+
 // OpenIDEnd is what came of a sign-in or a link at an OpenID provider. Exactly one of the two is not
 // zero.
 type OpenIDEnd struct {

@@ -163,7 +163,11 @@ func TestAnAnswerWithoutAnEndDecidesByItsStatus(t *testing.T) {
 	if r := b.send(t, server.URL); !r.Success() {
 		t.Errorf("result: got %+v, want a success", r)
 	}
-	<-left
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("the receiver was not left")
+	}
 }
 
 func TestAReceiverThatSaysNothingIsATimeout(t *testing.T) {

@@ -1,0 +1,93 @@
+package billingledger_test
+
+import (
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	billingledger "svc.internal/services/billing-ledger"
+)
+
+// What an operator reads of one settled request: itself, its entry, the balances, the rules and the streams.
+func TestAnOperatorReadsTheLedgerOverTheWire(t *testing.T) {
+	f := start(t, func(c *billingledger.Config) { c.ReconcileInterval = 100 * time.Millisecond })
+	c, notices := f.consumer(t, "1"), f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	f.publish(t, served(req.GetRequestId()))
+	wait(t, notices)
+
+	found, err := f.overviews.GetRequest(t.Context(), &billingv1.GetRequestRequest{RequestId: req.GetRequestId()})
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case found.GetAccountId() != c.account:
+		t.Errorf("the account: got %q, want %q", found.GetAccountId(), c.account)
+	case found.GetKeyId() != c.key:
+		t.Errorf("the key: got %q, want %q", found.GetKeyId(), c.key)
+	case found.GetReceipt().GetStatus() != "settled":
+		t.Errorf("the status: got %q, want settled", found.GetReceipt().GetStatus())
+	}
+	for _, id := range []string{"", "x", "00000000-0000-7000-8000-000000000001"} {
+		_, err := f.overviews.GetRequest(t.Context(), &billingv1.GetRequestRequest{RequestId: id})
+		if !fault.Is(err, fault.RequestNotFound) {
+			t.Errorf("%q: got the error %v, want %s", id, err, fault.RequestNotFound)
+		}
+	}
+	page, err := f.ledgerAdmin.ListLedgerEntries(t.Context(),
+		&billingv1.ListLedgerEntriesRequest{RequestId: req.GetRequestId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.GetList()) != 1 {
+		t.Fatalf("the entries: got %v, want the settled request", page.GetList())
+	}
+	entry := page.GetList()[0]
+	if entry.GetKind() != "usage" {
+		t.Errorf("the kind: got %q, want usage", entry.GetKind())
+	}
+	if got := entry.GetLegs()[0]; got.GetAmount() != "-0.0014" {
+		t.Errorf("the consumer's leg: got %v, want -0.0014", got)
+	}
+	trial, err := f.ledgerAdmin.ListLedgerAccounts(t.Context(), &billingv1.ListLedgerAccountsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !trial.GetBalanced() {
+		t.Errorf("the totals: got %v, want zero", trial.GetTotals())
+	}
+	until(t, func() bool {
+		rules, err := f.ledgerAdmin.ListLedgerInvariants(t.Context(), &billingv1.ListLedgerInvariantsRequest{})
+		return err == nil && len(rules.GetList()) == 3 && rules.GetList()[0].GetHolds()
+	})
+	f.wantStreams(t)
+}
+
+// wantStreams wants the three streams of the ledger, and its own consumer of usage without a lag.
+func (f *fleet) wantStreams(t *testing.T) {
+	t.Helper()
+	resp, err := f.streams.ListStreams(t.Context(), &billingv1.ListStreamsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.GetList()) != 3 {
+		t.Fatalf("the streams: got %v, want three", resp.GetList())
+	}
+	usage := resp.GetList()[2]
+	if usage.GetMessages() != 1 {
+		t.Errorf("messages of %s: got %d, want 1", usage.GetStream(), usage.GetMessages())
+	}
+	for _, c := range usage.GetConsumers() {
+		want := "does not exist" // nobody but the ledger runs here
+		if c.GetConsumer() == "billing" {
+			want = ""
+		}
+		if c.GetError() != want {
+			t.Errorf("%s: got the error %q, want %q", c.GetConsumer(), c.GetError(), want)
+		}
+		if c.GetPending() != 0 {
+			t.Errorf("%s: got %d messages that were not delivered, want 0", c.GetConsumer(), c.GetPending())
+		}
+	}
+}
