@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -44,6 +45,39 @@ func TestAProviderReadsItsBalancesWithTheWordsSettlementPending(t *testing.T) {
 	}
 	if months[0].GetState() != "settlement_pending" {
 		t.Errorf("state: got %s, want settlement_pending", months[0].GetState())
+	}
+}
+
+func TestAProviderReadsWhatItEarnedTodayAndOfLate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	today := b.now.Truncate(24 * time.Hour)
+	for back, amount := range map[int]int64{0: 5, 6: 70, 7: 900, 29: 11_000, 30: 130_000} {
+		if _, err := b.pool.Exec(t.Context(), `INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id,
+				price_version_id, prompt_tokens, completion_tokens, payout_nano_usd)
+			VALUES ($1, gen_random_uuid(), $2, 1, 'm', gen_random_uuid(), 1, 1, $3)`, today.AddDate(0, 0, -back), earner,
+			amount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := b.earnings.GetEarnings(t.Context(), &settlementv1.GetEarningsRequest{ProviderId: earner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		period *settlementv1.PeriodEarning
+		since  string
+		want   int64
+	}{
+		{got.GetToday(), "2026-11-21", 5}, {got.GetSevenDays(), "2026-11-15", 75},
+		{got.GetThirtyDays(), "2026-10-23", 11_975},
+	} {
+		if tc.period.GetSince() != tc.since {
+			t.Errorf("since: got %s, want %s", tc.period.GetSince(), tc.since)
+		}
+		if tc.period.GetUnbatchedNanoUsd() != tc.want {
+			t.Errorf("since %s: got %d, want %d", tc.since, tc.period.GetUnbatchedNanoUsd(), tc.want)
+		}
 	}
 }
 

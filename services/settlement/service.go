@@ -194,7 +194,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Confirm: s.positions.payer.ConfirmBank, Store: s.positions.refunds, Terms: s.positions.store.Terms,
 	})
 	settlementv1.RegisterEarningServiceServer(r, &rpc.Earnings{
-		Store: s.batches.store, Ledger: s.deps.Accruals, Signer: s.deps.Signer,
+		Store: s.batches.store, Ledger: s.deps.Accruals, Clock: s.deps.Clock, Signer: s.deps.Signer,
 	})
 	settlementv1.RegisterEarningAdminServiceServer(r, &rpc.EarningAdmin{Store: s.batches.store})
 	settlementv1.RegisterPayoutServiceServer(r, &rpc.Payouts{Keeper: s.payouts.keeper})

@@ -123,6 +123,9 @@ var (
 	ErrReused = errors.New("the share was posted with another amount")
 )
 
+// ErrAttempted is a Store's error where another process has made the attempt meanwhile.
+var ErrAttempted = errors.New("another process attempts to post the share")
+
 // Ledger is billing-ledger.
 type Ledger interface {
 	// Changes returns a page of a sealed day's changes, the token of the next page, empty after the last, and the

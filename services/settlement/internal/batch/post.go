@@ -32,6 +32,9 @@ func (c *Closer) Post(ctx context.Context) (posted int, err error) {
 		}
 		for _, u := range shares {
 			done, err := c.post(ctx, u)
+			if errors.Is(err, ErrAttempted) {
+				continue // the other process posts the share, or the next pass does
+			}
 			if err != nil {
 				failed = fmt.Errorf("post the share of %s of %s: %w", u.Provider, u.Day.Format(time.DateOnly), err)
 			}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -37,6 +38,7 @@ type EarningStore interface {
 	Statement(ctx context.Context, provider ids.ProviderID, day time.Time) (batch.Stating, bool, error)
 	Statements(ctx context.Context, provider ids.ProviderID, before time.Time, limit int) ([]batch.Listed, error)
 	PlanMonth(ctx context.Context, month string) (batch.ClosedMonth, bool, error)
+	DaysEarned(ctx context.Context, provider ids.ProviderID, first, last time.Time) ([]batch.DayParts, error)
 }
 
 // Earnings implements EarningService.
@@ -44,6 +46,7 @@ type Earnings struct {
 	settlementv1.UnimplementedEarningServiceServer
 	Store  EarningStore
 	Ledger billingv1.AccrualServiceClient
+	Clock  clock.Clock
 	// Signer is nil where there is none.
 	Signer signerv1.SignerServiceClient
 }
@@ -101,7 +104,27 @@ func (s *Earnings) GetEarnings(
 			EarnedNanoUsd: int64(m.Earned), HeldNanoUsd: int64(m.Withheld), PaidNanoUsd: int64(m.Paid)})
 	}
 	resp.Months = resp.Months[:min(len(resp.Months), maxMonths)]
-	return resp, nil
+	return resp, s.addPeriods(ctx, provider, resp)
+}
+
+// addPeriods adds what the provider earned today, and in the last 7 and 30 days.
+func (s *Earnings) addPeriods(
+	ctx context.Context, provider ids.ProviderID, resp *settlementv1.GetEarningsResponse,
+) error {
+	today := s.Clock.Now().UTC().Truncate(24 * time.Hour)
+	days, err := s.Store.DaysEarned(ctx, provider, today.AddDate(0, 0, 1-batch.PeriodDays), today)
+	if err != nil {
+		return err
+	}
+	resp.Today = periodToProto(batch.PeriodOf(days, today, 1))
+	resp.SevenDays = periodToProto(batch.PeriodOf(days, today, 7))
+	resp.ThirtyDays = periodToProto(batch.PeriodOf(days, today, batch.PeriodDays))
+	return nil
+}
+
+func periodToProto(p batch.Period) *settlementv1.PeriodEarning {
+	return &settlementv1.PeriodEarning{Since: p.Since.Format(time.DateOnly), UnbatchedNanoUsd: int64(p.Unbatched),
+		SettledNanoUsd: int64(p.Settled), HeldNanoUsd: int64(p.Held), PendingNanoUsd: int64(p.Pending)}
 }
 
 // ListStatements is one page of a provider's statements, newest first.

@@ -72,8 +72,15 @@ func lockShare(ctx context.Context, tx pgx.Tx, u batch.Unposted) (open bool, err
 	return open, nil
 }
 
-// errAttempted is the error for an attempt that another process has made.
-var errAttempted = fmt.Errorf("another process attempts to post the share")
+// attempted counts the attempts for a share. The caller has locked the share.
+func attempted(ctx context.Context, tx pgx.Tx, u batch.Unposted) (n int, err error) {
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM batch_attempt WHERE day = $1 AND provider_id = $2`, u.Day,
+		[16]byte(u.Provider)).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the attempts for a share: %w", err)
+	}
+	return n, nil
+}
 
 // Attempt writes an attempt down; see batch.Store.
 func (s Batches) Attempt(ctx context.Context, u batch.Unposted, a batch.Attempt) error {
@@ -82,8 +89,12 @@ func (s Batches) Attempt(ctx context.Context, u batch.Unposted, a batch.Attempt)
 		if err != nil {
 			return err
 		}
-		if !open {
-			return errAttempted
+		n, err := attempted(ctx, tx, u)
+		if err != nil {
+			return err
+		}
+		if !open || n != a.Number-1 {
+			return batch.ErrAttempted
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO batch_attempt (day, provider_id, attempt, amount) VALUES ($1, $2, $3, $4)`,
 			u.Day, [16]byte(u.Provider), a.Number, int64(a.Amount))
@@ -103,13 +114,12 @@ func (s Batches) SetPosted(ctx context.Context, u batch.Unposted, amount money.N
 		if err != nil || !open {
 			return err
 		}
-		var attempts int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM batch_attempt WHERE day = $1 AND provider_id = $2`, u.Day,
-			[16]byte(u.Provider)).Scan(&attempts); err != nil {
+		n, err := attempted(ctx, tx, u)
+		if err != nil {
 			return err
 		}
-		if entry.IsZero() && attempts != len(u.Attempts) {
-			return errAttempted
+		if entry.IsZero() && n != len(u.Attempts) {
+			return batch.ErrAttempted
 		}
 		_, err = tx.Exec(ctx, `UPDATE batch_share SET posted = $3, entry_id = $4, posted_at = clock_timestamp()
 			WHERE day = $1 AND provider_id = $2`, u.Day, [16]byte(u.Provider), int64(amount), idOrNull(entry))

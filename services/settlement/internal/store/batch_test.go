@@ -179,6 +179,54 @@ func TestADayIsBatchedWithWhatWasEarnedAndIsFree(t *testing.T) {
 	c.audit(t)
 }
 
+// In TestAnAttemptThatAnotherProcessHasMadeIsNoFault two processes find the same share.
+func TestAnAttemptThatAnotherProcessHasMadeIsNoFault(t *testing.T) {
+	t.Parallel()
+	c := newClosing(t)
+	p := newProvider(t)
+	c.earn(t, batch.Payg, p, 100, false)
+	c.books.midnight()
+	c.clock.Advance(time.Hour)
+	if _, err := c.closer.Pass(t.Context(), func(time.Time) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.store.Unposted(t.Context(), batch.SharePlace{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	} else if len(found) != 1 {
+		t.Fatalf("got %d shares, want 1", len(found))
+	}
+	if err := c.store.Attempt(t.Context(), found[0], batch.Attempt{Number: 1, Amount: 100}); err != nil {
+		t.Fatal(err)
+	}
+	posted, err := c.worker(late{c.store, found}, c.books).Post(t.Context())
+	if err != nil {
+		t.Errorf("the other process: got %v, want no error", err)
+	} else if posted != 0 {
+		t.Errorf("the other process: got %d posted, want 0", posted)
+	}
+	if _, err := c.closer.Post(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.share(t, firstDay, p); got.Posted == nil {
+		t.Errorf("the next pass: got %+v, want it posted", got)
+	} else if *got.Posted != 100 {
+		t.Errorf("the next pass: got %d posted, want 100", *got.Posted)
+	}
+	c.audit(t)
+}
+
+// late is the store of a process that listed the shares before other processes acted.
+type late struct {
+	store.Batches
+
+	found []batch.Unposted
+}
+
+func (l late) Unposted(context.Context, batch.SharePlace, int) ([]batch.Unposted, error) {
+	return l.found, nil
+}
+
 func TestWhatTheBooksHaveNoMoreIsCarried(t *testing.T) {
 	t.Parallel()
 	c := newClosing(t)
