@@ -8,6 +8,9 @@
 package health
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +85,31 @@ func (r *Registry) Breakers(now time.Time) (open, suspected int) {
 		return true
 	})
 	return open, suspected
+}
+
+// Trouble is a pair whose breaker is not closed.
+type Trouble struct {
+	Pair
+	State breaker.State
+}
+
+// severity orders the states of breakers, the worst first.
+var severity = map[breaker.State]int{breaker.Open: 0, breaker.HalfOpen: 1, breaker.Suspected: 2}
+
+// Troubled returns the pairs whose breaker is not closed, the worst first, and how many there are, of
+// which it returns at most limit.
+func (r *Registry) Troubled(now time.Time, limit int) (list []Trouble, total int) {
+	r.records.Range(func(key, value any) bool {
+		if s := value.(*Record).Breaker.State(now); s != breaker.Closed {
+			list = append(list, Trouble{key.(Pair), s})
+		}
+		return true
+	})
+	slices.SortFunc(list, func(a, b Trouble) int {
+		return cmp.Or(cmp.Compare(severity[a.State], severity[b.State]), strings.Compare(a.Provider, b.Provider),
+			strings.Compare(a.Model, b.Model))
+	})
+	return list[:min(len(list), limit)], len(list)
 }
 
 // Pace returns how the time to first content of a model depends on the prompt: the median

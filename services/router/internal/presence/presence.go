@@ -317,6 +317,13 @@ func (v *View) Size() (sessions, hubs int, dropped int64) {
 	return sessions, hubs, dropped
 }
 
+// Hubs returns the hubs that are heard, by id.
+func (v *View) Hubs() []sessions.HubState {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.set.Hubs()
+}
+
 // Models lists the ids of all models that have a seat, in order.
 func (v *View) Models() []string {
 	ids := map[string]struct{}{}

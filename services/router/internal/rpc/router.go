@@ -125,6 +125,23 @@ func (r *Router) ListOfferings(
 	return resp, nil
 }
 
+// ListOnlineProviders names who is online.
+func (r *Router) ListOnlineProviders(
+	context.Context, *routerv1.ListOnlineProvidersRequest,
+) (*routerv1.ListOnlineProvidersResponse, error) {
+	if !r.Settled() {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the router is still hearing who is online")
+	}
+	resp := &routerv1.ListOnlineProvidersResponse{}
+	for _, p := range r.supply.Providers() {
+		resp.Providers = append(resp.Providers, &routerv1.OnlineProvider{
+			ProviderId: p.ID, ProviderName: p.Name, ConnectionMode: eventsv1.ConnectionMode(p.Mode), Region: p.Region,
+			Models: int32(p.Models), Vendor: p.Vendor,
+		})
+	}
+	return resp, nil
+}
+
 func offeringToProto(o *supply.Offering) *routerv1.Offering {
 	offering := &routerv1.Offering{
 		ProviderId: o.Provider, ProviderName: o.ProviderName,

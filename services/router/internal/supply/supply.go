@@ -1,5 +1,5 @@
 // Package supply sums up what the providers that are online offer: per model for the
-// catalog, per provider for the public.
+// catalog, per provider for the public, and who is online at all.
 //
 // A provider counts once for a model, however many sessions it has. A provider is online
 // for a model if it is active, one of its sessions is not draining and has an engine that
@@ -26,6 +26,8 @@ import (
 const (
 	// MaxOfferings bounds the providers named for one model.
 	MaxOfferings = 1_000
+	// MaxProviders bounds the providers that are named for all models together.
+	MaxProviders = 5_000
 	// MaxQuantizations bounds the quantizations named for one model.
 	MaxQuantizations = 16
 )
@@ -73,6 +75,37 @@ type Offering struct {
 	Trust float64
 
 	vendor bool
+}
+
+// Provider is a provider that is online for some models. Name, region and mode are those of
+// its offer of the first of these models.
+type Provider struct {
+	ID     string
+	Name   string
+	Mode   presence.Mode
+	Region string
+	Models int
+	Vendor bool
+}
+
+// Providers names the providers that are online for at least one model, ordered by id.
+func (s Sources) Providers() []Provider {
+	byID := map[string]*Provider{}
+	for _, model := range s.View.Models() {
+		for _, o := range s.merge(model) {
+			p := byID[o.Provider]
+			if p == nil {
+				p = &Provider{ID: o.Provider, Name: o.ProviderName, Mode: o.Mode, Region: o.Region, Vendor: o.vendor}
+				byID[o.Provider] = p
+			}
+			p.Models++
+		}
+	}
+	out := make([]Provider, 0, min(len(byID), MaxProviders))
+	for _, id := range slices.Sorted(maps.Keys(byID))[:cap(out)] {
+		out = append(out, *byID[id])
+	}
+	return out
 }
 
 // Models sums up all models for which a provider is online, ordered by id.

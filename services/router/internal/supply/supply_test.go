@@ -290,3 +290,38 @@ func TestAVendorIsSupplyWhateverTheVerifierSays(t *testing.T) {
 		t.Errorf("got %q, want the vendor", got[0].Provider)
 	}
 }
+
+func TestAProviderIsOnlineForTheModelsThatItServes(t *testing.T) {
+	more := func(models ...string) func(*presence.Session) {
+		return func(s *presence.Session) {
+			for _, m := range models {
+				s.Offers = append(s.Offers, presence.Offer{Model: m, Healthy: true})
+			}
+		}
+	}
+	got := of(view(
+		serving("b", 1, 100, more("n", "o")), serving("b", 2, 100, more("n")),
+		serving("a", 3, 100, func(s *presence.Session) { s.Vendor = true }),
+		serving("d", 4, 1, func(s *presence.Session) { s.Active = false }),
+		serving("e", 5, 1, func(s *presence.Session) { s.Draining = true }),
+		serving("f", 6, 1, func(s *presence.Session) { s.Offers[0].Healthy = false }),
+		serving("g", 7, 1),
+	), 0, map[string]trust.Opinion{"g": {Lane: trust.Shut}}).Providers()
+	want := []Provider{
+		{ID: "a", Name: "name of a", Region: "eu", Models: 1, Vendor: true},
+		{ID: "b", Name: "name of b", Region: "eu", Models: 3},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTheProvidersOnlineAreBounded(t *testing.T) {
+	sessions := make([]presence.Session, MaxProviders+1)
+	for i := range sessions {
+		sessions[i] = serving(fmt.Sprintf("%05d", i), int64(i+1), 1)
+	}
+	if got := len(of(view(sessions...), 0, nil).Providers()); got != MaxProviders {
+		t.Errorf("got %d providers, want %d", got, MaxProviders)
+	}
+}
