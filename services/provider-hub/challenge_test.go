@@ -155,7 +155,7 @@ func TestAnAgentThatServesNobodyIsChallengedAndItsBytesComeAsTheyAre(t *testing.
 		if got := tr.text(); !strings.HasSuffix(got, "data: [DONE]\n\n") {
 			t.Errorf("%v: got %s, want the engine's bytes to their end", status, got)
 		}
-		open := <-opened
+		open := wait(t, "the request", opened)
 		if len(open.GetProof()) != 0 {
 			t.Errorf("%v: proof: got %x, want none", status, open.GetProof())
 		}
@@ -320,7 +320,7 @@ func TestAChallengeTakesTheOneSlotOfItsProvider(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Capacity: 1})
 	ended := w.begin(t.Context(), inference(m, fakeNode, a.Epoch(), true))
-	r := <-a.Requests()
+	r := received(t, a)
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.ProviderBusy) {
 		t.Errorf("a request beside it: got %v, want %s", err, fault.ProviderBusy)
 	}
@@ -341,14 +341,14 @@ func TestAnAgentOfV2IsToldToStopWhenTheCallerLeaves(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	ended := w.begin(ctx, inference(m, fakeNode, a.Epoch(), true))
-	r := <-a.Requests()
+	r := received(t, a)
 	must(t, r.Role())
 	leave()
 	wait(t, "the cancel", r.Cancelled())
 	if r.Reset() != nil {
 		t.Errorf("got %v, want a cancel", r.Reset())
 	}
-	if tr := <-ended; tr.err == nil {
+	if tr := wait(t, "the end", ended); tr.err == nil {
 		t.Errorf("got %v, want the caller's own error", tr.finished)
 	}
 }
@@ -359,7 +359,7 @@ func TestAConnectionThatBreaksLosesItsChallenge(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	ended := w.begin(t.Context(), inference(m, fakeNode, a.Epoch(), true))
-	<-a.Requests()
+	received(t, a)
 	a.Kill()
 	if tr := w.finish(ended); tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_LOST {
 		t.Errorf("got %v, want it lost", tr.finished)
@@ -373,7 +373,7 @@ func TestAHubThatStopsEndsItsChallengesWithItsRequests(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{})
 	hub := w.hub
 	ended := w.begin(t.Context(), inference(m, fakeNode, a.Epoch(), true))
-	<-a.Requests()
+	received(t, a)
 	hub.stop()
 	wait(t, "the drain of the agent", a.Drained())
 	if err := w.try(t.Context(), inference(m, fakeNode, a.Epoch(), true)).err; !fault.Is(err, fault.HubDraining) {
@@ -397,11 +397,11 @@ func TestV1RepliesToChallengesThatHaveNoneCloseNothing(t *testing.T) {
 	epoch := w.epochOf(a)
 	ctx, leave := context.WithCancel(t.Context())
 	left := w.begin(ctx, fingerprint(a.who, a.node, epoch))
-	late := <-asked
+	late := wait(t, "the challenge", asked)
 	leave()
-	<-left
+	wait(t, "the end of the first", left)
 	ended := w.begin(t.Context(), fingerprint(a.who, a.node, epoch))
-	due := <-asked
+	due := wait(t, "the challenge", asked)
 	good := map[string]any{"challenge_id": "c-1", "success": true, "response": map[string]any{"files": []any{}}}
 	foreign := map[string]any{"challenge_id": "c-2", "success": true}
 	large := map[string]any{"challenge_id": "c-1", "x": strings.Repeat("x", 2<<20)}
@@ -417,7 +417,7 @@ func TestV1RepliesToChallengesThatHaveNoneCloseNothing(t *testing.T) {
 	same(t, "end", tr.finished.GetEnd(), hubv1.ChallengeEnd_CHALLENGE_END_ANSWERED)
 	same(t, "chunks", len(tr.chunks), 1)
 	ended = w.begin(t.Context(), fingerprint(a.who, a.node, epoch))
-	must(t, a.Send("verify", (<-asked).RequestID, large))
+	must(t, a.Send("verify", wait(t, "the challenge", asked).RequestID, large))
 	if tr := w.finish(ended); tr.finished.GetEnd() != hubv1.ChallengeEnd_CHALLENGE_END_INVALID {
 		t.Errorf("a reply of 2 MiB: got %v, want it invalid", tr.finished)
 	}
@@ -433,7 +433,7 @@ func TestAResultThatNobodyAskedForEndsTheConnectionOfV2(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Capabilities: []string{"chat", "fingerprint"}})
 	ended := w.begin(t.Context(), fingerprint(m, fakeNode, a.Epoch()))
-	c := <-a.Challenges()
+	c := wait(t, "the challenge", a.Challenges())
 	same(t, "id", c.GetChallengeId(), "c-1")
 	same(t, "ranges", len(c.GetRanges()), 1)
 	same(t, "length of the chain", c.GetChainLength(), 256)

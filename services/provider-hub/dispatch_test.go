@@ -109,7 +109,7 @@ func TestAgentGetsTheBodyAsItIsWhateverItsSize(t *testing.T) {
 		open := order(m, a, true)
 		open.Body = []byte(`{"model":"` + testModel + `","x":"` + strings.Repeat("x", size) + `"}`)
 		c := w.call(open)
-		r := <-a.Requests()
+		r := received(t, a)
 		switch {
 		case string(r.Body) != string(open.GetBody()):
 			t.Errorf("size %d: r.Body: got %q, want %q", size, string(r.Body), string(open.GetBody()))
@@ -152,7 +152,7 @@ func TestUncommittedAnswerLeavesNothingToBill(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	c := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	must(t, r.Text("Hello"))
 	c.event()
 	c.cancel() // without a commit
@@ -160,7 +160,7 @@ func TestUncommittedAnswerLeavesNothingToBill(t *testing.T) {
 	must(t, r.End(0, false))
 	// A second, committed request shows that the first was passed over.
 	c = w.call(order(m, a, true))
-	go fakeagent.Answer("x")(<-a.Requests())
+	go fakeagent.Answer("x")(received(t, a))
 	if end := c.rest(); end.finished == nil {
 		t.Fatal(end.failed)
 	}
@@ -199,7 +199,7 @@ func TestRefusedOpens(t *testing.T) {
 		}
 	}
 	first := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	if err := w.call(order(m, a, true)).err(); !fault.Is(err, fault.ProviderBusy) {
 		t.Errorf("beyond the capacity: got the error %v, want the reason %v", err, fault.ProviderBusy)
 	}
@@ -223,7 +223,7 @@ func TestSameAttemptTwiceIsRefused(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{})
 	open := order(m, a, true)
 	c := w.call(open)
-	r := <-a.Requests()
+	r := received(t, a)
 	if err := w.call(open).err(); !fault.Is(err, fault.InvalidRequest) {
 		t.Errorf("second dispatch: got the error %v, want the reason %v", err, fault.InvalidRequest)
 	}
@@ -247,7 +247,7 @@ func TestEventsOfOnePieceSayThatMoreFollow(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	c := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	must(t, r.Data(piece("one", "two", "three")))
 	must(t, r.Data(append(piece("four", "five"), `data: {"error":{"message":"out of memory"}}`+"\n\n"...)))
 	var got []string

@@ -118,7 +118,7 @@ func TestEveryEndingAfterContent(t *testing.T) {
 				c.change(open)
 			}
 			call := w.call(open)
-			r := <-a.Requests()
+			r := received(t, a)
 			twoWords(t, r)
 			call.content()
 			c.then(t, a, r)
@@ -182,7 +182,7 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 			m := w.active()
 			a := w.dial(m, fakeagent.Options{})
 			call := w.call(order(m, a, true))
-			r := <-a.Requests()
+			r := received(t, a)
 			twoWords(t, r)
 			call.content()
 			must(t, r.Text("!"))
@@ -218,7 +218,7 @@ func TestAGatewayThatBreaksOffCostsTheConsumerNoPrompt(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	twoWords(t, r)
 	call.content()
 	must(t, r.Text("!"))
@@ -331,12 +331,12 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 		"cut before content": {do: func(t *testing.T, r *fakeagent.Request) {
 			must(t, r.Role())
 			must(t, r.End(200, false))
-		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200,
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
 			Message: "the engine's answer was cut off: "}},
 		"cut whole": {whole: true, do: func(t *testing.T, r *fakeagent.Request) {
 			must(t, r.Data([]byte(`{"id":`)))
 			must(t, r.End(200, false))
-		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200,
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error",
 			Message: "the engine's answer was cut off: "}},
 		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 1000 },
 			do: func(t *testing.T, r *fakeagent.Request) {
@@ -367,7 +367,7 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 				c.change(open)
 			}
 			call := w.call(open)
-			go c.do(t, <-a.Requests())
+			go c.do(t, received(t, a))
 			r := call.rest()
 			if len(r.events) != 0 || r.failed == nil || r.failed.GetRetryable() != c.want.GetRetryable() ||
 				r.failed.GetCode() != c.want.GetCode() ||
@@ -379,7 +379,7 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 		})
 	}
 	call := w.call(order(m, a, true))
-	go fakeagent.Answer("x")(<-a.Requests())
+	go fakeagent.Answer("x")(received(t, a))
 	call.rest()
 	if usage.next(1); usage.count() != 1 {
 		t.Errorf("usage events for one served request: got %d, want 1", usage.count())
@@ -392,7 +392,7 @@ func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	must(t, r.Role())
 	a.Kill()
 	if end := call.rest(); !end.failed.GetRetryable() {
@@ -442,7 +442,7 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 		`"NaN"`, `[]`, `NaN`, `{"prompt_tokens":NaN}`,
 	} {
 		call := w.call(order(m, a, true))
-		r := <-a.Requests()
+		r := received(t, a)
 		twoWords(t, r)
 		must(t, r.Finish("stop"))
 		must(t, r.Event(`{"choices":[],"usage":`+broken+`}`))
@@ -467,7 +467,7 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 	}
 	// Two final usages that differ are worth no more.
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	twoWords(t, r)
 	must(t, r.Finish("stop"))
 	must(t, r.Usage(10, 2))
@@ -490,7 +490,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		open.TotalTimeoutMs = 3000     // of which the first words take next to nothing
 		open.MaxOutputTokens = 1 << 20 // else the bound ends it
 		call := w.call(open)
-		r := <-a.Requests()
+		r := received(t, a)
 		go func() {
 			for r.Text("on and on ") == nil {
 				select {
@@ -520,7 +520,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		open := order(m, a, true)
 		open.MaxOutputTokens = 5
 		call := w.call(open)
-		r := <-a.Requests()
+		r := received(t, a)
 		go func() {
 			for {
 				select {
@@ -545,7 +545,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})
 		call := w.call(order(m, a, true))
-		r := <-a.Requests()
+		r := received(t, a)
 		twoWords(t, r)
 		call.content()
 		go func() {

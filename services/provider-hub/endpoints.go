@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/dialguard"
 	"svc.internal/services/provider-hub/internal/external"
+	"svc.internal/services/provider-hub/internal/kinds"
 	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/store"
 )
@@ -20,6 +21,10 @@ const (
 	// less than the 5 s after which uvicorn, under most engines, closes an idle connection.
 	keptPerEndpoint = 32
 	keptFor         = 4 * time.Second
+	// openToAll bounds the connections of a hub to all servers together. openToOne bounds those to
+	// one server, because its endpoint takes at most that many requests at once.
+	openToAll = 4096
+	openToOne = 1024
 	// beatsPerLease is how often a hub renews a lease within its time. A hub that cannot renew
 	// stops one part in marginOfLease of the time before the lease ends.
 	beatsPerLease = 4
@@ -34,7 +39,8 @@ func endpointClient(c Config) *http.Client {
 	if c.DevelopmentEndpoints {
 		dialer.Allow, dialer.Port = netip.Addr.IsLoopback, nil
 	}
-	return dialer.KeepingClient(dialguard.Kept{Idle: keptPerEndpoint, IdleFor: keptFor, HeaderBytes: maxHead})
+	return dialer.KeepingClient(dialguard.Kept{Idle: keptPerEndpoint, IdleFor: keptFor, HeaderBytes: maxHead,
+		Open: openToAll, OpenPerHost: openToOne})
 }
 
 // endpointDeps are what external endpoints work with. derived is the secret of the fleet under
@@ -47,6 +53,7 @@ type endpointDeps struct {
 	log       *slog.Logger
 	clock     clock.Clock
 	random    io.Reader
+	kinds     *kinds.Models
 }
 
 // newEndpoints makes the part that calls external endpoints, and the directory that keeps them.
@@ -70,6 +77,6 @@ func newEndpoints(cfg Config, deps endpointDeps) (*external.Hub, *external.Direc
 	})
 	return hub, external.NewDirectory(external.DirectoryDeps{
 		Store: deps.tables, Sealer: sealer, Rules: external.Rules{Development: cfg.DevelopmentEndpoints}, Client: client,
-		Clock: deps.clock, Random: deps.random, Changed: hub.Wake,
+		Clock: deps.clock, Random: deps.random, Changed: hub.Wake, Kinds: deps.kinds,
 	}), nil
 }

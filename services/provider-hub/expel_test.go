@@ -57,7 +57,7 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})
 		streamed, whole := w.call(order(m, a, true)), w.call(order(m, a, false))
-		first, second := <-a.Requests(), <-a.Requests()
+		first, second := received(t, a), received(t, a)
 		if !first.Open.GetStream() {
 			first, second = second, first
 		}
@@ -105,7 +105,8 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 			}
 		}
 		for range 3 { // a refused attempt says nothing of the provider
-			if got := (<-outcomes).GetOutcome(); got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED &&
+			got := wait(t, "a report", outcomes).GetOutcome()
+			if got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED &&
 				got != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
 				t.Errorf("%s: an attempt counts as %v", name, got)
 			}

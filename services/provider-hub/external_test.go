@@ -494,7 +494,7 @@ func TestAnOwnerSeesItsOwnEndpointsAndOperatorsAll(t *testing.T) {
 	}
 	s := f.session("the endpoint is up", healthy)
 	off, err := f.admin.SetExternalEndpointState(t.Context(), &hubv1.SetExternalEndpointStateRequest{EndpointId: f.id,
-		Disabled: true, Reason: "seen"})
+		Disabled: new(true), Reason: "seen"})
 	must(t, err)
 	if off.GetEndpoint().GetDisabledAt() == nil {
 		t.Error("disabled: got no time, want one")

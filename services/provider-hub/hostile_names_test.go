@@ -65,7 +65,7 @@ func v2Engine(w *v1World, m member) engine {
 	return engine{
 		order: func(stream bool) *hubv1.DispatchOpen { return order(m, a, stream) },
 		answer: func(stream bool, events ...string) {
-			r := <-a.Requests()
+			r := received(w.t, a)
 			for _, e := range events {
 				if !stream {
 					must(w.t, r.Data([]byte(e)))

@@ -86,7 +86,7 @@ func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
 		m := newMedia(t)
 		open := mediaOrder(m.member, m.agent, c.endpoint, true)
 		call := m.call(open)
-		r := <-m.agent.Requests()
+		r := received(t, m.agent)
 		for _, p := range c.pieces {
 			must(t, r.Data([]byte(p)))
 		}
@@ -143,7 +143,7 @@ func TestStalledImageStreamHoldsNoMoreThanItsCredit(t *testing.T) {
 	open := mediaOrder(m.member, m.agent, images, true)
 	open.Choices = 10
 	call := m.call(open)
-	r := <-m.agent.Requests()
+	r := received(t, m.agent)
 	event := `data: {"type":"image_generation.partial_image","b64_json":"` + strings.Repeat("A", 1<<20) + "\"}\n\n"
 	sent := make(chan struct{}, 64)
 	go func() {

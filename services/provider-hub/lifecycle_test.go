@@ -84,11 +84,13 @@ func TestFinishedIsSaidOnlyOnceTheUsageIsOnDisk(t *testing.T) {
 		message, err := call.stream.Recv()
 		must(t, err)
 		if message.GetEvent().GetFirstContent() {
-			if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 0 {
-				t.Errorf("before the commit: unsettled: got %d, want 0", unsettled)
-			} else if unfinished != 1 {
-				t.Errorf("before the commit: unfinished: got %d, want 1", unfinished)
-			}
+			// Nothing waits for the disk at a dispatch, so its record may arrive later than the content.
+			w.eventually("the attempt without usage, before the commit", func() error {
+				if unsettled, unfinished := look(t, w.copyJournal()); unsettled != 0 || unfinished != 1 {
+					return fmt.Errorf("got %d unsettled and %d unfinished, want 0 and 1", unsettled, unfinished)
+				}
+				return nil
+			})
 			call.commit()
 		}
 		if message.GetFinished() != nil {
@@ -148,7 +150,7 @@ func TestCrashMidStreamBillsWhatWasNotedAndNoPrompt(t *testing.T) {
 	committed.MaxOutputTokens = 1_000_000
 	call, other := w.call(committed), w.call(uncommitted)
 	for range 2 {
-		r := <-a.Requests()
+		r := received(t, a)
 		twoWords(t, r)
 		if r.Open.GetRequestId() == committed.GetRequestId() {
 			go func() {
@@ -202,7 +204,7 @@ func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	twoWords(t, r)
 	call.content()
 	w.hub.stop()
@@ -237,7 +239,7 @@ func TestDrainThatTakesTooLongBillsWhatWasDelivered(t *testing.T) {
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	twoWords(t, r)
 	call.content()
 	w.hub.stop()
@@ -412,9 +414,9 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 		open := order(m, a, true)
 		open.NamesMedia, open.EngineMembers = c.media, c.members
 		call := w.call(open)
-		c.do(<-a.Requests())
+		c.do(received(t, a))
 		call.rest()
-		got := <-outcomes
+		got := wait(t, "a report", outcomes)
 		switch {
 		case got.GetOutcome() != c.want:
 			t.Errorf("attempt: got.GetOutcome(): got %v, want %v", got.GetOutcome(), c.want)
@@ -427,10 +429,10 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 		}
 	}
 	call := w.call(order(m, a, true))
-	r := <-a.Requests()
+	r := received(t, a)
 	call.cancel()
 	wait(t, "the cancel", r.Cancelled())
-	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
+	if got := wait(t, "a report", outcomes); got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
 		t.Errorf("attempt: got %v, want %v", got.GetOutcome(), eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED)
 	}
 	gone := order(m, a, true)
@@ -438,7 +440,7 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 	if err := w.call(gone).err(); !fault.Is(err, fault.SessionGone) {
 		t.Errorf("got the error %v, want the reason %v", err, fault.SessionGone)
 	}
-	if got := <-outcomes; got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
+	if got := wait(t, "a report", outcomes); got.GetOutcome() != eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED {
 		t.Errorf("an attempt that was refused: got.GetOutcome(): got %v, want %v", got.GetOutcome(),
 			eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED)
 	} else if got.GetRequestId() != gone.GetRequestId() {
@@ -452,7 +454,7 @@ func TestNewestEpochWinsAndTheOlderLosesItsStreams(t *testing.T) {
 	m := w.active()
 	older := w.dial(m, fakeagent.Options{})
 	call := w.call(order(m, older, true))
-	r := <-older.Requests()
+	r := received(t, older)
 	twoWords(t, r)
 	call.content()
 	newer := w.dial(m, fakeagent.Options{})
@@ -561,7 +563,7 @@ func TestSlowConsumerStallsOnlyItself(t *testing.T) {
 	long := order(m, a, true)
 	long.MaxOutputTokens = 1 << 30
 	slow := w.call(long)
-	r := <-a.Requests()
+	r := received(t, a)
 	sent := make(chan struct{}, 4096)
 	go func() {
 		piece := strings.Repeat("word ", 1000)
@@ -583,7 +585,7 @@ func TestSlowConsumerStallsOnlyItself(t *testing.T) {
 		t.Errorf("an answer that nobody reads took: got %d pieces, want at most %d", stalled, most)
 	}
 	call := w.call(order(m, a, true))
-	go fakeagent.Answer("not", " stalled")(<-a.Requests())
+	go fakeagent.Answer("not", " stalled")(received(t, a))
 	if end := call.rest(); end.finished == nil {
 		t.Errorf("the other stream failed: %v", end.failed)
 	}

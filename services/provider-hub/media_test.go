@@ -74,7 +74,7 @@ func newMedia(t *testing.T) *media {
 func (m *media) serve(open *hubv1.DispatchOpen, do func(r *fakeagent.Request)) ended {
 	m.t.Helper()
 	call := m.call(open)
-	r := <-m.agent.Requests()
+	r := received(m.t, m.agent)
 	go do(r)
 	e := ended{result: call.rest()}
 	if len(e.events) > 0 {
@@ -374,7 +374,7 @@ func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.
 	} {
 		m := newMedia(t)
 		call := m.call(mediaOrder(m.member, m.agent, c.endpoint, true))
-		r := <-m.agent.Requests()
+		r := received(m.t, m.agent)
 		must(t, r.Data([]byte(c.answer)))
 		call.content()
 		must(t, call.stream.CloseSend())
@@ -467,7 +467,7 @@ func TestOnlyAgentsThatDeclareAnEndpointAreAsked(t *testing.T) {
 		}
 	}
 	call := w.call(order(m, a, false))
-	go fakeagent.Answer("x")(<-a.Requests())
+	go fakeagent.Answer("x")(received(t, a))
 	if r := call.rest(); r.finished == nil {
 		t.Errorf("chat: %v", r.failed)
 	}

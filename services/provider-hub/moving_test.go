@@ -17,7 +17,7 @@ func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
 	m := w.active()
 	old := w.dial(m, fakeagent.Options{})
 	c := w.call(order(m, old, true))
-	r := <-old.Requests()
+	r := received(t, old)
 	must(t, r.Text("one "))
 	c.content()
 	must(t, old.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}}))
@@ -27,7 +27,7 @@ func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
 		t.Errorf(`the newer one is warned: got %q, want ""`, warning)
 	}
 	next := w.call(order(m, fresh, true))
-	r2 := <-fresh.Requests()
+	r2 := received(t, fresh)
 	for _, r := range []*fakeagent.Request{r2, r} {
 		must(t, r.Text("two"))
 		must(t, r.Finish("stop"))
@@ -64,8 +64,8 @@ func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
 		return a, halted
 	}
 	t.Run("one that moves", func(t *testing.T) {
-		began := time.Now()
 		a, halted := stopped(t)
+		began := time.Now()
 		select {
 		case <-a.Closed():
 			t.Error("its connection is closed before it is registered elsewhere")
@@ -78,8 +78,8 @@ func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
 		}
 	})
 	t.Run("one that stays", func(t *testing.T) {
-		began := time.Now()
 		a, halted := stopped(t)
+		began := time.Now()
 		wait(t, "the end of its connection", a.Closed())
 		if a.Farewell().GetCode() != agentwire.CodeShuttingDown {
 			t.Errorf("it hears: got %q, want %q", a.Farewell().GetCode(), agentwire.CodeShuttingDown)

@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
@@ -20,8 +21,8 @@ const maxConns = 6
 // Spec says what a process must know of the hub with that id.
 func Spec(hubID string) node.Spec {
 	return node.Spec{
-		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true,
-		Tables: Tables(), Bus: true,
+		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Catalog, node.Settlement},
+		Database: true, Tables: Tables(), Bus: true,
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
@@ -29,6 +30,8 @@ func Spec(hubID string) node.Spec {
 			hubv1.ProviderSelfService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			hubv1.ExternalEndpointService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			hubv1.ExternalEndpointAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			hubv1.VendorAdminService_ServiceDesc.ServiceName:           {node.EdgeGateway},
+			hubv1.PublicProviderService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName:     {node.Router},
 			hubv1.ChallengeService_ServiceDesc.ServiceName:             {node.Verifier},
 			hubv1.VerdictService_ServiceDesc.ServiceName:               {node.Verifier},
@@ -86,10 +89,14 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
+	catalog, err := n.Peer(node.Catalog)
+	if err != nil {
+		return err
+	}
 	cfg.DispatchAddress = n.DispatchAddress()
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.ProviderHub), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
-		Bus: conn, DB: pool, UsageKeys: receivers,
+		Bus: conn, DB: pool, UsageKeys: receivers, Catalog: catalogv1.NewCatalogServiceClient(catalog),
 	})
 	if err != nil {
 		return err

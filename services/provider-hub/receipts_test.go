@@ -182,7 +182,7 @@ func TestReceiptsAreBounded(t *testing.T) {
 			must(t, err)
 			defer a.Close()
 			must(t, misbehave(a))
-			<-a.Closed()
+			wait(t, "the end of the connection", a.Closed())
 			if why := a.Farewell(); why.GetCode() != "protocol_error" {
 				t.Errorf(`closed: got %q, want "protocol_error"`, why.GetCode())
 			}
@@ -214,7 +214,7 @@ func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
 		t.Helper()
 		o := order(m, a, true)
 		c := w.call(o)
-		act(c, <-a.Requests())
+		act(c, received(t, a))
 		return o
 	}
 	told := []func(c *call, r *fakeagent.Request){

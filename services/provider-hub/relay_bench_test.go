@@ -15,7 +15,7 @@ func BenchmarkRelay(b *testing.B) {
 	open := order(m, a, true)
 	open.MaxOutputTokens, open.TotalTimeoutMs = 1<<40, 3_000_000
 	call := w.call(open)
-	r := <-a.Requests()
+	r := received(b, a)
 	must(b, r.Text("first"))
 	call.content()
 	b.ReportAllocs()

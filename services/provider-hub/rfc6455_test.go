@@ -192,7 +192,7 @@ func (w *v1World) witnesses() []*witness {
 	m := w.active()
 	second := w.dial(m, fakeagent.Options{})
 	call2 := w.call(order(m, second, true))
-	r2 := <-second.Requests()
+	r2 := received(w.t, second)
 	must(w.t, r2.Text("hello"))
 	call2.content()
 	first := w.join(w.active(), fakeagent.V1Options{NodeName: "witness"})

@@ -26,6 +26,7 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/challenge"
 	"svc.internal/services/provider-hub/internal/dispatch"
@@ -33,12 +34,15 @@ import (
 	"svc.internal/services/provider-hub/internal/external"
 	"svc.internal/services/provider-hub/internal/gate"
 	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/kinds"
 	"svc.internal/services/provider-hub/internal/naming"
+	"svc.internal/services/provider-hub/internal/peers"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/rpc"
 	"svc.internal/services/provider-hub/internal/store"
+	"svc.internal/services/provider-hub/internal/vendor"
 )
 
 // Schema and Role name the schema of the tables and the role that uses them.
@@ -69,6 +73,8 @@ type Deps struct {
 	Bus    *bus.Conn
 	// DB runs as Role in Schema.
 	DB *pgxpool.Pool
+	// Catalog tells which models are gateway models; nil leaves the kinds unknown.
+	Catalog catalogv1.CatalogServiceClient
 	// UsageKeys receive the keys under which usage is sealed, billing-ledger first.
 	UsageKeys []KeyReceiver
 }
@@ -99,6 +105,7 @@ type Service struct {
 	metrics      *metrics
 	endpoints    *external.Hub
 	directory    *external.Directory
+	kinds        *kinds.Models
 	// told publishes what the accounts of providers' users are told.
 	told *accountevent.Publisher
 }
@@ -119,7 +126,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &gate.Counts{}}
+	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &gate.Counts{}, kinds: &kinds.Models{}}
 	tables := store.New(deps.DB)
 	secrets, err := tables.Secrets(ctx, cfg.Pepper, cfg.PepperPrevious)
 	if err != nil {
@@ -147,13 +154,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
 	s.gate = gate.New(cfg.gate(), gate.Deps{
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
+		Kinds: s.kinds,
 	})
 	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
 		reports{m, s.naming, s.attempts}.ended, deps.Clock, deps.Log)
 	s.challenges = challenge.New(s.registry, s.challenged, deps.Clock, deps.Random)
 	s.endpoints, s.directory, err = newEndpoints(cfg, endpointDeps{
 		tables: tables, derived: secrets.Identities, registrar: s.registry, env: s.gate.Env(), log: deps.Log,
-		clock: deps.Clock, random: deps.Random,
+		clock: deps.Clock, random: deps.Random, kinds: s.kinds,
 	})
 	if err != nil {
 		return nil, err
@@ -203,10 +211,13 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderCollateralServiceServer(r,
 		rpc.NewCollateral(s.accounts, s.registry, s.cfg.DevelopmentCollateral))
 	hubv1.RegisterPayeeServiceServer(r, rpc.NewPayees(s.accounts))
+	hubv1.RegisterPublicProviderServiceServer(r, &rpc.Public{Store: store.New(s.deps.DB)})
 	hubv1.RegisterChallengeServiceServer(r, rpc.NewChallenge(s.challenges))
 	hubv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: store.New(s.deps.DB)})
 	hubv1.RegisterExternalEndpointServiceServer(r, rpc.NewEndpoints(s.directory))
 	hubv1.RegisterExternalEndpointAdminServiceServer(r, rpc.NewEndpointAdmin(s.directory))
+	hubv1.RegisterVendorAdminServiceServer(r,
+		rpc.NewVendors(vendor.NewDirectory(store.New(s.deps.DB), s.accounts, s.directory), s.registry))
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
@@ -284,6 +295,9 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.watchDisk(loops) })
 	group.Go(func() error { return s.told.Run(loops) })
 	group.Go(func() error { return s.endpoints.Run(loops) })
+	if s.deps.Catalog != nil {
+		group.Go(func() error { peers.WatchKinds(loops, s.deps.Catalog, s.kinds, s.deps.Log); return nil })
+	}
 	s.dispatcher.Open()
 	s.challenges.Open()
 	s.gate.Accept()

@@ -27,6 +27,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
@@ -43,6 +44,8 @@ const (
 	// patience is how long a test waits for what must happen, on a machine that
 	// has much else to do.
 	patience = 90 * time.Second
+	// callPatience bounds a call with all that a test does meanwhile.
+	callPatience = 10 * time.Minute
 )
 
 type hubConfig = providerhub.Config
@@ -54,6 +57,8 @@ type world struct {
 	bus *bus.Conn
 	cfg providerhub.Config
 	log *slog.Logger
+	// catalog says which models are gateway models; nil for none.
+	catalog catalogv1.CatalogServiceClient
 
 	hub *running
 }
@@ -74,6 +79,14 @@ type running struct {
 
 func setup(t testing.TB, change ...func(*providerhub.Config)) *world {
 	t.Helper()
+	w := prepared(t, change...)
+	w.start()
+	return w
+}
+
+// prepared is a world whose hub has not begun.
+func prepared(t testing.TB, change ...func(*providerhub.Config)) *world {
+	t.Helper()
 	cfg := providerhub.DefaultConfig()
 	cfg.HubID, cfg.DispatchAddress, cfg.JournalDir = testHub, "inprocess", t.TempDir()
 	cfg.Pepper = apikey.Pepper{7}
@@ -84,13 +97,11 @@ func setup(t testing.TB, change ...func(*providerhub.Config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
-	w := &world{
+	return &world{
 		t: t, cfg: cfg, log: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		db:  pgtest.Pool(t, store.Schema, store.Role, store.Migrations),
 		bus: bustest.New(t),
 	}
-	w.start()
-	return w
 }
 
 // testWriter writes logs to the test's own.
@@ -108,6 +119,7 @@ func (w *world) start() *running {
 	w.t.Helper()
 	service, err := providerhub.New(w.t.Context(), w.cfg, providerhub.Deps{
 		Log: w.log, Meters: noop.NewMeterProvider(), Clock: clock.System, Random: rand.Reader, Bus: w.bus, DB: w.db,
+		Catalog: w.catalog,
 	})
 	must(w.t, err)
 	h := w.connect(service)
@@ -277,7 +289,7 @@ type call struct {
 
 func (w *world) call(open *hubv1.DispatchOpen) *call {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithTimeout(w.t.Context(), callPatience)
 	w.t.Cleanup(cancel)
 	stream, err := w.hub.dispatch.Dispatch(ctx)
 	must(w.t, err)
@@ -450,12 +462,31 @@ func (w *world) settle(requests ...string) {
 	must(w.t, w.bus.Publish(w.t.Context(), bus.SubjectSettled(testHub), data, nil))
 }
 
-// wait waits for a signal.
-func wait(t testing.TB, what string, signal <-chan struct{}) {
+// requested is an agent that gets requests.
+type requested interface {
+	Requests() <-chan *fakeagent.Request
+}
+
+// received waits for the next request that an agent gets. A hub that is too slow may have cut the agent.
+func received(t testing.TB, a requested) *fakeagent.Request {
 	t.Helper()
 	select {
-	case <-signal:
+	case r := <-a.Requests():
+		return r
+	case <-time.After(patience):
+		t.Fatal("no request reached the agent")
+		return nil
+	}
+}
+
+// wait waits for a signal, or for what a channel has next.
+func wait[T any](t testing.TB, what string, signal <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-signal:
+		return v
 	case <-time.After(patience):
 		t.Fatalf("%s did not happen", what)
+		panic("unreachable")
 	}
 }

@@ -509,7 +509,7 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 		"503":                   {fakeagent.V1Fails(503, "overloaded"), retry(503, "overloaded")},
 		"no slot":               {refuse("provider concurrency limit reached"), busy},
 		"too many a second":     {refuse("provider rate limit exceeded, please retry later"), busy},
-		"the engine broke off":  {func(r *fakeagent.V1Request) { must(t, r.Break()) }, retry(502, "")},
+		"the engine broke off":  {func(r *fakeagent.V1Request) { must(t, r.Break()) }, retry(0, "")},
 		"nothing, and all well": {func(r *fakeagent.V1Request) { _ = r.End() }, retry(0, "")},
 		"an error in a chunk":   {fakeagent.V1ErrorInside(`{"error":{"message":"m","code":503}}`), retry(503, "m")},
 	} {

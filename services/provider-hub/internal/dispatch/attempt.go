@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -152,13 +153,13 @@ func (a *attempt) left() *verdict {
 
 // leftBeforeContent judges a consumer who hung up before any content. The consumer owes
 // the prompt, because prompts would otherwise be had for nothing. The consumer owes
-// nothing within freeTime, nor where the provider had its time and gave no content, which
-// counts against the provider. A caller that committed while it left hears that nothing
-// is owed.
+// nothing within the free time of the order, nor where the provider had its time and gave
+// no content, which counts against the provider. Images have no prompt. A caller that
+// committed while it left hears that nothing is owed.
 func (a *attempt) leftBeforeContent() *verdict {
 	waited := a.dispatcher.clock.Now().Sub(a.started)
 	switch {
-	case waited < freeTime || a.order.Kind == meter.Images:
+	case waited < a.order.freeTime() || a.order.Kind == meter.Images:
 		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout,
 			Message: "the consumer left in its free time"}}
 	case a.hung(waited):
@@ -484,10 +485,18 @@ func (a *attempt) ended(end *session.End) *verdict {
 		}
 	}
 	if !end.Complete {
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " +
-			end.Error}, meter.Truncated)
+		return a.cutOff(end, meter.Truncated)
 	}
 	return a.streamEnd()
+}
+
+// cutOff returns the verdict on an answer that the engine broke off.
+func (a *attempt) cutOff(end *session.End, ending meter.Ending) *verdict {
+	f := Failure{Code: CodeUpstream, Message: "the engine's answer was cut off: " + end.Error}
+	if a.answer.begun {
+		f.EngineStatus = http.StatusOK
+	}
+	return a.fails(f, ending)
 }
 
 // streamEnd judges a stream that has come to its end mark.
@@ -526,8 +535,7 @@ func (a *attempt) relayHeld() *verdict {
 func (a *attempt) wholeEnd(end *session.End) *verdict {
 	body := a.answer.whole
 	if !end.Complete {
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " +
-			end.Error}, 0)
+		return a.cutOff(end, 0)
 	}
 	found, err := a.answer.reader.whole(body)
 	switch {

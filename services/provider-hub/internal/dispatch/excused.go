@@ -10,6 +10,15 @@ import (
 // without owing the prompt.
 const freeTime = time.Second
 
+// freeTime is that of the order. A vendor's has none, because the vendor bills the platform for
+// the prompt however early the consumer leaves. A provider's own queue costs nobody anything.
+func (o *Order) freeTime() time.Duration {
+	if o.Vendor {
+		return 0
+	}
+	return freeTime
+}
+
 // The time that a provider has before running out of time is its fault.
 const (
 	// promptRate is the rate at which any provider reads a prompt, in tokens a second.

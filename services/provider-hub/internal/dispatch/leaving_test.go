@@ -36,6 +36,7 @@ type leaving struct {
 	after   time.Duration
 	quiet   bool // it leaves without a commit
 	whole   bool
+	vendor  bool
 	kind    meter.Kind
 	said    string
 	change  func(*Order)
@@ -51,7 +52,13 @@ func TestAConsumerWhoLeavesBeforeContentPaysThePromptUnlessTheProviderHung(t *te
 	claimed := role + `data: {"choices":[],"usage":{"prompt_tokens":1400,"completion_tokens":0,"total_tokens":1400}}` +
 		"\n\n"
 	for name, c := range map[string]leaving{
-		"in the free time":                      {after: freeTime - 1, outcome: Cancelled},
+		"in the free time":                            {after: freeTime - 1, outcome: Cancelled},
+		"of a vendor, at once":                        {after: 1, vendor: true, prompt: 1000, outcome: Cancelled},
+		"of a vendor, of a gateway that does not ask": {after: 1, vendor: true, quiet: true, outcome: Cancelled},
+		"of a vendor, vectors": {after: 1, vendor: true, whole: true, kind: meter.Embeddings, prompt: 1000,
+			outcome: Cancelled},
+		"of a vendor, images": {after: 1, vendor: true, whole: true, kind: meter.Images,
+			outcome: Cancelled},
 		"later":                                 {after: freeTime, prompt: 1000, outcome: Cancelled},
 		"later, of a gateway that does not ask": {after: freeTime, quiet: true, outcome: Cancelled},
 		"behind a role and a claim of a prompt": {after: freeTime, said: claimed, prompt: 1000, outcome: Cancelled},
@@ -96,6 +103,7 @@ func (c leaving) leave(t *testing.T) {
 	if c.change != nil {
 		c.change(o)
 	}
+	o.Vendor = c.vendor
 	agent := &deafAgent{piece: c.said}
 	l, usage, report := agent.serve(t, 0, o, desert(c.after, !c.quiet))
 	billed := int64(0)
@@ -108,7 +116,7 @@ func (c leaving) leave(t *testing.T) {
 	if billed != c.prompt || (usage != nil) != (c.prompt > 0) {
 		t.Errorf("got a prompt of %d billed, want %d", billed, c.prompt)
 	}
-	if owes := l.failed == nil; owes != (c.prompt > 0 || c.quiet && c.outcome == Cancelled && c.after >= freeTime) {
+	if owes := l.failed == nil; owes != (c.prompt > 0 || c.quiet && c.outcome == Cancelled && c.after >= o.freeTime()) {
 		t.Errorf("got told %+v, want to hear of a failure where nothing is owed", l.failed)
 	}
 	if report.Outcome != c.outcome || report.Excused != c.excused || !agent.closed {

@@ -290,7 +290,8 @@ type Failure struct {
 	// Retryable reports that nothing was relayed and that the provider is at fault.
 	Retryable bool
 	Code      string
-	// EngineStatus is the engine's HTTP status, 0 when it never answered.
+	// EngineStatus is the engine's HTTP status, 0 when the engine never answered or broke off before
+	// content.
 	EngineStatus int
 	Message      string
 	Busy         bool

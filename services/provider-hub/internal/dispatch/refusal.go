@@ -46,13 +46,71 @@ func blameFor(status int) blame {
 	return providersFault
 }
 
+// ofAccount are the types and codes by which a server says that it does not serve the account that
+// calls it: the platform's, where a hub calls a vendor, or a provider's own. They do not refuse the
+// content, whatever the status. What they say of the account is passed on to nobody.
+var ofAccount = map[string]blame{
+	"insufficient_quota": providersFault, "billing_hard_limit_reached": providersFault,
+	"billing_not_active": providersFault, "billing_error": providersFault, "account_deactivated": providersFault,
+	"exceeded_current_quota_error": providersFault,
+	"invalid_api_key":              providersFault, "authentication_error": providersFault,
+	"invalid_authentication_error": providersFault, "permission_error": providersFault,
+	"permission_denied": providersFault, "model_not_found": providersFault, "not_found_error": providersFault,
+	"rate_limit_exceeded": engineBusy, "rate_limit_error": engineBusy, "rate_limit_reached_error": engineBusy,
+	"overloaded_error": engineBusy, "engine_overloaded_error": engineBusy,
+}
+
+// accountWords are what messages have that speak of the account that calls a server of no agent,
+// because not every vendor has a type or a code for that. They are in lower case.
+var accountWords = []string{
+	"credit balance", "billing", "api key", "your organization", "in organization", "your account", "quota",
+}
+
+// ownText is what is told in the place of what an error says of an account.
+const ownText = "the engine does not serve the account that calls it"
+
+// blameOf judges an error by its code or its type, and by its status where neither is in ofAccount.
+// It removes from the error what that says of an account. Of an answer from a server without an agent
+// it judges the words of the message, too. doubtful reports that these words alone blame the provider: a
+// server may repeat the words of a prompt, so the failure is suspicion only.
+func (o *Order) blameOf(status int, e *openai.Error) (b blame, doubtful bool) {
+	for _, word := range []string{e.Code, e.Type} {
+		if b, ok := ofAccount[strings.ToLower(word)]; ok {
+			e.Message = ownText
+			return b, false
+		}
+	}
+	b = blameFor(status)
+	if !o.External && !o.Vendor || !speaksOfAccount(e.Message) {
+		return b, false
+	}
+	e.Message = ownText
+	if b == consumersFault {
+		return providersFault, true
+	}
+	return b, false
+}
+
+func speaksOfAccount(message string) bool {
+	message = strings.ToLower(message)
+	for _, words := range accountWords {
+		if strings.Contains(message, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // engineStatus judges an answer whose status is no success. It came before content.
 func (a *attempt) engineStatus(end *session.End) *verdict {
 	e := openai.ParseError(a.answer.body())
 	if e.Message == "" {
 		e.Message = end.Error
 	}
-	return a.judge(end.Status, e)
+	blames, doubtful := a.order.blameOf(end.Status, &e)
+	v := a.judge(end.Status, e, blames)
+	v.excused = doubtful
+	return v
 }
 
 // engineError judges an error object in the place of an answer. Its own code stands for a
@@ -61,12 +119,15 @@ func (a *attempt) engineStatus(end *session.End) *verdict {
 func (a *attempt) engineError(json []byte) *verdict {
 	e := openai.ParseError(json)
 	status := statusOf(e)
-	a.contentBlamed = blameFor(status) == consumersFault
+	blames, doubtful := a.order.blameOf(status, &e)
+	a.contentBlamed = blames == consumersFault
 	if a.answer.begun && !a.contentBlamed {
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}, meter.EngineError)
+		v := a.fails(Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}, meter.EngineError)
+		v.excused = doubtful
+		return v
 	}
-	v := a.judge(status, e)
-	v.ending = meter.EngineError
+	v := a.judge(status, e, blames)
+	v.ending, v.excused = meter.EngineError, doubtful
 	if a.answer.begun {
 		// The engine had accepted the content before, so whether the content is to blame
 		// is not known: the failure is suspicion only.
@@ -75,9 +136,14 @@ func (a *attempt) engineError(json []byte) *verdict {
 	return v
 }
 
+// statusOf returns the status for which an error object stands. Agents of dialect v1 read error
+// objects in whole answers themselves, by the same rules, except that they do not look at the type.
 func statusOf(e openai.Error) int {
 	if n, err := strconv.Atoi(e.Code); err == nil && n >= 400 && n <= 599 {
 		return n
+	}
+	if e.Code == noModel {
+		return http.StatusNotFound
 	}
 	kind := strings.ToLower(e.Type)
 	if strings.HasPrefix(kind, "invalid_request") || strings.HasPrefix(kind, "badrequest") {
@@ -87,14 +153,14 @@ func statusOf(e openai.Error) int {
 }
 
 // judge is the verdict on an engine's error. It may be retried before content only.
-func (a *attempt) judge(status int, e openai.Error) *verdict {
+func (a *attempt) judge(status int, e openai.Error, blames blame) *verdict {
 	f := Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}
 	v := a.fails(f, 0)
-	switch blameFor(status) {
+	switch blames {
 	case consumersFault:
 		v.outcome = Refused
 		v.failure.Code, v.failure.Retryable = CodeRefused, false
-		v.failure.EngineType, v.failure.EngineParam, v.failure.EngineCode = e.Type, e.Param, e.Code
+		v.failure.EngineType, v.failure.EngineParam, v.failure.EngineCode = e.Type, e.Param, codeOf(e)
 	case engineBusy:
 		v.outcome = Busy
 		v.failure.Busy = true

@@ -39,6 +39,7 @@ func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
 		{`{"object":"error","message":"m","type":"BadRequestError","code":400}`, 400},
 		{`{"error":{"message":"m","code":200}}`, 500},
 		{`{"error":{"message":"m","code":"context_length_exceeded"}}`, 500},
+		{`{"error":{"message":"m","type":"invalid_request_error","code":"model_not_found"}}`, 404},
 		{`{"error":"text"}`, 500},
 	} {
 		if got := statusOf(openai.ParseError([]byte(c.body))); got != c.want {
@@ -124,5 +125,98 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 	if len(n.raw) != maxRaw {
 		t.Errorf("bytes of what may be an error are kept: got %d, want %d", len(n.raw), maxRaw)
+	}
+}
+
+// A vendor answers 400 and speaks of the platform's account.
+func TestWhatIsSaidOfTheAccountIsNoRefusalOfTheContent(t *testing.T) {
+	for body, want := range map[string]blame{
+		`{"error":{"message":"m","type":"invalid_request_error","code":"billing_hard_limit_reached"}}`: providersFault,
+		`{"error":{"message":"m","type":"invalid_request_error","code":"model_not_found"}}`:            providersFault,
+		`{"error":{"message":"m","type":"insufficient_quota","code":null}}`:                            providersFault,
+		`{"type":"error","error":{"type":"authentication_error","message":"m"}}`:                       providersFault,
+		`{"error":{"message":"m","type":"requests","code":"rate_limit_exceeded"}}`:                     engineBusy,
+		`{"type":"error","error":{"type":"Overloaded_Error","message":"m"}}`:                           engineBusy,
+		`{"error":{"message":"m","type":"invalid_request_error","code":"context_length_exceeded"}}`:    consumersFault,
+	} {
+		e := openai.ParseError([]byte(body))
+		if got, _ := (&Order{}).blameOf(400, &e); got != want {
+			t.Errorf("%s: got %d, want %d", body, got, want)
+		}
+		if told := e.Message == "m"; told != (want == consumersFault) {
+			t.Errorf("%s: got the message %q", body, e.Message)
+		}
+	}
+}
+
+// These are the forms of Anthropic, Gemini and OpenAI. None of them has a type or a code that is of an
+// account alone.
+func TestWhatAVendorSaysOfThePlatformsAccountIsToldToNobody(t *testing.T) {
+	for _, body := range []string{
+		`{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access ` +
+			`the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."}}`,
+		`[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.",` +
+			`"status":"INVALID_ARGUMENT"}}]`,
+		`{"error":{"message":"Your organization must be verified to stream this model.",` +
+			`"type":"invalid_request_error","param":"stream","code":"unsupported_value"}}`,
+	} {
+		for mode, o := range map[string]*Order{"vendor": {Vendor: true}, "external": {External: true}} {
+			e := openai.ParseError([]byte(body))
+			got, doubtful := o.blameOf(400, &e)
+			if got != providersFault {
+				t.Errorf("%s: %s: got %d, want the provider's fault", mode, body, got)
+			}
+			if !doubtful {
+				t.Errorf("%s: %s: got a failure beyond doubt, want suspicion", mode, body)
+			}
+			if e.Message != ownText {
+				t.Errorf("%s: %s: got the message %q, want our own", mode, body, e.Message)
+			}
+		}
+		e := openai.ParseError([]byte(body))
+		if got, _ := (&Order{}).blameOf(400, &e); got != consumersFault {
+			t.Errorf("of an agent: %s: got %d, want a refusal of the content", body, got)
+		}
+		if e.Message == ownText {
+			t.Errorf("of an agent: %s: got our own text, want the engine's", body)
+		}
+	}
+	e := openai.Error{Message: "'messages' must end with a user's message"}
+	if got, _ := (&Order{Vendor: true}).blameOf(400, &e); got != consumersFault {
+		t.Errorf("of a vendor: got %d, want a refusal of the content", got)
+	}
+	if e.Message == ownText {
+		t.Error("a refusal of the content: got our own text, want the vendor's")
+	}
+}
+
+// A server may repeat words of a prompt, so what a message has of an account is suspicion only. It
+// reaches the consumer neither before content nor behind it.
+func TestWordsOfAnAccountInAMessageAreSuspicionOnly(t *testing.T) {
+	const said = "your account org-4711 is overdue"
+	for name, c := range map[string]struct {
+		piece string
+		end   *session.End
+	}{
+		"in the place of an answer": {piece: `{"error":{"message":"` + said + `"}}`,
+			end: &session.End{Status: 400, Complete: true}},
+		"in a stream": {piece: `data: {"error":{"message":"` + said + `","code":400}}` + "\n\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			refuses := &deafAgent{piece: c.piece, end: c.end}
+			l, _, report := refuses.putOrder(t, func(o *Order) { o.Vendor = true })
+			switch {
+			case l.failed == nil:
+				t.Errorf("%s: got no failure, want one", name)
+			case l.failed.Message != ownText:
+				t.Errorf("%s: got %q, want our own text", name, l.failed.Message)
+			case !l.failed.Retryable:
+				t.Errorf("%s: got a failure that is not to be retried elsewhere", name)
+			case report.Outcome != Failed:
+				t.Errorf("%s: got the outcome %v, want %v", name, report.Outcome, Failed)
+			case !report.Excused:
+				t.Errorf("%s: got a failure that is not excused", name)
+			}
+		})
 	}
 }

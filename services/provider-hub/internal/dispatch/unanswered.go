@@ -21,7 +21,7 @@ const (
 // count. It is one hub's, and safe for concurrent use.
 //
 // Nobody gets prompts for nothing by it. A consumer who leaves between freeTime and
-// leastPatience owes the prompt as before. Leaving within freeTime is free, and
+// leastPatience owes the prompt as before. Leaving a provider within freeTime is free, and
 // billing-ledger allows an account 30 of those a minute. Leaving without owing after that
 // takes at least leastPatience (5 s) of one of the account's places each time.
 type unansweredLeavers struct {

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ type Rules struct {
 }
 
 // parseBase checks a base URL as it was given and returns it in its one form: scheme and host
-// in lower case, no slash at its end, and no port that is the scheme's default.
+// in lower case, an IPv6 address in its shortest form, no slash at its end, and no port that is the
+// scheme's default.
 func (r Rules) parseBase(text string) (string, error) {
 	refuse := func(why string) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, "base_url %s", why).On("base_url")
@@ -50,6 +52,9 @@ func (r Rules) parseBase(text string) (string, error) {
 			return "", refuse("must name port 443, or a port from 1024 on that is not known for another kind of service")
 		}
 	}
+	if name, err = oneForm(name); err != nil {
+		return "", refuse(form)
+	}
 	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" || port == "" {
 		host = strings.TrimSuffix(name, ".")
 	} else {
@@ -62,6 +67,20 @@ func (r Rules) parseBase(text string) (string, error) {
 		}
 	}
 	return u.Scheme + "://" + host + path, nil
+}
+
+// oneForm is a host with an IPv6 address in its shortest form. Otherwise one server
+// would be several origins.
+func oneForm(host string) (string, error) {
+	inner, ok := strings.CutPrefix(host, "[")
+	if !ok {
+		return host, nil
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+	if err != nil || a.Zone() != "" {
+		return "", dialguard.ErrSpelt
+	}
+	return "[" + a.String() + "]", nil
 }
 
 // portAllowed reports whether a port, as it is written, may be an endpoint's. An empty port is

@@ -19,6 +19,8 @@ func TestOnlyPublicServersMayBeEndpoints(t *testing.T) {
 		"https://api.example.org:8000/a/b%20": "https://api.example.org:8000/a/b%20",
 		"https://8.8.8.8:8443/v1":             "https://8.8.8.8:8443/v1",
 		"https://[2606:4700::1111]/v1":        "https://[2606:4700::1111]/v1",
+		"https://[2606:4700:0:0:0:0:0:1111]":  "https://[2606:4700::1111]",
+		"https://[2606:4700:0000::1111]:8443": "https://[2606:4700::1111]:8443",
 
 		"http://api.example.org/v1": "", "ftp://api.example.org": "", "https://": "", "": "", "api.example.org": "",
 		"https://u@api.example.org": "", "https://u:p@api.example.org": "", "https://api.example.org/?a=1": "",
@@ -55,6 +57,7 @@ func TestOnlyPublicServersMayBeEndpoints(t *testing.T) {
 func FuzzParseBase(f *testing.F) {
 	f.Add("https://api.example.org:8000/v1")
 	f.Add("https://[2606:4700::1111]:443/")
+	f.Add("https://[2606:4700:0:0:0:0:0:1111]:8443/")
 	f.Add("https://a.b/%2e/")
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := (Rules{}).parseBase(text)

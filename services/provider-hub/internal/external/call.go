@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 
+	"svc.internal/pkg/dialguard"
 	"svc.internal/pkg/jsonscan"
 	"svc.internal/services/provider-hub/internal/meter"
 	"svc.internal/services/provider-hub/internal/session"
@@ -59,7 +60,10 @@ func forward(ctx context.Context, client *http.Client, j job, w io.Writer) *sess
 		return &session.End{Error: "the request could not be made"}
 	}
 	resp, err := client.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, dialguard.ErrConnections):
+		return &session.End{Status: http.StatusTooManyRequests, Complete: true, Error: err.Error()}
+	case err != nil:
 		return &session.End{Error: "the endpoint does not answer"}
 	}
 	defer resp.Body.Close()
@@ -67,8 +71,8 @@ func forward(ctx context.Context, client *http.Client, j job, w io.Writer) *sess
 		return &session.End{Error: "the endpoint leads to the marketplace itself"}
 	}
 	if !relayed(resp.StatusCode) {
-		return &session.End{Status: resp.StatusCode, Complete: true, Error: fmt.Sprintf("the endpoint answers %d",
-			resp.StatusCode)}
+		return &session.End{Status: resp.StatusCode, Complete: true, RetryAfter: restAfter(resp),
+			Error: fmt.Sprintf("the endpoint answers %d", resp.StatusCode)}
 	}
 	switch err := j.relay(resp, w); {
 	case errors.Is(err, errTooLarge), errors.Is(err, errKeyRepeated):
@@ -80,10 +84,12 @@ func forward(ctx context.Context, client *http.Client, j job, w io.Writer) *sess
 }
 
 // relayed reports whether the body of an answer is passed on: an answer, or a refusal of the
-// content. What a server says of its owner's key or of its own failure is passed on to nobody.
+// content. What a server says of its owner's account or of its own failure is passed on to nobody.
 func relayed(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusTooManyRequests:
 		return false
 	}
 	return status >= 200 && status <= 299 || status >= 400 && status <= 499
@@ -151,11 +157,12 @@ func (j job) newRequest(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the endpoint's request: %w", err)
 	}
+	// A server may have run and billed a request although the connection ends before its answer. So
+	// the transport never repeats a request of which it sent a byte. Only an Idempotency-Key would let
+	// it, and the request has none. With GetBody the transport repeats a request of which it sent
+	// nothing.
 	req.GetBody, req.ContentLength = body, size
 	req.Header.Set("Content-Type", j.mediaType())
-	// An empty list is not sent. It lets the transport retry when a kept connection turns out
-	// to be closed. Nothing was answered then, so nothing visible is done twice.
-	req.Header["Idempotency-Key"] = []string{}
 	if j.RequestID != "" {
 		req.Header.Set("X-Request-ID", j.RequestID)
 	}

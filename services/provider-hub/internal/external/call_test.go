@@ -3,8 +3,18 @@ package external
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"svc.internal/pkg/dialguard"
+	"svc.internal/services/provider-hub/internal/meter"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 func TestTheModelsNameIsReplacedWhereverABodyIsSplit(t *testing.T) {
@@ -52,6 +62,36 @@ func TestAListOfModelsIsReadOrRefused(t *testing.T) {
 		if _, ok := readList([]byte(bad)); ok {
 			t.Errorf("%q is taken for a list", bad)
 		}
+	}
+}
+
+// A server may have run a request, and billed its owner for it, although the connection ends before
+// its answer. The gateway decides whether another provider is asked.
+func TestARequestThatAServerReadIsNeverSentAgain(t *testing.T) {
+	t.Parallel()
+	var read atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if read.Add(1) == 1 {
+			_, _ = io.WriteString(w, "{}") // on a connection that is kept
+			return
+		}
+		panic(http.ErrAbortHandler) // closes it without an answer
+	}))
+	t.Cleanup(s.Close)
+	client := (&dialguard.Dialer{Allow: netip.Addr.IsLoopback}).KeepingClient(dialguard.Kept{Idle: 1, IdleFor: time.Minute,
+		HeaderBytes: 4 << 10})
+	j := job{endpoint: &Endpoint{BaseURL: s.URL, Models: []Model{{ID: "acme/one", Local: "one"}}},
+		Request: &session.Request{Kind: meter.Chat, Model: "acme/one", ModelOffset: 9, ModelLength: 10},
+		body:    [][]byte{[]byte(`{"model":"acme/one"}`)}}
+	if end := forward(t.Context(), client, j, io.Discard); end.Error != "" {
+		t.Fatalf("the first request: got %q, want no error", end.Error)
+	}
+	if end := forward(t.Context(), client, j, io.Discard); end.Error == "" {
+		t.Error("the second request: got no error, want one")
+	}
+	if got := read.Load(); got != 2 {
+		t.Errorf("requests that the server read: got %d, want 2", got)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/lru"
+	"svc.internal/services/provider-hub/internal/kinds"
 	"svc.internal/services/provider-hub/internal/quota"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -68,6 +69,8 @@ type DirectoryDeps struct {
 	Random io.Reader
 	// Changed is called when an endpoint was changed here, so that it is served as it is now.
 	Changed func()
+	// Kinds decide who may serve a model.
+	Kinds *kinds.Models
 }
 
 // NewDirectory returns a directory.
@@ -96,6 +99,9 @@ func (d *Directory) Create(
 	ctx context.Context, provider ids.ProviderID, draft Draft, idempotencyKey string,
 ) (Endpoint, error) {
 	e, err := d.drafted(provider, draft, idempotencyKey)
+	if err == nil {
+		err = checkKinds(d.Kinds, false, e.Models)
+	}
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -106,8 +112,7 @@ func (d *Directory) Create(
 	if err != nil {
 		return Endpoint{}, err
 	}
-	if !fresh && (got.Name != e.Name || got.BaseURL != e.BaseURL || !sameModels(got.Models, e.Models) ||
-		!d.hasKey(&got, draft.Key)) {
+	if !fresh && !d.Same(&got, &e, draft.Key) {
 		return Endpoint{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 			"the idempotency key was used for another endpoint").On("idempotency_key")
 	}
@@ -142,6 +147,12 @@ func (d *Directory) drafted(provider ids.ProviderID, draft Draft, idempotencyKey
 	return e, nil
 }
 
+// Same reports whether a stored endpoint has the values of a draft.
+func (d *Directory) Same(kept, draft *Endpoint, k config.Secret) bool {
+	return kept.Name == draft.Name && kept.BaseURL == draft.BaseURL && sameModels(kept.Models, draft.Models) &&
+		d.hasKey(kept, k)
+}
+
 func (d *Directory) hasKey(e *Endpoint, want config.Secret) bool {
 	got, err := d.Sealer.Open(e)
 	return err == nil && subtle.ConstantTimeCompare([]byte(got.Reveal()), []byte(want.Reveal())) == 1
@@ -168,64 +179,81 @@ func (d *Directory) List(ctx context.Context, provider ids.ProviderID, offset, l
 // Update changes an endpoint. A key is bound to its origin: where the scheme, the host or
 // the port changes, the key is given anew, or removed.
 func (d *Directory) Update(ctx context.Context, provider ids.ProviderID, id ID, c Change) (Endpoint, error) {
-	if c.Name != nil {
-		if err := checkText("name", *c.Name, 1, maxName); err != nil {
-			return Endpoint{}, err
-		}
-	}
-	base := ""
-	if c.BaseURL != nil {
-		var err error
-		if base, err = d.Rules.parseBase(*c.BaseURL); err != nil {
-			return Endpoint{}, err
-		}
-	}
-	if c.Key != nil {
-		if err := checkKey(*c.Key); err != nil {
-			return Endpoint{}, err
-		}
-	}
-	models, err := []Model(nil), error(nil)
-	if c.Models != nil {
-		if models, err = checkedModels(c.Models); err != nil {
-			return Endpoint{}, err
-		}
+	apply, err := d.checked(c, false)
+	if err != nil {
+		return Endpoint{}, err
 	}
 	changed, err := d.Store.ChangeEndpoint(ctx, provider, id, Author{What: "endpoint_changed"}, func(e *Endpoint) error {
 		// Only a provider's own endpoint costs of its quota: another's is not found, however often.
 		if err := d.spend(provider); err != nil {
 			return err
 		}
-		moved := base != "" && originOf(base) != originOf(e.BaseURL)
-		if moved && !e.Sealed.IsZero() && c.Key == nil {
-			return fault.New(fault.Precondition, fault.TransitionNotAllowed,
-				"the key belongs to the scheme, host and port that it was given for: give it anew, or remove it").On("api_key")
-		}
-		if base != "" {
-			e.BaseURL = base
-		}
-		if c.Key != nil {
-			e.Sealed = d.Sealer.Seal(e.ID, e.BaseURL, *c.Key)
-		}
-		if c.Name != nil {
-			e.Name = *c.Name
-		}
-		if models != nil {
-			e.Models = models
-		}
-		e.UpdatedAt = d.Clock.Now()
-		return nil
+		return apply(e)
 	})
-	if err == nil { // else anybody could have hubs look again without end
+	if err == nil { // otherwise anybody could have hubs look again without end
 		d.Changed()
 	}
 	return changed, err
 }
 
+// checked checks a change of an endpoint, and returns the function that applies it. vendor reports
+// whether the endpoint is a vendor's.
+func (d *Directory) checked(c Change, vendor bool) (apply func(*Endpoint) error, err error) {
+	if c.Name != nil {
+		if err := checkText("name", *c.Name, 1, maxName); err != nil {
+			return nil, err
+		}
+	}
+	base := ""
+	if c.BaseURL != nil {
+		if base, err = d.Rules.parseBase(*c.BaseURL); err != nil {
+			return nil, err
+		}
+	}
+	if c.Key != nil {
+		if err := checkKey(*c.Key); err != nil {
+			return nil, err
+		}
+	}
+	var models []Model
+	if c.Models != nil {
+		if models, err = checkedModels(c.Models); err == nil {
+			err = checkKinds(d.Kinds, vendor, models)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return func(e *Endpoint) error { return d.apply(e, c, base, models) }, nil
+}
+
+// apply changes an endpoint. base is the new base URL after normalisation; empty for none.
+func (d *Directory) apply(e *Endpoint, c Change, base string, models []Model) error {
+	moved := base != "" && originOf(base) != originOf(e.BaseURL)
+	if moved && !e.Sealed.IsZero() && c.Key == nil {
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"the key belongs to the scheme, host and port that it was given for: give it anew, or remove it").On("api_key")
+	}
+	if base != "" {
+		e.BaseURL = base
+	}
+	if c.Key != nil {
+		e.Sealed = d.Sealer.Seal(e.ID, e.BaseURL, *c.Key)
+	}
+	if c.Name != nil {
+		e.Name = *c.Name
+	}
+	if models != nil {
+		e.Models = models
+	}
+	e.UpdatedAt = d.Clock.Now()
+	return nil
+}
+
 // Delete removes an endpoint. A second call fails with endpoint_not_found.
 func (d *Directory) Delete(ctx context.Context, provider ids.ProviderID, id ID) error {
 	err := d.Store.DeleteEndpoint(ctx, provider, id, Author{What: "endpoint_deleted"})
-	if err == nil { // else anybody could have hubs look again without end
+	if err == nil { // otherwise anybody could have hubs look again without end
 		d.Changed()
 	}
 	return err
@@ -251,7 +279,11 @@ func (d *Directory) Check(ctx context.Context, provider ids.ProviderID, id ID) (
 		limited, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		var names []string
-		if names, f.Failure = probe(limited, d.Client, e.BaseURL, k); f.Failure == "" {
+		names, f.Failure = probe(limited, d.Client, e.BaseURL, k)
+		if f.Failure == hubFull {
+			f.Failure = Unreachable
+		}
+		if f.Failure == "" {
 			if f.Listed = listed(e.Models, names); len(f.Listed) == 0 {
 				f.Failure = NoModels
 			}
@@ -274,27 +306,49 @@ func (d *Directory) Check(ctx context.Context, provider ids.ProviderID, id ID) (
 	return e, nil
 }
 
-// Disable takes an endpoint out of service in an operator's name, or lets it back in. A repeat
-// changes nothing.
-func (d *Directory) Disable(
-	ctx context.Context, operator string, id ID, disabled bool, reason string,
-) (Endpoint, error) {
-	if err := checkText("reason", reason, 0, maxReason); err != nil {
+// Ruling is an operator's decision on an endpoint. It holds for all endpoints that the provider has at
+// the same origin.
+type Ruling struct {
+	// Disabled reports whether the endpoint is out of service, and Shared whether the provider may serve
+	// from an origin from which another provider serves. Nil leaves it as it is.
+	Disabled, Shared *bool
+	Reason           string
+}
+
+// Rule takes an endpoint out of service in an operator's name, or lets it serve again, together with
+// all endpoints of its provider at its origin. A repeat changes nothing.
+func (d *Directory) Rule(ctx context.Context, operator string, id ID, r Ruling) (Endpoint, error) {
+	if err := checkText("reason", r.Reason, 0, maxReason); err != nil {
 		return Endpoint{}, err
 	}
 	e, err := d.Store.Endpoint(ctx, ids.ProviderID{}, id)
-	if err != nil || e.DisabledAt.IsZero() == !disabled {
+	if err != nil {
 		return e, err
 	}
-	by := Author{Operator: operator, What: "endpoint_enabled", Reason: reason}
-	if disabled {
+	by := Author{Operator: operator, Reason: r.Reason}
+	turned := r.Disabled != nil && e.DisabledAt.IsZero() == *r.Disabled
+	switch {
+	case turned && *r.Disabled:
 		by.What = "endpoint_disabled"
+	case turned:
+		by.What = "endpoint_enabled"
+	case r.Shared == nil || *r.Shared == e.OriginShared:
+		return e, nil
+	case *r.Shared:
+		by.What = "endpoint_origin_shared"
+	default:
+		by.What = "endpoint_origin_unshared"
 	}
 	defer d.Changed()
 	return d.Store.ChangeEndpoint(ctx, ids.ProviderID{}, id, by, func(e *Endpoint) error {
-		e.DisabledAt, e.DisabledReason = time.Time{}, ""
-		if disabled {
-			e.DisabledAt, e.DisabledReason = d.Clock.Now(), reason
+		if turned {
+			e.DisabledAt, e.DisabledReason = time.Time{}, ""
+		}
+		if turned && *r.Disabled {
+			e.DisabledAt, e.DisabledReason = d.Clock.Now(), r.Reason
+		}
+		if r.Shared != nil {
+			e.OriginShared = *r.Shared
 		}
 		e.UpdatedAt = d.Clock.Now()
 		return nil

@@ -6,13 +6,15 @@
 // models are well, turns a request of the session into an HTTP call, and hands the answer
 // over within the session's credit. So registry, presence, dispatch, challenges and
 // metering treat it as they treat an agent. A session lasts while the server answers probes
-// (GET {base}/models, every 30 s). Three failed probes in a row end it, so that uptime counts
-// only the time in which the server answered.
+// (GET {base}/models, every 30 s) and calls. Three failed probes in a row end it. So does a failed
+// call of the hub's own, which the hub makes after eight failed calls in a row (record.go). So uptime
+// counts only the time in which the server answered.
 //
 // Leases (leases.go): every 5 s a hub says that it is alive, renews its leases for 20 s, and
 // takes free leases up to its share. A hub that cannot renew stops serving 2 s before its
-// leases end, by its own monotonic clock. Epochs are drawn as for agents, so that a newer
-// session wins everywhere.
+// leases end, by its own monotonic clock. A hub that cannot open an endpoint's key gives the lease
+// up, and tries again after a minute, and then less often (unreadable.go). Epochs are drawn as for
+// agents, so that a newer session wins everywhere.
 //
 // Where the hub may connect is judged at registration (address.go) and at the dial
 // (package dialguard). A failed probe is reported as one of a few words (Failure). There is one
@@ -20,6 +22,13 @@
 // sealed with the endpoint's id and origin (seal.go). Of an answer's head only the status
 // is used, and the header by which the marketplace's own API is known. An answer that repeats
 // the endpoint's key is cut off (keyscan.go).
+//
+// One provider holds an origin (scheme, host and port) from its first good probe there until it has
+// no endpoint there, unless an operator lets providers share the origin, or another provider takes
+// over what the holder does not serve (store/functions/external_origin_claimed.sql). Registration
+// alone holds no origin, so that nobody keeps a server from its owner by naming it first. What an
+// operator disabled stays disabled for that provider at that origin, also after the endpoint is
+// deleted.
 //
 // Bounds: 16 endpoints of a provider, 64 models of an endpoint, 256 endpoints of a hub;
 // 1 MiB of a list of models; a head of 64 KiB; 16 MiB of a whole answer, 26 MiB of images,
@@ -29,6 +38,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -86,6 +96,10 @@ const (
 	KeyUnreadable Failure = "key_unreadable"
 	// NoModels is a list that names none of the endpoint's models.
 	NoModels Failure = "models_missing"
+	// CallsFail is a server whose list of models is good, but whose last calls failed.
+	CallsFail Failure = "requests_failing"
+	// OriginTaken is a server whose origin another provider holds.
+	OriginTaken Failure = "origin_taken"
 )
 
 // Model is one model of an endpoint.
@@ -122,6 +136,9 @@ type Endpoint struct {
 	// DisabledAt is when an operator took the endpoint out of service; zero for never.
 	DisabledAt     time.Time
 	DisabledReason string
+	// OriginShared reports whether an operator lets the provider serve from an origin that another
+	// provider holds.
+	OriginShared bool
 }
 
 // Sealed is a key as it is kept: a nonce, and the key under AES-256-GCM with the
@@ -164,13 +181,15 @@ type Store interface {
 	// Endpoints is one page, oldest first, of a provider or of all.
 	Endpoints(ctx context.Context, provider ids.ProviderID, offset, limit int) ([]Endpoint, int, error)
 	// ChangeEndpoint locks an endpoint, lets apply change it, and keeps it with a higher
-	// revision. It fails as Endpoint and apply do.
+	// revision. What an operator decides on an endpoint holds for all endpoints that the provider has
+	// at the same origin, or registers there later. It fails as Endpoint and apply do.
 	ChangeEndpoint(ctx context.Context, provider ids.ProviderID, id ID, by Author, apply func(*Endpoint) error) (Endpoint,
 		error)
 	// DeleteEndpoint removes an endpoint. It fails as Endpoint does.
 	DeleteEndpoint(ctx context.Context, provider ids.ProviderID, id ID, by Author) error
 	// Found stores what a probe found of an endpoint, unless the endpoint has another
-	// revision.
+	// revision. With the first good probe the provider holds the endpoint's origin. Found fails with
+	// ErrOriginTaken where another provider holds the origin and one of the two may not share it.
 	Found(ctx context.Context, id ID, revision int64, f Finding) error
 	// Reseal calls reseal with each endpoint whose key is not sealed under the key named
 	// current, at most limit of them after an id, and stores the key that reseal returns; nil
@@ -180,8 +199,8 @@ type Store interface {
 
 	// Beat says that a hub is alive, renews its leases for TTL, gives up leases beyond its
 	// share, which is at most Max, and takes free leases. Endpoints of active providers come first,
-	// and take the places of others on a hub that is full. Beat returns the endpoints that the
-	// hub holds.
+	// and take the places of others on a hub that is full. No hub holds endpoints that are disabled,
+	// or whose providers may not connect. Beat returns the endpoints that the hub holds.
 	Beat(ctx context.Context, b Beat) ([]Held, error)
 	// GiveUp ends the leases of a hub, which then counts for no share.
 	GiveUp(ctx context.Context, holder Holder) error
@@ -194,6 +213,12 @@ type Beat struct {
 	TTL    time.Duration
 	// Max bounds the endpoints of a hub.
 	Max int
+	// Skip are endpoints that the hub gives up, and does not take again at these revisions, at most
+	// MaxSkipped.
+	Skip []Held
+	// Unreadable is the number of endpoints whose keys the hub could not open, at most MaxSkipped.
+	// Other hubs take that many more.
+	Unreadable int
 }
 
 // Author says who changes an endpoint, for the history of the provider.
@@ -208,6 +233,9 @@ type Author struct {
 func NotFound() error {
 	return fault.New(fault.NotFound, fault.EndpointNotFound, "no such endpoint").On("endpoint_id")
 }
+
+// ErrOriginTaken is the error of a good probe at an origin that another provider holds.
+var ErrOriginTaken = errors.New("another provider serves from this server")
 
 // TooMany is the error of an endpoint beyond MaxEndpoints.
 func TooMany() error {

@@ -12,6 +12,7 @@ type Hub struct {
 
 	mu       sync.Mutex
 	callers  map[ID]*caller
+	skipped  unreadable
 	draining bool
 	drains   chan struct{} // closed by Drain
 	wakes    chan struct{} // signalled by Wake
@@ -22,7 +23,7 @@ type Hub struct {
 func New(cfg Config, deps Deps) *Hub {
 	return &Hub{
 		base:    base{cfg: cfg.withDefaults(), deps: deps, Counts: &Counts{}},
-		callers: map[ID]*caller{}, drains: make(chan struct{}), wakes: make(chan struct{}, 1),
+		callers: map[ID]*caller{}, skipped: unreadable{}, drains: make(chan struct{}), wakes: make(chan struct{}, 1),
 	}
 }
 
@@ -77,8 +78,9 @@ func (h *Hub) beat(ctx context.Context) {
 	// The time is read before the statement, so that the database's own time of the lease is
 	// never earlier.
 	until := h.deps.Clock.Now().Add(h.cfg.LeaseTTL - h.cfg.LeaseMargin)
-	held, err := h.deps.Store.Beat(limited,
-		Beat{Holder: h.deps.Holder, HubID: h.cfg.HubID, TTL: h.cfg.LeaseTTL, Max: h.cfg.Max})
+	b := Beat{Holder: h.deps.Holder, HubID: h.cfg.HubID, TTL: h.cfg.LeaseTTL, Max: h.cfg.Max}
+	b.Skip, b.Unreadable = h.leaves()
+	held, err := h.deps.Store.Beat(limited, b)
 	if err != nil {
 		if ctx.Err() == nil {
 			h.deps.Log.Warn("leases of external endpoints were not renewed", "error", err)
@@ -97,10 +99,12 @@ func (h *Hub) beat(ctx context.Context) {
 		if c != nil && c.revision == one.Revision && c.extend(until.Sub(h.deps.Clock.Now())) {
 			continue
 		}
+		var before *past
 		if c != nil {
 			c.retire()
+			before = c.past()
 		}
-		h.beginLocked(ctx, one, until)
+		h.beginLocked(ctx, one, until, before)
 	}
 	for id, c := range h.callers {
 		if !mine[id] {
@@ -111,10 +115,12 @@ func (h *Hub) beat(ctx context.Context) {
 	h.Counts.Held.Store(int64(len(h.callers)))
 }
 
-// beginLocked serves an endpoint until its lease ends, unless the lease is renewed.
-func (h *Hub) beginLocked(ctx context.Context, one Held, until time.Time) {
-	c := &caller{base: h.base, id: one.ID, revision: one.Revision, retired: make(chan struct{}),
-		news: make(chan struct{}, 1)}
+// beginLocked serves an endpoint until its lease ends, unless the lease is renewed. before is what an
+// earlier caller knew of the endpoint; nil for nothing.
+func (h *Hub) beginLocked(ctx context.Context, one Held, until time.Time, before *past) {
+	c := &caller{base: h.base, id: one.ID, revision: one.Revision, before: before, retired: make(chan struct{}),
+		news: make(chan struct{}, 1), doubted: make(chan doubt, 1)}
+	c.resting = newResting(c.tell)
 	c.lease = time.AfterFunc(until.Sub(h.deps.Clock.Now()), func() {
 		// The lease of a process that was paused may be over by now, before c.lease is set.
 		h.mu.Lock()
@@ -123,8 +129,26 @@ func (h *Hub) beginLocked(ctx context.Context, one Held, until time.Time) {
 		h.deps.Log.Warn("an external endpoint is no longer served: its lease was not renewed", "endpoint_id", c.id.String())
 		c.retire()
 	})
+	c.opened = func(ok bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if ok {
+			delete(h.skipped, one.ID)
+			return
+		}
+		h.skipped.add(one, h.deps.Clock.Now())
+		h.Wake() // a beat gives the lease up now, so that another hub need not wait
+	}
 	h.callers[one.ID] = c
 	h.work.Go(func() { c.run(ctx) })
+}
+
+// leaves returns the endpoints that the hub leaves to other hubs now, because those may have the
+// secret that opens their keys, and the number of all endpoints whose keys it could not open.
+func (h *Hub) leaves() (now []Held, all int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.skipped.now(h.deps.Clock.Now()), len(h.skipped)
 }
 
 // retireAll stops serving what is held.

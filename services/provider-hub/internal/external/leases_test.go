@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
@@ -42,6 +44,7 @@ const (
 // market is a database with a provider, and the hubs of the test.
 type market struct {
 	*testing.T
+	pool     *pgxpool.Pool
 	tables   *store.Store
 	accounts *provider.Directory
 	sealer   *external.Sealer
@@ -50,7 +53,8 @@ type market struct {
 
 func setup(t *testing.T) *market {
 	t.Helper()
-	m := &market{T: t, tables: store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations))}
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	m := &market{T: t, pool: pool, tables: store.New(pool)}
 	m.accounts = provider.NewDirectory(m.tables, provider.SecretsOf(apikey.Pepper{1}), provider.Site{Domain: "svc.test",
 		URI: "wss://svc.test/ws", ChainID: 8453}, clock.System, rand.Reader)
 	a, err := m.accounts.Create(t.Context(), "Farm", "eu", "")

@@ -32,10 +32,15 @@ type live struct {
 	endpoint *Endpoint
 	key      key
 	offers   func() session.Models // as they are now
-	session  *session.Session
-	ctx      context.Context // of all calls
-	stop     context.CancelFunc
-	work     sync.WaitGroup
+	// rest lets a model rest, if the end of a call asks for it.
+	rest func(model string, end *session.End)
+	// called is called with a call and its end, with why the hub gave it up, if it did, and with how
+	// long the server was silent.
+	called  func(r *session.Request, end *session.End, cause error, silentFor time.Duration)
+	session *session.Session
+	ctx     context.Context // of all calls
+	stop    context.CancelFunc
+	work    sync.WaitGroup
 
 	// mu also orders the frames of stream 0 and of each call: a number is drawn and its frame
 	// handed over in one step.
@@ -240,6 +245,7 @@ type call struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	more    chan struct{} // signalled when there may be credit
+	heard   bool          // the server's answer has begun; only run uses it
 
 	pieces  [][]byte // of the body
 	started bool     // the body is complete, and a goroutine calls the endpoint
@@ -258,7 +264,16 @@ func (c *call) patience() time.Duration {
 // run calls the endpoint and hands over its answer and its end.
 func (c *call) run() {
 	defer c.stop()
+	began := c.live.deps.Clock.Now()
 	end := forward(c.ctx, c.live.deps.Client, job{c.live.endpoint, c.live.key, c.request, c.pieces}, c)
+	c.live.rest(c.request.Model, end)
+	silent := c.live.deps.Clock.Now().Sub(began)
+	if c.heard {
+		silent = 0
+	}
+	if !c.live.session.Identity().Vendor {
+		c.live.called(c.request, end, c.ctx.Err(), silent)
+	}
 	c.live.mu.Lock()
 	defer c.live.mu.Unlock()
 	c.concludeLocked(end)
@@ -287,6 +302,7 @@ func (c *call) signal() {
 
 // Write hands over a piece of the answer as credit allows. It implements io.Writer.
 func (c *call) Write(p []byte) (int, error) {
+	c.heard = true
 	for rest := p; len(rest) > 0; {
 		n := c.handOver(rest)
 		rest = rest[n:]

@@ -23,7 +23,7 @@ func TestALeaseThatIsOverWhenItBeginsRetiresItsCaller(t *testing.T) {
 	h := New(Config{}, Deps{Store: nothing{}, Log: slog.New(slog.DiscardHandler), Clock: clock.System})
 	for range 100 {
 		h.mu.Lock()
-		h.beginLocked(t.Context(), Held{}, time.Now().Add(-time.Second))
+		h.beginLocked(t.Context(), Held{}, time.Now().Add(-time.Second), nil)
 		c := h.callers[ID{}]
 		h.mu.Unlock()
 		<-c.retired

@@ -3,18 +3,21 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/dialguard"
 )
 
 // maxList bounds what is read of a list of models, in bytes.
 const maxList = 1 << 20
 
-// userAgent names this platform to endpoints.
-const userAgent = "svc-hub"
+// hubFull is a probe for which this hub had no connection left. It says nothing of the server, so it is
+// not stored; a check shows it as Unreachable.
+const hubFull Failure = "hub_full"
 
 // probe asks an endpoint for its models. The names are nil where the probe failed. Failures
 // of the network have one word, whatever they are.
@@ -25,7 +28,10 @@ func probe(ctx context.Context, client *http.Client, base string, k config.Secre
 	}
 	authorize(req, k)
 	resp, err := client.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, dialguard.ErrConnections):
+		return nil, hubFull
+	case err != nil:
 		return nil, Unreachable
 	}
 	defer resp.Body.Close()
@@ -93,7 +99,7 @@ func listed(models []Model, names []string) []string {
 }
 
 func authorize(req *http.Request, k config.Secret) {
-	req.Header.Set("User-Agent", userAgent)
+	dialguard.MarkHub(req.Header)
 	if k.IsSet() {
 		req.Header.Set("Authorization", "Bearer "+k.Reveal())
 	}

@@ -30,6 +30,7 @@ import (
 	"svc.internal/services/provider-hub/internal/dialect"
 	v1 "svc.internal/services/provider-hub/internal/dialect/v1"
 	v2 "svc.internal/services/provider-hub/internal/dialect/v2"
+	"svc.internal/services/provider-hub/internal/kinds"
 	"svc.internal/services/provider-hub/internal/quota"
 	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/wsconn"
@@ -43,6 +44,8 @@ type Deps struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Counts   *Counts
+	// Kinds decide which models a session may serve; nil for all.
+	Kinds *kinds.Models
 }
 
 // Counts are the figures of all connections of a hub, for its metrics.
@@ -84,7 +87,7 @@ func New(cfg Config, deps Deps) *Gate {
 		cfg: cfg, registrar: deps.Registrar, log: deps.Log, counts: deps.Counts,
 		env: session.Env{
 			Config: cfg.Session, Registrar: deps.Registrar, Receipts: deps.Receipts, Clock: deps.Clock,
-			Counts: &deps.Counts.Sessions, Held: quota.NewBudget(cfg.HeldBudget),
+			Counts: &deps.Counts.Sessions, Held: quota.NewBudget(cfg.HeldBudget), Kinds: deps.Kinds,
 		},
 		v1: v1.New(cfg.V1), v2: v2.New(cfg.SessionTimeout),
 		upgrader: wsconn.NewUpgrader(agentwire.Subprotocol, cfg.Session.RegisterTimeout, pool),

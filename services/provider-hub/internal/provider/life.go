@@ -49,12 +49,16 @@ const (
 	GPUWaiverWithdrawn  = "gpu_waiver_withdrawn"
 	ReferenceSet        = "reference_set"
 	ReferenceCleared    = "reference_cleared"
+	VendorRegistered    = "vendor_registered"
+	VendorRenamed       = "vendor_renamed"
 	VerdictReversed     = "verdict_reversed"
 	ProbationPassed     = "probation_passed"
 	OwnerProven         = "owner_proven"
 	OwnerProposed       = "owner_proposed"
 	OwnerUnbound        = "owner_unbound"
 	BeneficiaryChanged  = "beneficiary"
+	// BeneficiarySet is BeneficiaryChanged by the account's user, who needs no key.
+	BeneficiarySet      = "beneficiary_set"
 	BeneficiaryProposed = "beneficiary_proposed"
 	BeneficiaryUnbound  = "beneficiary_unbound"
 	BeneficiaryAtSignUp = "beneficiary_at_signup"
@@ -234,6 +238,9 @@ func (c *change) fire(t Trigger) error {
 	case Qualify:
 		rest := a.Rest.at(c.now)
 		a.ActiveSince, a.ProbationEndsAt = c.now, rest.endsAt(c.now)
+		if a.Vendor {
+			a.ProbationEndsAt = time.Time{}
+		}
 		a.Rest = ProbationRest{}
 		if rest.Known && a.InProbation() {
 			a.Rest.Before = rest.Before
@@ -362,7 +369,7 @@ func (c *change) judge(up *float64) error {
 
 // expire ends an activation whose benchmark has expired.
 func (c *change) expire() error {
-	if c.account.Status != Active || c.account.Facts.BenchmarkPassed(c.now) {
+	if c.account.Status != Active || c.account.Vendor || c.account.Facts.BenchmarkPassed(c.now) {
 		return nil
 	}
 	return c.fire(ExpireBenchmark)

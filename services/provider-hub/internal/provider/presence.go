@@ -71,6 +71,9 @@ type presenceStore interface {
 	// AnsweredAs reads the names that engines of a provider gave models since a time, the
 	// latest first.
 	AnsweredAs(ctx context.Context, id ids.ProviderID, since time.Time, limit int) ([]AnsweredAs, error)
+	// EndpointsOnly reports whether a provider has external endpoints, and no agent of the provider
+	// was seen since a time.
+	EndpointsOnly(ctx context.Context, id ids.ProviderID, since time.Time) (bool, error)
 	// LeftActive reads the entries of the change by which a provider left the status active
 	// last, up to the entry of that, the earliest first; none for a provider that never
 	// was active.
@@ -90,6 +93,9 @@ type Detail struct {
 	Account
 	Online bool
 	Nodes  []Node
+	// EndpointsOnly reports whether the provider has external endpoints, and no agent of the provider
+	// was seen within NodeKept.
+	EndpointsOnly bool
 	// AnsweredAs covers NamesKept, the latest first.
 	AnsweredAs []AnsweredAs
 	// TakenOut is why the provider is active no longer.
@@ -131,11 +137,16 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
+	alone, err := d.store.EndpointsOnly(ctx, id, now.Add(-NodeKept))
+	if err != nil {
+		return Detail{}, err
+	}
 	online := false
 	for _, n := range nodes {
 		online = online || n.Online
 	}
-	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered, TakenOut: out, Rejection: rejection}, nil
+	return Detail{Account: a, Online: online, Nodes: nodes, EndpointsOnly: alone, AnsweredAs: answered, TakenOut: out,
+		Rejection: rejection}, nil
 }
 
 // rejectionWithin is how many of the newest entries of the history are searched for a

@@ -210,23 +210,28 @@ func ownedByAnother() error {
 		"owner_address")
 }
 
-// pay proposes that earnings go to an address. If the wallet that owns the account has
-// signed, they go there at once. In such an account a key alone proposes nothing. The
-// address to which earnings go already withdraws the proposal.
+// pay proposes that earnings go to an address. If the account's user asks, or the wallet that
+// owns the account has signed, they go there at once. In an account that a wallet owns, nobody
+// changes the address without the wallet. The address to which earnings go already withdraws
+// the proposal.
 func (c *change) pay(want Proposal) error {
 	a := c.account
 	switch {
 	case want.Address == a.Beneficiary:
 		c.drop(&a.Proposed.Beneficiary, ProposalDropped, c.by, "")
-	case a.OwnerProvenAt.IsZero():
+	case a.OwnerProvenAt.IsZero() && c.by != ByUser:
 		c.propose(want)
-	case want.Signer != a.Owner:
+	case !a.OwnerProvenAt.IsZero() && want.Signer != a.Owner:
 		return fault.New(fault.Denied, fault.InvalidAPIKey,
 			"the owner's wallet must sign a fresh challenge for earnings to go to another address").On("signature")
 	default:
 		c.drop(&a.Proposed.Beneficiary, ProposalDropped, c.by, "")
+		what := BeneficiaryChanged
+		if c.by == ByUser {
+			what = BeneficiarySet
+		}
 		c.entries = append(c.entries, Entry{
-			At: c.now, What: BeneficiaryChanged, From: a.Status, To: a.Status, By: c.by,
+			At: c.now, What: what, From: a.Status, To: a.Status, By: c.by,
 			Payout: Payout{From: a.Beneficiary, To: want.Address, Key: want.Key},
 		})
 		a.payTo(want.Address, c.now)

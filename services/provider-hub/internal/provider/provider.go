@@ -13,7 +13,8 @@
 // lasts until the last one ends (suspension.go). Whom settlement pays, and since when
 // earnings go where they go, is in paying.go; what a wallet signs for money is in act.go. The
 // verifier's word on a benchmark and settlement's on collateral carry revisions
-// (report.go). A reference is never active (reference.go).
+// (report.go). A reference is never active (reference.go). A vendor of gateway models is active by
+// the platform's word alone (vendor.go).
 //
 // Bounds: names are 1 to 64 printable characters, regions at most 32. A page has at most
 // 200 lines. A provider issues itself keys up to 32 good ones at a time, rotates a key at
@@ -80,6 +81,8 @@ type Account struct {
 	// Reference reports that the account is a reference of the platform. WasActive
 	// reports that it is active or has ever been.
 	Reference, WasActive bool
+	// Vendor reports whether the account is a vendor of gateway models. It never changes.
+	Vendor bool
 	// Removal is why verdicts keep the account rejected; zero where none does.
 	Removal Removal
 	// Rest is the remainder of the probation that a removal ended.
@@ -233,7 +236,8 @@ func NewDirectory(store Store, secrets Secrets, site Site, c clock.Clock, random
 }
 
 // Create opens an account in status pending. The same idempotency key returns the first
-// account; with another name it fails with idempotency_key_reused.
+// account; with another name, or where the key is a vendor's, it fails with
+// idempotency_key_reused.
 func (d *Directory) Create(ctx context.Context, name, region, idempotencyKey string) (Account, error) {
 	if err := checkIdentity(name, region, idempotencyKey); err != nil {
 		return Account{}, err
@@ -246,7 +250,7 @@ func (d *Directory) Create(ctx context.Context, name, region, idempotencyKey str
 	if err != nil {
 		return Account{}, err
 	}
-	if got.Name != name || got.Region != region {
+	if got.Vendor || got.Name != name || got.Region != region { // vendors have their keys in the same column
 		return Account{}, reused()
 	}
 	return got, nil
@@ -409,6 +413,13 @@ func (d *Directory) Confirm(
 
 // IssueKey makes a key and returns its text, which is kept nowhere.
 func (d *Directory) IssueKey(ctx context.Context, id ids.ProviderID, name string) (Key, string, error) {
+	a, err := d.store.Get(ctx, id)
+	if err == nil {
+		err = keyless(&a)
+	}
+	if err != nil {
+		return Key{}, "", err
+	}
 	k, text, err := d.newKey(id, name)
 	if err != nil {
 		return Key{}, "", err
@@ -417,6 +428,16 @@ func (d *Directory) IssueKey(ctx context.Context, id ids.ProviderID, name string
 		return Key{}, "", err
 	}
 	return k, text, nil
+}
+
+// keyless refuses a provider key for a vendor, because whoever held one could serve gateway models by
+// an agent.
+func keyless(a *Account) error {
+	if !a.Vendor {
+		return nil
+	}
+	return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+		"a vendor has no keys, because hubs call its server").On("provider_id")
 }
 
 func (d *Directory) newKey(id ids.ProviderID, name string) (Key, string, error) {

@@ -78,6 +78,19 @@ type OwnChange struct {
 	Signature    []byte
 }
 
+// check returns the address of the beneficiary as it is kept; empty for none.
+func (said OwnChange) check() (beneficiary string, err error) {
+	if said.Beneficiary == "" && said.Owner == "" {
+		return "", fault.New(fault.Invalid, fault.InvalidValue,
+			"beneficiary_address or owner_address must be given").On("beneficiary_address")
+	}
+	if beneficiary, err = optionalAddress("beneficiary_address", said.Beneficiary); err != nil {
+		return "", err
+	}
+	_, err = optionalAddress("owner_address", said.Owner)
+	return beneficiary, err
+}
+
 // UpdateOwn proposes where earnings go, and whose wallet owns the account. Even the first
 // address waits, because earnings are there before it is, and the holder of a leaked key
 // would take them all. In an account that is bound to a wallet, a key alone does not
@@ -87,15 +100,8 @@ type OwnChange struct {
 // already_exists where the wallet or the account is bound, with rate_limit_exceeded, and
 // with account_frozen for a provider that may not connect.
 func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
-	if said.Beneficiary == "" && said.Owner == "" {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue,
-			"beneficiary_address or owner_address must be given").On("beneficiary_address")
-	}
-	beneficiary, err := optionalAddress("beneficiary_address", said.Beneficiary)
+	beneficiary, err := said.check()
 	if err != nil {
-		return Account{}, err
-	}
-	if _, err := optionalAddress("owner_address", said.Owner); err != nil {
 		return Account{}, err
 	}
 	holder, err := d.Holder(ctx, digest)
@@ -176,6 +182,36 @@ func (d *Directory) spent(ctx context.Context, owner, nonce string, signature []
 // account's.
 type Application struct{ Name, Hardware, Email string }
 
+// check fails with invalid_value.
+func (said Application) check() error {
+	for _, check := range []error{
+		checkText("provider_name", said.Name, 0, maxName),
+		checkText("hardware_summary", said.Hardware, 0, maxSummary),
+		checkText("contact_email", said.Email, 0, maxEmail),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	if said.Email != "" && !strings.Contains(said.Email, "@") {
+		return fault.New(fault.Invalid, fault.InvalidValue, "contact_email must be an e-mail address").On("contact_email")
+	}
+	return nil
+}
+
+// apply begins the review that an application asks for, or changes the application of the review that
+// lasts.
+func (c *change) apply(said Application) error {
+	if err := c.review(); err != nil {
+		return err
+	}
+	if said.Name != "" {
+		c.account.Name = said.Name
+	}
+	c.account.Contact = Contact{Email: said.Email, Hardware: said.Hardware}
+	return nil
+}
+
 // repeats returns nil where the account is in the review that the application asks for,
 // and key_revoked otherwise.
 func (said Application) repeats(a *Account) error {
@@ -192,18 +228,8 @@ func (said Application) repeats(a *Account) error {
 // review lasts, and any other fails with key_revoked. RequestReview fails as Holder, and
 // with transition_not_allowed.
 func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, said Application) (Account, error) {
-	for _, check := range []error{
-		checkText("provider_name", said.Name, 0, maxName),
-		checkText("hardware_summary", said.Hardware, 0, maxSummary),
-		checkText("contact_email", said.Email, 0, maxEmail),
-	} {
-		if check != nil {
-			return Account{}, check
-		}
-	}
-	if said.Email != "" && !strings.Contains(said.Email, "@") {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "contact_email must be an e-mail address").On(
-			"contact_email")
+	if err := said.check(); err != nil {
+		return Account{}, err
 	}
 	c, err := d.Holder(ctx, digest)
 	if err != nil {
@@ -215,14 +241,7 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 		if revoked && !a.Removal.Any() {
 			return said.repeats(a)
 		}
-		if err := c.review(); err != nil {
-			return err
-		}
-		if said.Name != "" {
-			a.Name = said.Name
-		}
-		a.Contact = Contact{Email: said.Email, Hardware: said.Hardware}
-		return nil
+		return c.apply(said)
 	})
 }
 

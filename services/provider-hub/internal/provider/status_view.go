@@ -88,7 +88,11 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 		return 1, append(words,
 			"Ask for another review from "+d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339)+" on.")
 	case Active:
-		if !d.Online {
+		switch {
+		case d.Online:
+		case d.EndpointsOnly:
+			words = append(words, "Look at the external endpoints: none is served, and the last_error of each says why.")
+		default:
 			words = append(words, "Start the agent: no machine is connected.")
 		}
 		if d.InProbation() {
@@ -105,13 +109,22 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 		words = append(words, text)
 	}
 	switch f := d.Facts; {
+	case d.EndpointsOnly && !f.GPU():
+		due(stepConnect, "Ask the operators to waive the GPU rule, because an external endpoint reports no GPU.")
+	case d.EndpointsOnly && !d.Online:
+		due(stepConnect, "Look at the external endpoints: none is served, and the last_error of each says why.")
+	case d.EndpointsOnly:
 	case !d.Online && len(d.Nodes) == 0:
 		due(stepConnect, "Start the agent so that a machine connects.")
 	case !f.GPU():
 		due(stepConnect, "Connect a machine that fulfils the GPU rule: "+f.GPUShortfall+".")
 	}
 	if !d.Facts.BenchmarkPassed(now) {
-		due(stepBenchmark, "Keep a machine connected until its benchmark is passed.")
+		what := "a machine connected"
+		if d.EndpointsOnly {
+			what = "an external endpoint healthy"
+		}
+		due(stepBenchmark, "Keep "+what+" until its benchmark is passed.")
 	}
 	if d.Facts.CollateralAt.IsZero() {
 		due(stepCollateral, "Provide the collateral that is due.")

@@ -18,7 +18,8 @@ func (c *change) follow() error {
 			return err
 		}
 	}
-	if (a.Status == Pending || a.Status == Activating) && !a.Reference && a.Facts.Qualified(c.now) {
+	if (a.Status == Pending || a.Status == Activating) && !a.Reference &&
+		(a.Vendor || a.Facts.Qualified(c.now)) {
 		c.by, c.reason, c.verdict = ByPlatform, "", VerdictID{}
 		return c.fire(Qualify)
 	}
@@ -69,7 +70,7 @@ func (c *change) activate() error {
 		_, err := a.Status.After(Qualify) // fails
 		return err
 	}
-	if missing := a.Facts.Missing(c.now); len(missing) > 0 {
+	if missing := a.Facts.Missing(c.now); len(missing) > 0 && !a.Vendor {
 		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
 			"a provider becomes active by itself, and this one does not have %s", strings.Join(missing, "; ")).On("status")
 	}

@@ -111,7 +111,8 @@ func (r *Registry) AdmitExternal(ctx context.Context, id ids.ProviderID) (sessio
 		return session.Grant{}, err
 	}
 	grant := r.grant(c)
-	grant.External = true
+	// No agent connects as a vendor, because a vendor has no provider key.
+	grant.External, grant.Vendor = true, c.Vendor
 	return grant, nil
 }
 

@@ -184,15 +184,21 @@ func (a *EndpointAdmin) SetExternalEndpointState(
 	if err != nil {
 		return nil, err
 	}
-	by := string(provider.ByOperator)
-	if name := serve.Operator(ctx); name != "" {
-		by += ":" + name
-	}
-	e, err := a.directory.Disable(ctx, by, id, m.GetDisabled(), m.GetReason())
+	e, err := a.directory.Rule(ctx, operatorOf(ctx), id, external.Ruling{Disabled: m.Disabled, Shared: m.OriginShared,
+		Reason: m.GetReason()})
 	if err != nil {
 		return nil, err
 	}
 	return &hubv1.SetExternalEndpointStateResponse{Endpoint: endpointToProto(&e)}, nil
+}
+
+// operatorOf returns the operator's name as entries have it.
+func operatorOf(ctx context.Context) string {
+	by := string(provider.ByOperator)
+	if name := serve.Operator(ctx); name != "" {
+		by += ":" + name
+	}
+	return by
 }
 
 func modelsFromProto(list []*hubv1.ExternalModel) []external.Model {
@@ -219,7 +225,7 @@ func endpointToProto(e *external.Endpoint) *hubv1.ExternalEndpoint {
 		HasKey: !e.Sealed.IsZero(), State: string(e.State), LastError: string(e.Failure),
 		CheckedAt: optionalTime(e.CheckedAt),
 		HubId:     e.HubID, CreatedAt: optionalTime(e.CreatedAt), UpdatedAt: optionalTime(e.UpdatedAt),
-		DisabledAt: optionalTime(e.DisabledAt), DisabledReason: e.DisabledReason,
+		DisabledAt: optionalTime(e.DisabledAt), DisabledReason: e.DisabledReason, OriginShared: e.OriginShared,
 	}
 	for _, m := range e.Models {
 		p.Models = append(p.Models, &hubv1.ExternalModel{

@@ -83,7 +83,7 @@ func accountToProto(a provider.Account, online bool, accounts *provider.Director
 		CreatedAt: timestamppb.New(a.CreatedAt), Online: online,
 		OwnerAddress: a.Owner, OwnerProven: !a.OwnerProvenAt.IsZero(), BeneficiaryAddress: a.Beneficiary,
 		Uptime_24H: fraction(a.Uptime24h), Uptime_30D: fraction(a.Uptime30d),
-		Reference: a.Reference, Suspensions: suspensionsToProto(&a),
+		Reference: a.Reference, Vendor: a.Vendor, Suspensions: suspensionsToProto(&a),
 		Qualification: &hubv1.Qualification{
 			CollateralConfirmed: !a.Facts.CollateralAt.IsZero(),
 			GpuEligible:         a.Facts.GPU(),

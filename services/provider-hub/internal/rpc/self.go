@@ -75,16 +75,10 @@ func (s *Self) reader(ctx context.Context, m *hubv1.GetOwnStatusRequest) (ids.Pr
 	return holder.ID, holder.KeyExpires, err
 }
 
-// UpdateOwn proposes where earnings go, and whose wallet owns the account.
+// UpdateOwn proposes where earnings go, and whose wallet owns the account. For a user who signed in it
+// changes both.
 func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
-	digest, err := digestFromProto(m.GetKeyDigest())
-	if err != nil {
-		return nil, err
-	}
-	account, err := s.accounts.UpdateOwn(ctx, digest, provider.OwnChange{
-		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(),
-		Signature: m.GetSignature(),
-	})
+	account, err := s.updateOwn(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -95,15 +89,33 @@ func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1
 	return &hubv1.UpdateOwnResponse{Provider: p}, nil
 }
 
-// RequestReview asks an operator to look at the account.
-func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
+func (s *Self) updateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (provider.Account, error) {
+	said := provider.OwnChange{
+		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(),
+		Signature: m.GetSignature(),
+	}
+	if byUser(m) {
+		return s.accounts.UpdateOfUser(ctx, m.GetUserId(), said)
+	}
 	digest, err := digestFromProto(m.GetKeyDigest())
 	if err != nil {
-		return nil, err
+		return provider.Account{}, err
 	}
-	account, err := s.accounts.RequestReview(ctx, digest, provider.Application{
-		Name: m.GetProviderName(), Hardware: m.GetHardwareSummary(), Email: m.GetContactEmail(),
-	})
+	return s.accounts.UpdateOwn(ctx, digest, said)
+}
+
+// byUser reports whether a call is made for a user who signed in. A call that has a key is made by
+// the key's holder alone.
+func byUser(m interface {
+	GetUserId() string
+	GetKeyDigest() []byte
+}) bool {
+	return m.GetUserId() != "" && len(m.GetKeyDigest()) == 0
+}
+
+// RequestReview asks an operator to look at the account.
+func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
+	account, err := s.requestReview(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +124,20 @@ func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest)
 		return nil, err
 	}
 	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
+}
+
+func (s *Self) requestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (provider.Account, error) {
+	said := provider.Application{
+		Name: m.GetProviderName(), Hardware: m.GetHardwareSummary(), Email: m.GetContactEmail(),
+	}
+	if byUser(m) {
+		return s.accounts.RequestReviewOfUser(ctx, m.GetUserId(), said)
+	}
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return provider.Account{}, err
+	}
+	return s.accounts.RequestReview(ctx, digest, said)
 }
 
 // SignUp opens an account in status pending with one key, shown once. The idempotency key

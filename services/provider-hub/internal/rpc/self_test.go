@@ -520,3 +520,35 @@ func TestAPageOfProvidersSaysWhoIsOnline(t *testing.T) {
 		t.Error("detail.GetNodes()[0].GetGpuEligible(): got true, want false")
 	}
 }
+
+// An owner who has a server and no machine is not told to start an agent.
+func TestTheNextStepsOfAnOwnerWithEndpointsOnlyAreOfEndpoints(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.signUp()
+	_, err := d.pool.Exec(t.Context(), `
+		INSERT INTO external_endpoint (endpoint_id, provider_id, place, name, base_url, created_at, updated_at)
+		VALUES (gen_random_uuid(), $1, 1, 'Rack', 'https://api.example.org', now(), now())`, m.id)
+	d.must(err)
+	steps := func() string { return strings.Join(d.own(m).GetNextSteps(), "\n") }
+	wants := func(what string, parts ...string) {
+		t.Helper()
+		got := steps()
+		if strings.Contains(got, "agent") {
+			t.Errorf("%s: got %q, want no agent in it", what, got)
+		}
+		for _, part := range parts {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: got %q, want %q in it", what, got, part)
+			}
+		}
+	}
+	wants("registered", "waive the GPU rule", "endpoint healthy until its benchmark")
+	_, err = d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()})
+	d.must(err)
+	wants("waived", "last_error")
+	d.seen(m, "node-0001", goodGPU)
+	if got := steps(); strings.Contains(got, "last_error") {
+		t.Errorf("with an agent: got %q, want nothing of endpoints", got)
+	}
+}

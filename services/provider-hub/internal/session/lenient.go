@@ -228,7 +228,7 @@ func (s *Session) registeredAgainLocked(r *Register) {
 	if !s.State().registered() {
 		return
 	}
-	s.welcomeLocked(Grant{Warning: s.cutsLocked()}, nil)
+	s.welcomeLocked(Grant{Warning: warned(s.cutsLocked(), s.barredLocked())}, nil)
 	s.touchLocked(s.machineLocked(r.Hardware, 0) || changed)
 }
 

@@ -200,6 +200,9 @@ type End struct {
 	// Error is for operators: printable, at most 1,024 characters.
 	Error string
 	Busy  bool
+	// RetryAfter is how long the server behind the session asks to be left alone; 0 where it does not
+	// ask.
+	RetryAfter time.Duration
 }
 
 // Identity says whose session a session is. It does not change once the session has

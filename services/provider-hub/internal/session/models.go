@@ -1,14 +1,25 @@
 package session
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 
 	"svc.internal/services/provider-hub/internal/gpu"
 )
 
 // newsLocked takes what a message says of models, and reports whether the offers have
-// changed.
+// changed. A model whose kind has changed leaves the offers, whether or not the message names it.
 func (s *Session) newsLocked(m Models) (changed bool) {
+	if now := s.env.Kinds.Version(); now != s.kinds {
+		s.kinds = now
+		changed = s.barLocked()
+	}
+	return s.saidLocked(m) || changed
+}
+
+// saidLocked applies a message's list of models, and reports whether the offers have changed.
+func (s *Session) saidLocked(m Models) (changed bool) {
 	if m.Replaces {
 		offers := make([]Offer, 0, len(m.List))
 		for _, n := range m.List {
@@ -54,6 +65,7 @@ func (s *Session) offeredLocked(n ModelNews) Offer {
 // have changed. Taken slots stay taken and warm-ups stay known, also of a model that
 // leaves the list and returns.
 func (s *Session) offerLocked(list []Offer) (changed bool) {
+	list = s.allowedLocked(list)
 	changed = len(list) != len(s.order)
 	models := make(map[string]*model, len(list))
 	order := make([]string, 0, len(list))
@@ -75,6 +87,52 @@ func (s *Session) offerLocked(list []Offer) (changed bool) {
 		s.models, s.order = models, order
 	}
 	return changed
+}
+
+// allowedLocked leaves out the models that the provider may not serve because of their kind, and notes
+// why. Until the session has joined, its provider is not known, and nothing is left out.
+func (s *Session) allowedLocked(list []Offer) []Offer {
+	s.barred = nil
+	who := s.joined.Load()
+	if who == nil {
+		return list
+	}
+	allowed := make([]Offer, 0, len(list))
+	for _, o := range list {
+		why := s.env.Kinds.Refusal(who.Vendor, o.Model)
+		if why == "" {
+			allowed = append(allowed, o)
+			continue
+		}
+		if s.barred == nil {
+			s.barred = map[string]string{}
+		}
+		s.barred[o.Model] = why
+	}
+	return allowed
+}
+
+// barLocked removes from the offers the models that the provider may not serve because of their kind,
+// and reports whether the offers have changed.
+func (s *Session) barLocked() (changed bool) {
+	offers := make([]Offer, 0, len(s.order))
+	for _, id := range s.order {
+		offers = append(offers, s.models[id].offer)
+	}
+	return s.offerLocked(offers)
+}
+
+// barredLocked says in a sentence which models are not taken, for agents that get no list of them.
+func (s *Session) barredLocked() string {
+	all := slices.Sorted(maps.Keys(s.barred))
+	if len(all) == 0 || s.limits.Strict {
+		return ""
+	}
+	text := fmt.Sprintf("%s is not taken: %s", all[0], s.barred[all[0]])
+	if n := len(all) - 1; n > 0 {
+		text += fmt.Sprintf("; and %d more models are not taken", n)
+	}
+	return text
 }
 
 // rememberLocked keeps the models that left the list while requests for them are under

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"maps"
 	"time"
 
 	"svc.internal/pkg/agentwire"
@@ -117,10 +118,22 @@ func (s *Session) goLive(g Grant) bool {
 	s.registered()
 	s.heartbeat = time.AfterFunc(s.limits.Silence, s.silent)
 	s.strays.begin(s.env.Clock.Now())
-	g.Warning = warned(g.Warning, s.cutsLocked())
-	s.welcomeLocked(g, s.refused)
+	s.barLocked()
+	g.Warning = warned(g.Warning, s.cutsLocked(), s.barredLocked())
+	s.welcomeLocked(g, s.refusedLocked())
 	s.refused = nil
 	return true
+}
+
+// refusedLocked returns the models of the registration that are not taken, with the reasons; nil for
+// none.
+func (s *Session) refusedLocked() map[string]string {
+	all := maps.Clone(s.barred)
+	if all == nil {
+		return s.refused
+	}
+	maps.Copy(all, s.refused)
+	return all
 }
 
 // welcomeLocked answers a registration.

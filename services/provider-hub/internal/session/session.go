@@ -52,6 +52,7 @@ import (
 	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
 	"svc.internal/services/provider-hub/internal/gpu"
+	"svc.internal/services/provider-hub/internal/kinds"
 	"svc.internal/services/provider-hub/internal/quota"
 )
 
@@ -113,6 +114,8 @@ type Env struct {
 	Counts   *Counts
 	// Held bounds the bytes of answers that the streams of all sessions hold.
 	Held *quota.Budget
+	// Kinds decide which models a session may serve; nil for all.
+	Kinds *kinds.Models
 }
 
 // Session is one connection. It is safe for concurrent use.
@@ -155,6 +158,10 @@ type Session struct {
 	models map[string]*model
 	order  []string          // models in the order of the agent's list
 	former map[string]*model // models off the list, with slots taken or warmed lately
+	// barred are the models of the last list that the provider may not serve because of their kind,
+	// with the reason.
+	barred map[string]string
+	kinds  uint64 // the version of Env.Kinds by which the offers were judged
 	// warmups are the models of the warm-ups that were not answered, by the name of the
 	// warm-up. asked counts the names.
 	warmups map[string]string

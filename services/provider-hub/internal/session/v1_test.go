@@ -62,7 +62,7 @@ func TestStreamIsCompleteOnlyBehindItsDoneMark(t *testing.T) {
 		}, End{Status: 200}},
 		"aborted": {func(id string) []string {
 			return []string{streamEnd(id, `,"status_code":502,"error":"failed to read stream: unexpected EOF"`)}
-		}, End{Status: 502, Error: "failed to read stream: unexpected EOF"}},
+		}, End{Error: "failed to read stream: unexpected EOF"}},
 		"refused": {func(id string) []string {
 			return []string{`{"type":"error","request_id":"` + id +
 				`","payload":{"code":501,"message":"streaming not supported"}}`}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -18,6 +19,7 @@ import (
 const endpointColumns = `
 	e.endpoint_id, e.provider_id, e.name, e.base_url, e.key_sealed, e.key_seal, e.revision, e.state, e.last_error,
 	e.checked_at, e.created_at, e.updated_at, e.disabled_at, e.disabled_reason,
+	coalesce((SELECT o.shared FROM external_origin o WHERE o.origin = e.origin AND o.provider_id = e.provider_id), false),
 	coalesce((SELECT l.hub_id FROM external_lease l WHERE l.endpoint_id = e.endpoint_id AND l.expires_at > now()), ''),
 	(SELECT json_agg(m ORDER BY m.place) FROM external_endpoint_model m WHERE m.endpoint_id = e.endpoint_id)`
 
@@ -38,7 +40,7 @@ func scanEndpoint(row pgx.Row) (external.Endpoint, error) {
 	var checked, disabled *time.Time
 	var models []endpointModel
 	err := row.Scan(&e.ID, &e.Provider, &e.Name, &e.BaseURL, &e.Sealed.Box, &by, &e.Revision, &e.State, &e.Failure,
-		&checked, &e.CreatedAt, &e.UpdatedAt, &disabled, &e.DisabledReason, &e.HubID, &models)
+		&checked, &e.CreatedAt, &e.UpdatedAt, &disabled, &e.DisabledReason, &e.OriginShared, &e.HubID, &models)
 	if err != nil {
 		return external.Endpoint{}, err
 	}
@@ -79,25 +81,8 @@ func (s *Store) CreateEndpoint(
 		if err := status.Admits(); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `
-			INSERT INTO external_endpoint (endpoint_id, provider_id, place, name, base_url, key_sealed, key_seal,
-				idempotency_key, created_at, updated_at)
-			SELECT $1, $2, n, $3, $4, $5, $6, $7, $8, $8 FROM generate_series(1, $9::int) n
-			WHERE NOT EXISTS (SELECT FROM external_endpoint o WHERE o.provider_id = $2 AND o.place = n)
-			ORDER BY n LIMIT 1`,
-			e.ID, e.Provider, e.Name, e.BaseURL, e.Sealed.Box, sealName(e.Sealed), nullText(idempotencyKey), e.CreatedAt,
-			external.MaxEndpoints)
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return external.TooMany()
-		}
 		fresh = true
-		if _, err := tx.Exec(ctx, `INSERT INTO external_lease (endpoint_id) VALUES ($1)`, e.ID); err != nil {
-			return err
-		}
-		if err := insertModels(ctx, tx, e); err != nil {
+		if err := insertEndpoint(ctx, tx, e, idempotencyKey); err != nil {
 			return err
 		}
 		if err := enterEndpoint(ctx, tx, e, status, by); err != nil {
@@ -107,6 +92,28 @@ func (s *Store) CreateEndpoint(
 		return err
 	})
 	return got, fresh, missing(err, "insert an external endpoint")
+}
+
+// insertEndpoint inserts an endpoint with its models. No hub calls the endpoint yet.
+func insertEndpoint(ctx context.Context, tx pgx.Tx, e external.Endpoint, idempotencyKey string) error {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO external_endpoint (endpoint_id, provider_id, place, name, base_url, key_sealed, key_seal,
+			idempotency_key, created_at, updated_at)
+		SELECT $1, $2, n, $3, $4, $5, $6, $7, $8, $8 FROM generate_series(1, $9::int) n
+		WHERE NOT EXISTS (SELECT FROM external_endpoint o WHERE o.provider_id = $2 AND o.place = n)
+		ORDER BY n LIMIT 1`,
+		e.ID, e.Provider, e.Name, e.BaseURL, e.Sealed.Box, sealName(e.Sealed), nullText(idempotencyKey), e.CreatedAt,
+		external.MaxEndpoints)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return external.TooMany()
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO external_lease (endpoint_id) VALUES ($1)`, e.ID); err != nil {
+		return err
+	}
+	return insertModels(ctx, tx, e)
 }
 
 func sealName(s external.Sealed) []byte {
@@ -216,8 +223,14 @@ func (s *Store) ChangeEndpoint(
 				return err
 			}
 		}
+		was := e
 		if err := apply(&e); err != nil {
 			return err
+		}
+		if !e.DisabledAt.Equal(was.DisabledAt) || e.OriginShared != was.OriginShared {
+			if err := rule(ctx, tx, e); err != nil {
+				return err
+			}
 		}
 		if _, err := tx.Exec(ctx, `
 			UPDATE external_endpoint SET name = $2, base_url = $3, key_sealed = $4, key_seal = $5, revision = revision + 1,
@@ -240,6 +253,30 @@ func (s *Store) ChangeEndpoint(
 		return err
 	})
 	return got, noEndpoint(err, "change an external endpoint")
+}
+
+// rule stores an operator's decision on an endpoint, for its origin and so for the other endpoints of
+// the provider there. A provider that is disabled at the origin no longer holds it. A provider that may
+// no longer share the origin does not hold it until its next good probe.
+func rule(ctx context.Context, tx pgx.Tx, e external.Endpoint) error {
+	if _, err := tx.Exec(ctx, `
+		UPDATE external_origin o SET disabled_at = $2, disabled_reason = $3, shared = $4,
+			held_since = CASE WHEN $2::timestamptz IS NULL AND ($4 OR NOT o.shared) THEN o.held_since END
+		FROM external_endpoint e
+		WHERE e.endpoint_id = $1 AND o.origin = e.origin AND o.provider_id = e.provider_id`,
+		e.ID, null(e.DisabledAt), e.DisabledReason, e.OriginShared); err != nil {
+		return fmt.Errorf("rule on the origin of an external endpoint: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE external_endpoint o SET disabled_at = $2, disabled_reason = $3, revision = o.revision + 1, state = 'new',
+			last_error = ''
+		FROM external_endpoint e
+		WHERE e.endpoint_id = $1 AND o.origin = e.origin AND o.provider_id = e.provider_id AND o.endpoint_id <> $1
+			AND (o.disabled_at IS NULL) <> ($2::timestamptz IS NULL)`,
+		e.ID, null(e.DisabledAt), e.DisabledReason); err != nil {
+		return fmt.Errorf("rule on the other endpoints at an origin: %w", err)
+	}
+	return nil
 }
 
 // lockEndpoint locks the row of an endpoint's provider, and reads the endpoint.
@@ -287,6 +324,10 @@ func (s *Store) Found(ctx context.Context, id external.ID, revision int64, f ext
 			WHERE endpoint_id = $1 AND listed <> (model_id = ANY ($2::text[]))`, id, f.Listed)
 		return err
 	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.ConstraintName == "external_origin_has_one_provider" {
+		return external.ErrOriginTaken
+	}
 	if err != nil {
 		return fmt.Errorf("keep the state of an external endpoint: %w", err)
 	}

@@ -64,10 +64,11 @@ func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account
 	return scanKept(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, id))
 }
 
-// asksForAddress reports whether an entry counts against the bound of a key's proposals.
+// asksForAddress reports whether an entry counts against the bound of proposals and changes. A user's
+// confirmation of a proposal does not count, because the proposal does.
 func asksForAddress(e provider.Entry) bool {
 	return e.What == provider.BeneficiaryProposed || e.What == provider.OwnerProposed ||
-		e.What == provider.BeneficiaryChanged && e.By == provider.ByProvider
+		e.What == provider.BeneficiarySet || e.What == provider.BeneficiaryChanged && e.By == provider.ByProvider
 }
 
 // allowPayouts refuses more proposals and changes of where earnings go, and whose wallet
@@ -79,7 +80,8 @@ func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []p
 		}
 		oldest, err := timeOf(tx.QueryRow(ctx, `
 			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND changed_at > $2
-				AND (what IN ('beneficiary_proposed', 'owner_proposed') OR what = 'beneficiary' AND changed_by = 'provider')
+				AND (what IN ('beneficiary_proposed', 'owner_proposed', 'beneficiary_set')
+					OR what = 'beneficiary' AND changed_by = 'provider')
 			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MaxChanges-1))
 		if err != nil {
 			return err
@@ -210,7 +212,8 @@ func (s *Store) Overdue(ctx context.Context, now, expired time.Time, limit int) 
 	}
 	if due.Benchmarks, err = s.due(ctx, `
 		SELECT provider_id FROM provider
-		WHERE status = 'active' AND (benchmark_at <= $1 OR benchmark_at IS NULL) ORDER BY benchmark_at LIMIT $2`,
+		WHERE status = 'active' AND NOT vendor AND (benchmark_at <= $1 OR benchmark_at IS NULL)
+		ORDER BY benchmark_at LIMIT $2`,
 		expired, limit); err != nil {
 		return provider.Overdue{}, err
 	}
@@ -228,6 +231,7 @@ func (s *Store) Qualified(ctx context.Context, expired time.Time, limit int) ([]
 		WHERE status IN ('pending', 'activating') AND NOT reference AND collateral_at IS NOT NULL AND benchmark_at > $1
 			AND (gpu_waived_at IS NOT NULL
 				OR EXISTS (SELECT FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible))
+		UNION ALL SELECT provider_id FROM provider WHERE vendor AND status IN ('pending', 'activating')
 		LIMIT $2`, expired, limit)
 }
 

@@ -113,6 +113,19 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 	return nil
 }
 
+// EndpointsOnly implements provider.Store. A node id that begins with external- is that of an endpoint's
+// session. An agent that takes such an id changes only what its own owner reads.
+func (s *Store) EndpointsOnly(ctx context.Context, id ids.ProviderID, since time.Time) (only bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM external_endpoint WHERE provider_id = $1) AND NOT EXISTS (
+			SELECT FROM provider_node n
+			WHERE n.provider_id = $1 AND n.last_seen_at >= $2 AND n.node_id NOT LIKE 'external-%')`, id, since).Scan(&only)
+	if err != nil {
+		return false, fmt.Errorf("look for the agents of a provider: %w", err)
+	}
+	return only, nil
+}
+
 // Nodes implements provider.Store.
 func (s *Store) Nodes(
 	ctx context.Context, id ids.ProviderID, since, now time.Time, limit int,

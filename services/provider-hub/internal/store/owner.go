@@ -127,11 +127,17 @@ func spend(ctx context.Context, tx pgx.Tx, p provider.Proof) error {
 	return nil
 }
 
-// owned turns a violation of the index of owners into already_exists.
+// owned turns a violation of the index of owners, or of vendors' names, into already_exists.
 func owned(err error) error {
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.ConstraintName == "provider_owner" {
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.ConstraintName {
+	case "provider_owner":
 		return errOwned()
+	case "provider_vendor_name":
+		return provider.VendorNameTaken()
 	}
 	return err
 }

@@ -52,6 +52,7 @@ const accountColumns = `
 	p.gpu_waived_at,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	p.benchmark_revision, p.collateral_revision, p.reference, p.first_active_at IS NOT NULL OR p.status = 'active',
+	p.vendor,
 	p.probation_left_ms, p.probation_left_until, p.probation_up_ms, p.probation_total_ms,
 	coalesce((SELECT e.from_status FROM provider_expulsion e WHERE e.provider_id = p.provider_id AND e.over_at IS NULL
 		ORDER BY e.expulsion_id LIMIT 1), ''),
@@ -80,7 +81,7 @@ func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 		&a.Payee.AccountID, &payeeSince, &a.Payee.AtSignUp, &bound, &causes, &proposed,
 		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d,
-		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive,
+		&a.Facts.BenchmarkRevision, &a.Facts.CollateralRevision, &a.Reference, &a.WasActive, &a.Vendor,
 		&rest.left, &until, &rest.up, &rest.total,
 		&a.Removal.From, &a.Removal.Reason, &a.Facts.GPUEligible, &a.Facts.GPUShortfall,
 	}, more...)

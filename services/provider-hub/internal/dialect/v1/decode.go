@@ -136,14 +136,16 @@ const errorPrefix = "model server returned HTTP "
 // busyTexts are the texts of agents without a free slot of their own.
 var busyTexts = [...]string{"provider rate limit exceeded", "provider concurrency limit"}
 
-// endOf reads how an answer ended, except for whether it is complete.
+// endOf reads how an answer ended, except for whether it is complete. A status of 502 is the
+// agent's own where the text does not begin with errorPrefix: the engine was not reached, or broke
+// off. Such a status is not reported as the engine's, as in dialect v2.
 func endOf(m *envelope) *session.End {
-	message, status := text(m.failure), 0
+	message, status, engines := text(m.failure), 0, false
 	failed := present(m.failure) && string(m.failure) != `""`
 	if rest, ok := strings.CutPrefix(message, errorPrefix); ok {
 		if number, what, ok := strings.Cut(rest, ": "); ok {
 			if n, err := strconv.Atoi(number); err == nil {
-				message, status = what, n
+				message, status, engines = what, n, true
 			}
 		}
 	}
@@ -155,6 +157,9 @@ func endOf(m *envelope) *session.End {
 	}
 	if status == 0 && message == "" {
 		status = 200
+	}
+	if status == 502 && failed && !engines {
+		status = 0
 	}
 	end := &session.End{Status: status, Error: message}
 	for _, busy := range busyTexts {

@@ -1,0 +1,3 @@
+-- +goose Up
+-- The account's user changes where earnings go without a key, by an entry beneficiary_set: see the
+-- function provider_beneficiary_entered.
