@@ -58,6 +58,9 @@ type Config struct {
 	// RefusedMembers are members of a JSON body that are answered as not supported here,
 	// because engines may act on them. Nil stands for guard.Members().
 	RefusedMembers []string
+	// Stores are the engines' folders in which the agent looks for the files of models without a
+	// WeightsDir; the zero value is none. StoresOf returns the usual ones.
+	Stores Stores
 	// FetchMedia has the agent fetch the pictures and other media that messages name by
 	// address, and pass them to the engine as data URLs. Without it the engine fetches
 	// them itself, from within this network.
@@ -162,17 +165,6 @@ func printable(text string, maxRunes int) bool {
 		}
 	}
 	return utf8.RuneCountInString(text) <= maxRunes
-}
-
-// foldersOf are the folders with the models' files, by model id.
-func foldersOf(models []Model) map[string]string {
-	folders := map[string]string{}
-	for _, m := range models {
-		if m.WeightsDir != "" {
-			folders[m.ModelID] = m.WeightsDir
-		}
-	}
-	return folders
 }
 
 // targetsOf makes the engines' targets, with the keys from their files.

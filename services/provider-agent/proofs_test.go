@@ -3,6 +3,8 @@ package provideragent
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +54,43 @@ func TestFilesOfAModelAreProven(t *testing.T) {
 	}
 	if r = challenge(s, "without", "model.safetensors"); !strings.Contains(r.GetError(), "no folder") {
 		t.Errorf(`the error for a model without a folder: got %q, want "no folder" in it`, r.GetError())
+	}
+}
+
+// An engine's store holds the file that the catalog lists, and the owner has named no folder.
+func TestFilesInAnEnginesStoreAreProvenWithoutAFolder(t *testing.T) {
+	store, digest := t.TempDir(), fmt.Sprintf("%x", sha256.Sum256([]byte("weights")))
+	if err := os.Mkdir(filepath.Join(store, "blobs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store, "blobs", "sha256-"+digest), []byte("weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the catalog is sent the key, want that it is not")
+		}
+		if r.URL.Path != "/api/v1/models/own/found/files" {
+			t.Errorf("asked: got %s, want the files of own/found alone", r.URL.Path)
+		}
+		_, _ = io.WriteString(w, `{"code":0,"data":{"files":[{"filename":"m.gguf","hash":"`+digest+`","size_bytes":7}]}}`)
+	}))
+	t.Cleanup(catalog.Close)
+	engine := fakeengine.New(t)
+	at := func(c *Config) { c.ServiceURL, c.Stores = catalog.URL, Stores{Ollama: []string{store}} }
+	_, hub, _ := startWith(t, at, Model{ModelID: "own/found", EngineURL: engine.URL + "/v1"},
+		Model{ModelID: "own/unwanted", EngineURL: engine.URL + "/v1", WithoutFiles: true})
+	s := hub.AcceptLive()
+	if got := s.Register.GetCapabilities(); !slices.Contains(got, "fingerprint") {
+		t.Errorf(`the capabilities: got %q, want "fingerprint" in it`, got)
+	}
+	r := challenge(s, "own/found", "m.gguf")
+	want := fingerprint.RangeDigest(make([]byte, fingerprint.NonceSize), "m.gguf", 0, []byte("w"))
+	if got := bytes.Join(r.GetDigests(), nil); !bytes.Equal(got, want) {
+		t.Errorf("the digests: got %x, want %x, with %q", got, want, r.GetError())
+	}
+	if r := challenge(s, "own/unwanted", "m.gguf"); !strings.Contains(r.GetError(), "no folder") {
+		t.Errorf(`a model whose files are not wanted: got %q, want "no folder" in it`, r.GetError())
 	}
 }
 

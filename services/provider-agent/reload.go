@@ -3,7 +3,6 @@ package provideragent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"sync"
 	"time"
@@ -57,11 +56,9 @@ func (a *Agent) Reload(ctx context.Context, models []Model) error {
 		return err
 	}
 	before := a.offer.now()
-	if !maps.Equal(foldersOf(before), foldersOf(models)) {
-		a.log.Warn("a weights_dir has changed; it counts from the next start of the agent")
-	}
 	earlier := a.offersOf(before)
 	a.pool.Replace(ctx, targets)
+	a.folders.Set(filesOf(models))
 	a.offer.set(models, "")
 	a.link.Reoffer(earlier)
 	return nil

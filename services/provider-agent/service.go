@@ -34,6 +34,7 @@ import (
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/offer"
 	"svc.internal/services/provider-agent/internal/weights"
+	"svc.internal/services/provider-agent/internal/worklog"
 	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
@@ -63,6 +64,7 @@ type Agent struct {
 	pool   *engine.Pool
 	link   *connection.Link
 	kept   *workreceipts.Store
+	work   *worklog.Log
 	guard  *guard.Guard
 	// folders are the folders with the models' files.
 	folders *weights.Folders
@@ -100,9 +102,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}
 	a := &Agent{
 		nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, asks: asks,
-		log:     deps.Log,
+		work: worklog.Open(cfg.StateDir, deps.Clock, deps.Log), log: deps.Log,
 		guard:   guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver),
-		folders: weights.New(foldersOf(cfg.Models), deps.Log), stateDir: cfg.StateDir,
+		folders: weights.New(filesOf(cfg.Models), cfg.Stores, listing(cfg), deps.Log), stateDir: cfg.StateDir,
 		watched: newWatched(cfg.Version, cfg.NodeName, address, deps.Clock, deps.Log),
 	}
 	a.offer.models = cfg.Models
@@ -118,7 +120,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
-		Offers: a.offers, Changed: a.pool.Changed(), Serve: a.watched.watch(a.serve), Receipts: kept,
+		Offers: a.offers, Changed: a.pool.Changed(), Serve: a.watched.watch(a.serve), Receipts: kept, Worked: a.work.Chat,
 		Warm: a.warm(cfg.Capabilities), Prove: a.folders.Answer, Features: a.features, Load: a.pool.Load,
 		Hardware: a.machine, Credential: credential,
 	})
@@ -186,6 +188,9 @@ func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) co
 		ID: r.ID, ModelID: r.ModelID, Endpoint: r.Endpoint, Stream: r.Stream, Body: r.Body, ContentType: r.ContentType,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, Traceparent: r.Traceparent,
 	}, w)
+	if r.Endpoint != endpoint.Chat && ended.Err == nil && ended.Status == http.StatusOK {
+		a.work.Other(r.ModelID) // chats are counted by their receipts
+	}
 	answer := connection.Answer{Status: ended.Status, Err: ended.Err}
 	answered(span, answer)
 	return answer
@@ -290,6 +295,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	watch.Go(func() { a.pool.Watch(watching) })
 	watch.Go(func() { a.kept.Run(watching) })
+	watch.Go(func() { a.work.Run(watching) })
 	watch.Go(func() { a.folders.Watch(watching) })
 	if a.gpus != nil {
 		watch.Go(func() { a.gpus.Run(watching) })
@@ -322,15 +328,32 @@ type Finding struct {
 // Bench measures how fast the engine of a model answers, with an answer of at most so many
 // tokens.
 func Bench(ctx context.Context, m Model, tokens int, now func() time.Time) (engine.Speed, error) {
-	if err := offer.Validate([]Model{m}); err != nil {
-		return engine.Speed{}, err
-	}
-	targets, err := targetsOf([]Model{m})
+	pool, err := poolOf(m)
 	if err != nil {
 		return engine.Speed{}, err
 	}
-	pool := engine.New(engine.Config{}, targets, slog.New(slog.DiscardHandler))
 	return pool.Measure(ctx, m.ModelID, tokens, now)
+}
+
+// Chat asks the engine of a model for a chat of one token.
+func Chat(ctx context.Context, m Model) error {
+	pool, err := poolOf(m)
+	if err != nil {
+		return err
+	}
+	return pool.Chat(ctx, m.ModelID)
+}
+
+// poolOf makes the pool of one model's engine.
+func poolOf(m Model) (*engine.Pool, error) {
+	if err := offer.Validate([]Model{m}); err != nil {
+		return nil, err
+	}
+	targets, err := targetsOf([]Model{m})
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(engine.Config{}, targets, slog.New(slog.DiscardHandler)), nil
 }
 
 // Check asks every engine once whether it serves its models, and opens the folders of the

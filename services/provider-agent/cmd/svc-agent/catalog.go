@@ -15,6 +15,16 @@ var errNoService = errors.New("SVC_SERVICE_URL is not set")
 // with the reason, by model id. Without this check a hub would refuse them, but only once the
 // agent is connected.
 func strangers(ctx context.Context, cfg environment, models []provideragent.Model) (map[string]string, error) {
+	entries, err := catalogOf(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return refusedOf(entries, models), nil
+}
+
+// catalogOf asks for the catalog, and returns its models by their ids. It fails with errNoService where
+// the API's address is not known.
+func catalogOf(ctx context.Context, cfg environment) (map[string]service.CatalogModel, error) {
 	base := cfg.ServiceURL
 	if base == "" {
 		base = service.BaseOf(cfg.WSURL)
@@ -34,9 +44,14 @@ func strangers(ctx context.Context, cfg environment, models []provideragent.Mode
 	for _, m := range catalog {
 		byID[m.ID] = m
 	}
+	return byID, nil
+}
+
+// refusedOf returns the models that a catalog refuses, with the reasons.
+func refusedOf(entries map[string]service.CatalogModel, models []provideragent.Model) map[string]string {
 	refused := map[string]string{}
 	for _, m := range models {
-		switch entry, ok := byID[m.ModelID]; {
+		switch entry, ok := entries[m.ModelID]; {
 		case !ok:
 			refused[m.ModelID] = "the catalog has no model of this id; svc-agent models --all lists its models"
 		case !entry.Active:
@@ -45,5 +60,5 @@ func strangers(ctx context.Context, cfg environment, models []provideragent.Mode
 			refused[m.ModelID] = "a vendor serves this model, and providers do not"
 		}
 	}
-	return refused, nil
+	return refused
 }

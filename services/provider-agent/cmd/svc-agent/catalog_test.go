@@ -106,3 +106,55 @@ func TestRunRefusesModelsThatProvidersDoNotServe(t *testing.T) {
 		t.Errorf("the log: got %s, want the refused model in it", &log)
 	}
 }
+
+// An engine may list a model that it cannot load.
+func TestCheckAsksEachModelForAChat(t *testing.T) {
+	engine := fakeengine.New(t)
+	engine.Script("good", fakeengine.Behaviour{})
+	engine.Script("heavy", fakeengine.Behaviour{Status: 500, Body: `{"error":{"message":"out of memory\u001b[31m"}}`})
+	engine.Script("vectors", fakeengine.Behaviour{Status: 400})
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":{"list":[{"id":"good","active":true,"category":"llm"},`+
+			`{"id":"heavy","active":true,"category":"llm"},{"id":"vectors","active":true,"category":"embedding"}]}}`)
+	}))
+	t.Cleanup(service.Close)
+	at := `{"endpoint":"` + engine.URL + `"}`
+	path := write(t, "models.json", `{"good":`+at+`,"heavy":`+at+`,"vectors":`+at+`}`)
+	environ := []string{"SVC_SERVICE_URL=" + service.URL}
+	var out bytes.Buffer
+	err := command(t.Context(), []string{"check", "-models", path}, environ, &out, io.Discard)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("got the error %v, want %v", err, errUnfit)
+	}
+	for model, want := range map[string]string{"good": " in ", "heavy": "answers 500 to a chat: out of memory",
+		"vectors": "not asked"} {
+		for line := range strings.Lines(out.String()) {
+			if strings.HasPrefix(line, model+" ") && !strings.Contains(line, want) {
+				t.Errorf("%s: got %q, want %q in it", model, line, want)
+			}
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("got %q, want the engine's words without what drives a terminal", &out)
+	}
+	asked := len(engine.Requests())
+	if err := command(t.Context(), []string{"check", "-quick", "-models", path}, environ, &out, io.Discard); err != nil {
+		t.Errorf("-quick: got the error %v, want none", err)
+	}
+	for _, r := range engine.Requests()[asked:] {
+		if r.Model != "" {
+			t.Errorf("-quick: a chat was asked for: %s", r.Body)
+		}
+	}
+}
+
+// served is a service whose catalog has models.
+func served(t *testing.T, models ...string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":{"list":[{"id":"`+strings.Join(models, `","active":true},{"id":"`)+
+			`","active":true}]}}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}

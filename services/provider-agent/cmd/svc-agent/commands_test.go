@@ -96,14 +96,14 @@ func TestEarningsAndBenchmarksAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := picture{status: &service.Status{Status: "active"}, account: &account, earnings: account.Earnings,
-		Agent: &control.State{Connection: control.Connecting, Fault: "why",
+		Agent: &control.State{Connection: control.Connecting, Fault: "why", ModelsFault: "models.json:\nline 3, column 4: no",
 			Failures: []control.Failure{{Reason: "cut off"}}}}
 	var out bytes.Buffer
 	if err := writePicture(&out, p, plainText); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"not connected: why", "cut off", "SETTLED", "1.5", "proven, until 2026-12-21 20:00 UTC",
-		"through 2026-11-21"} {
+	for _, want := range []string{"not connected: why", "cut off", "the models stay as they were: models.json: line 3",
+		"SETTLED", "1.5", "proven, until 2026-12-21 20:00 UTC", "through 2026-11-21"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %q, want %q in it", out.String(), want)
 		}
@@ -138,6 +138,13 @@ func TestShellsReadTheCompletion(t *testing.T) {
 	}
 	if got := strings.TrimSpace(string(text)); got != "--json" {
 		t.Errorf("--js of doctor: got %q, want --json", got)
+	}
+	for line, want := range map[string]string{"-l json ": "-l json -d", "-l state ": "-l state -r -d"} {
+		if text := fish(described(t.Context(), commands())); !strings.Contains(text, line) {
+			t.Errorf("fish: %q is missing", line)
+		} else if strings.Count(text, line) != strings.Count(text, want) {
+			t.Errorf("fish: %q: got another end than %q", line, want)
+		}
 	}
 	if err := command(t.Context(), []string{"completion", "csh"}, nil, io.Discard, io.Discard); err == nil {
 		t.Error("a shell that is not known: got no error, want one")
@@ -180,15 +187,17 @@ func TestADryInstallChangesNothing(t *testing.T) {
 func TestAServiceIsNotToldThePasswordThatSetupWasGiven(t *testing.T) {
 	var out bytes.Buffer
 	err := command(t.Context(), []string{"service", "install", "-dry-run"}, []string{"HOME=" + t.TempDir(),
-		"SVC_SETUP_PASSWORD=right horse", "SVC_REGION=eu"}, &out, io.Discard)
+		"SVC_SETUP_PASSWORD=right horse", "SVC_REGION=eu", "HF_HOME=/models", "HF_TOKEN=right horse"}, &out, io.Discard)
 	if err != nil {
 		t.Fatalf("got the error %v, want none", err)
 	}
 	if strings.Contains(out.String(), "right horse") {
-		t.Errorf("got %q, want it without the password", out.String())
+		t.Errorf("got %q, want it without the password and others' secrets", out.String())
 	}
-	if !strings.Contains(out.String(), "SVC_REGION=eu") {
-		t.Errorf("got %q, want the settings in it", out.String())
+	for _, want := range []string{"SVC_REGION=eu", "HF_HOME=/models"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out.String(), want)
+		}
 	}
 }
 

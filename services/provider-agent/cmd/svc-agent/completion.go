@@ -54,7 +54,7 @@ func described(ctx context.Context, commands []subcommand) []words {
 
 // argumentsOf are the words that follow commands.
 var argumentsOf = map[string][]string{
-	"service": {"install", "uninstall", "status"}, "completion": shells,
+	"service": {"install", "uninstall", "status"}, "completion": shells, "models": {"add", "remove"},
 }
 
 func script(shell string, all []words) string {
@@ -112,8 +112,18 @@ func fish(all []words) string {
 		}
 		for _, f := range w.flags {
 			_, usage := flag.UnquoteUsage(f)
-			fmt.Fprintf(&b, "complete -c svc-agent -n %s -l %s -r -d %s\n", after, f.Name, quote(usage))
+			needs := " -r"
+			if isSwitch(f) {
+				needs = ""
+			}
+			fmt.Fprintf(&b, "complete -c svc-agent -n %s -l %s%s -d %s\n", after, f.Name, needs, quote(usage))
 		}
 	}
 	return b.String()
+}
+
+// isSwitch reports whether a flag takes no value, by the rule of package flag.
+func isSwitch(f *flag.Flag) bool {
+	value, is := f.Value.(interface{ IsBoolFlag() bool })
+	return is && value.IsBoolFlag()
 }

@@ -108,7 +108,7 @@ func writeFindings(out io.Writer, found []doctor.Finding, paint paint) error {
 	for _, f := range found {
 		c := green
 		switch f.Level {
-		case doctor.Blocks:
+		case doctor.Blocks, doctor.Fails:
 			c = red
 		case doctor.Warns, doctor.Skipped:
 			c = yellow

@@ -119,13 +119,13 @@ func TestDoctorNamesEachPlantedFaultAndItsFix(t *testing.T) {
 	has(t, found, "vram", doctor.Blocks, "4096 MiB", "another GPU")
 	has(t, found, "compute capability", doctor.Blocks, "3.7", "8.0")
 	has(t, found, "disk", doctor.Blocks, "not a directory", "SVC_STATE_DIR")
-	has(t, found, "engine", doctor.Blocks, "dead at", "start the engine")
-	has(t, found, "engine", doctor.Blocks, "absent at", "local_model")
-	has(t, found, "catalog", doctor.Blocks, "stranger", "svc-agent models")
-	has(t, found, "catalog", doctor.Blocks, "retired is no model", "svc-agent models")
+	has(t, found, "engine", doctor.Fails, "dead at", "start the engine")
+	has(t, found, "engine", doctor.Fails, "absent at", "local_model")
+	has(t, found, "catalog", doctor.Fails, "stranger", "svc-agent models")
+	has(t, found, "catalog", doctor.Fails, "retired is no model", "svc-agent models")
 	has(t, found, "context", doctor.Warns, "says 32768 tokens, and the engine holds 4096", "context_length to 4096")
 	has(t, found, "clock", doctor.Blocks, "1h0m", "NTP")
-	has(t, found, "websocket", doctor.Blocks, "403", "NO_PROXY")
+	has(t, found, "websocket", doctor.Blocks, "403", "ask the marketplace's operators")
 	has(t, found, "key", doctor.Blocks, "revoked", "another key")
 	has(t, found, "engine", doctor.OK, "known is served", "")
 	has(t, found, "settings", doctor.OK, "", "")
@@ -150,4 +150,35 @@ func TestDoctorNamesADriverThatFailsAndAKeyThatIsUsedElsewhere(t *testing.T) {
 	has(t, found, "websocket", doctor.OK, "the hub answers", "")
 	has(t, found, "clock", doctor.OK, "", "")
 	has(t, found, "disk", doctor.OK, "", "")
+}
+
+// A fault of a model costs what that model would earn. Only where no other model is left does it leave
+// nothing to earn.
+func TestAFaultOfAModelBlocksNothingWhileAnotherModelEarns(t *testing.T) {
+	smi(t, "echo 'NVIDIA GeForce RTX 4090, 24564, 550.1, 8.9'")
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"known","max_model_len":8192},`+
+			`{"id":"stranger","max_model_len":4096}]}`)
+	}))
+	t.Cleanup(engine.Close)
+	market := httptest.NewServer(marketplace{status: 200, body: `{"status":"active","label":"Active","can_connect":true}`})
+	t.Cleanup(market.Close)
+	hub, key := hubtest.New(t), write(t, "key", providerKeyText(t))
+	examined := func(models string) ([]doctor.Finding, error) {
+		return diagnosis(t, "-models", write(t, "models.json", models), "-service", market.URL, "-ws", hub.URL,
+			"-state", t.TempDir(), "-key-file", key)
+	}
+	dead, stranger := `"dead":{"endpoint":"http://127.0.0.1:1"}`, `"stranger":{"endpoint":"`+engine.URL+`"}`
+	found, err := examined(`{"known":{"endpoint":"` + engine.URL + `"},` + dead + `,` + stranger + `}`)
+	if err != nil {
+		t.Errorf("with a model that earns: got the error %v, want none, with %+v", err, found)
+	}
+	has(t, found, "engine", doctor.Fails, "dead at", "start the engine")
+	has(t, found, "catalog", doctor.Fails, "stranger is no model", "svc-agent models")
+	found, err = examined(`{` + dead + `,` + stranger + `}`)
+	if !errors.Is(err, errUnfit) {
+		t.Errorf("without one: got the error %v, want %v", err, errUnfit)
+	}
+	has(t, found, "engine", doctor.Blocks, "dead at", "start the engine")
+	has(t, found, "catalog", doctor.Blocks, "stranger is no model", "svc-agent models")
 }

@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
+	provideragent "svc.internal/services/provider-agent"
 	"svc.internal/services/provider-agent/internal/unit"
 )
 
@@ -128,9 +130,10 @@ func (c invocation) install(ctx context.Context, cfg environment, at place, user
 	return nil
 }
 
-// unitOf is the text of the service's file, which others may read. Settings of the environment
-// are written into it, except answers for setup, of which one is a password, and the key itself,
-// which belongs in a file that only its owner reads.
+// unitOf returns the text of the service's file, which others may read. It has the settings of the
+// environment, and the variables that say where the stores of engines are. It has no answers for setup,
+// because one of them is a password, and not the key itself, which belongs in a file that only its
+// owner may read.
 func unitOf(c invocation, cfg environment, at place, program, user string) (string, error) {
 	models, err := filepath.Abs(cfg.Models)
 	if err != nil {
@@ -141,6 +144,8 @@ func unitOf(c invocation, cfg environment, at place, program, user string) (stri
 	for _, entry := range c.environ {
 		name, value, _ := strings.Cut(entry, "=")
 		switch {
+		case slices.Contains(provideragent.StoreVariables(), name): // the service looks where this command would
+			s.Env = append(s.Env, entry)
 		case !strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "SVC_SETUP_") || name == "SVC_MODELS" ||
 			name == "SVC_STATE_DIR":
 		case name == "SVC_PROVIDER_KEY" && !strings.HasPrefix(value, "file:"):

@@ -41,6 +41,25 @@ func (c invocation) parse(flags *flag.FlagSet) error {
 	return nil
 }
 
+// operands parses the arguments by flags, which must all be defined, and returns the other arguments.
+// Those may stand before, between and after the flags.
+func (c invocation) operands(flags *flag.FlagSet) ([]string, error) {
+	if c.describe != nil {
+		c.describe(flags)
+		return nil, flag.ErrHelp
+	}
+	var operands []string
+	for rest := c.args; ; rest = flags.Args()[1:] {
+		if err := flags.Parse(rest); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return operands, nil
+		}
+		operands = append(operands, flags.Arg(0))
+	}
+}
+
 // variable is the value of a variable of the environment; empty where it is not set.
 func (c invocation) variable(name string) string {
 	value := ""

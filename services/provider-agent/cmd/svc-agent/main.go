@@ -6,8 +6,10 @@
 //	svc-agent check    reads models.json and asks every engine once
 //	svc-agent status   shows where the account stands, and why requests come or do not
 //	svc-agent doctor   looks for what keeps this machine from earning
-//	svc-agent models   lists what the catalog asks for, and what is offered here
+//	svc-agent models   lists what the catalog asks for, and what is offered here; adds or
+//	                   removes a model
 //	svc-agent bench    measures how fast the engines answer
+//	svc-agent earnings compares what was served here with the signed daily statements
 //	svc-agent pause    has the running agent take no new requests; resume ends that
 //	svc-agent drain    has the running agent end once its requests have ended
 //	svc-agent service  makes the agent a service of this machine
@@ -53,8 +55,9 @@ func commands() []subcommand {
 		{"check", "read models.json and ask every engine whether it serves its models", check},
 		{"status", "show where the account stands, and why requests come or do not", status},
 		{"doctor", "look for what keeps this machine from earning, and say what mends it", examine},
-		{"models", "list what the catalog asks for, with prices and demand, and what is offered here", models},
+		{"models", "list what the catalog asks for and what is offered here; add or remove a model", models},
 		{"bench", "measure how fast the engines answer", bench},
+		{"earnings", "hold what was served here against the signed daily statements", earned},
 		{"pause", "take no new requests, and stay connected", pause},
 		{"resume", "take requests again", resume},
 		{"drain", "let the requests under way end, and then the agent", drain},

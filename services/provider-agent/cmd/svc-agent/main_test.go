@@ -14,6 +14,7 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fakeengine"
+	provideragent "svc.internal/services/provider-agent"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
 
@@ -39,7 +40,8 @@ func TestCheckSaysWhetherTheFilesCanBeProven(t *testing.T) {
 	engine.Script("m", fakeengine.Behaviour{})
 	folder := t.TempDir()
 	for weights, want := range map[string]string{
-		"": "no weights_dir", `,"weights_dir":"` + folder + `"`: "readable",
+		"": "looked for in the engines' stores", `,"weights_dir":""`: "not proven",
+		`,"weights_dir":"` + folder + `"`:        "readable",
 		`,"weights_dir":"` + folder + `/absent"`: "no such file", `,"weights_dir":"models.json"`: "it is not a folder",
 	} {
 		var out, diagnostics bytes.Buffer
@@ -51,6 +53,31 @@ func TestCheckSaysWhetherTheFilesCanBeProven(t *testing.T) {
 		if lines := strings.Split(out.String(), "\n"); !strings.Contains(lines[1], want) {
 			t.Errorf("%s: got %q, want %q in it", weights, lines[1], want)
 		}
+	}
+	var out bytes.Buffer
+	models := write(t, "models.json", `{"m":{"endpoint":"`+engine.URL+`"}}`)
+	if err := command(t.Context(), []string{"check", "-models", models}, []string{"SVC_FIND_FILES=false"}, &out,
+		io.Discard); err != nil {
+		t.Errorf("not looked for: got the error %v, want none", err)
+	}
+	if !strings.Contains(out.String(), "no weights_dir") {
+		t.Errorf("not looked for: got %q, want that there is no weights_dir", &out)
+	}
+}
+
+// A fault may repeat what an engine, or whoever stands before it, has sent.
+func TestCheckPrintsNothingOfAFaultThatDrivesATerminal(t *testing.T) {
+	var out bytes.Buffer
+	found := []provideragent.Finding{{Fault: "broken \x1b[2J\u009b1m\n\tFAKE\u202e ok", FilesFault: "lost \x1b[2J"}}
+	found[0].Model.ModelID, found[0].Model.WeightsDir = "m", "/w"
+	if err := writeTable(&out, found, nil, true); !errors.Is(err, errUnfit) {
+		t.Errorf("got the error %v, want %v", err, errUnfit)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\u009b\u202e\t") {
+		t.Errorf("got %q, want nothing that drives a terminal in it", &out)
+	}
+	if got := strings.Count(out.String(), "\n"); got != 2 {
+		t.Errorf("lines: got %d in %q, want 2", got, &out)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 const shownModels = 20
 
 // models lists the models that this machine offers, and what the catalog asks for, with prices
-// and demand.
+// and demand. With the words add and remove it changes models.json.
 func models(ctx context.Context, c invocation) error {
 	cfg, err := c.settings()
 	if err != nil {
@@ -26,10 +27,31 @@ func models(ctx context.Context, c invocation) error {
 	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL,
 		"`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
+	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir, "`folder` of the agent's state (SVC_STATE_DIR)")
 	all := flags.Bool("all", false, "list the whole catalog")
-	if err := c.parse(flags); err != nil {
+	unchecked := flags.Bool("unchecked", false, "add a model without asking the catalog for its id")
+	operands, err := c.operands(flags)
+	if err != nil {
 		return err
 	}
+	switch {
+	case len(operands) == 0:
+		return listModels(ctx, c, cfg, *all)
+	case operands[0] == "add" && (len(operands) == 3 || len(operands) == 4):
+		m := provideragent.Model{ModelID: operands[1], EngineURL: operands[2]}
+		if len(operands) == 4 {
+			m.LocalModel = operands[3]
+		}
+		return addModel(ctx, c, cfg, m, *unchecked)
+	case operands[0] == "remove" && len(operands) == 2:
+		return removeModel(ctx, c, cfg, operands[1])
+	}
+	return errors.New("say svc-agent models, svc-agent models add <id> <endpoint> [local name], " +
+		"or svc-agent models remove <id>")
+}
+
+// listModels prints the models that this machine offers, and what the catalog asks for.
+func listModels(ctx context.Context, c invocation, cfg environment, all bool) error {
 	client, err := apiOf(cfg)
 	if err != nil {
 		return err
@@ -45,7 +67,7 @@ func models(ctx context.Context, c invocation) error {
 	for _, w := range wanted {
 		state, here := health[w.ModelID]
 		delete(health, w.ModelID)
-		if !here && !*all && shown >= shownModels {
+		if !here && !all && shown >= shownModels {
 			continue
 		}
 		shown++

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/control"
 	"svc.internal/services/provider-agent/internal/service"
 )
@@ -16,16 +17,20 @@ import (
 type picture struct {
 	Agent      *control.State `json:"agent"`
 	AgentFault string         `json:"agent_fault,omitempty"`
-	// Account, Detail and Statements are the service's answers as they are.
+	// Account, Detail, Statements, Challenges and Probes are the service's answers as they are.
 	Account      json.RawMessage `json:"account"`
 	AccountFault string          `json:"account_fault,omitempty"`
 	Detail       json.RawMessage `json:"detail"`
 	Statements   json.RawMessage `json:"statements"`
+	Challenges   json.RawMessage `json:"challenges"`
+	Probes       json.RawMessage `json:"probes"`
 
 	status     *service.Status
 	account    *service.Account
 	earnings   *service.Earnings
 	statements []service.Statement
+	// challenges are the visible verifications, and probes the hidden ones.
+	challenges, probes []service.Verification
 }
 
 // look asks the agent and the marketplace at the same time. It fails where neither answers.
@@ -74,33 +79,46 @@ func (p *picture) askAccount(ctx context.Context, cfg environment) error {
 		if errors.Is(err, service.ErrKey) || cfg.ServiceURL != "" {
 			return err
 		}
-		return fmt.Errorf("%w; set SVC_SERVICE_URL, because the API's host or port may differ from the hub's", err)
+		return fmt.Errorf("%w; %s", err, cfg.nameAPI())
 	}
 	told, err := service.ParseStatus(answer)
 	if err != nil {
 		return err
 	}
 	p.Account, p.status = answer, &told
+	p.askDetails(ctx, client, cfg.Key)
+	return nil
+}
+
+// askDetails asks for the parts of the picture that may be missing, all at the same time.
+func (p *picture) askDetails(ctx context.Context, client *service.Client, key config.Secret) {
 	var all sync.WaitGroup
 	all.Go(func() {
-		if answer, err := client.Account(ctx, cfg.Key); err == nil {
+		if answer, err := client.Account(ctx, key); err == nil {
 			if told, err := service.ParseAccount(answer); err == nil {
-				p.Detail, p.account = answer, &told
+				p.Detail, p.account, p.earnings = answer, &told, told.Earnings
 			}
 		}
 	})
 	all.Go(func() {
-		if answer, err := client.Statements(ctx, cfg.Key); err == nil {
+		if answer, err := client.Statements(ctx, key); err == nil {
 			if told, err := service.ParseStatements(answer); err == nil {
 				p.Statements, p.statements = answer, told
 			}
 		}
 	})
-	all.Wait()
-	if p.account != nil && p.account.Earnings != nil {
-		p.earnings = p.account.Earnings
+	verified := func(hidden bool, raw *json.RawMessage, list *[]service.Verification) {
+		all.Go(func() {
+			if answer, err := client.Verifications(ctx, key, hidden); err == nil {
+				if told, err := service.ParseVerifications(answer); err == nil {
+					*raw, *list = answer, told
+				}
+			}
+		})
 	}
-	return nil
+	verified(false, &p.Challenges, &p.challenges)
+	verified(true, &p.Probes, &p.probes)
+	all.Wait()
 }
 
 // errExposed means that the provider key would travel in the clear to another machine.
@@ -114,8 +132,11 @@ func apiOf(cfg environment) (*service.Client, error) {
 		base = service.BaseOf(cfg.WSURL)
 	}
 	client, err := service.New(base)
+	if err != nil && cfg.ServiceURL == "" {
+		return nil, errors.New("the address of the marketplace's API is not known; " + cfg.nameAPI())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; set SVC_SERVICE_URL", err)
+		return nil, fmt.Errorf("service_url, SVC_SERVICE_URL or -service: %w", err)
 	}
 	if client.Exposed() && !cfg.AllowPlaintext {
 		return nil, errExposed

@@ -45,6 +45,9 @@ func run(ctx context.Context, c invocation) error {
 		cfg.WalletDomain
 	agentConfig.RefusedMembers, agentConfig.FetchMedia = members(cfg.RefuseMembers), cfg.FetchMedia
 	agentConfig.ReportHardware = cfg.Hardware
+	if cfg.FindFiles {
+		agentConfig.Stores = provideragent.StoresOf(c.variable)
+	}
 	agentConfig.Models, agentConfig.Version, agentConfig.Capabilities = models, version(), cfg.Capabilities
 	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log, Traces: traces})
 	if err != nil {
@@ -125,6 +128,9 @@ func options(c invocation) (environment, error) {
 	flags.BoolVar(&cfg.FetchMedia, "fetch-media", cfg.FetchMedia,
 		"fetch pictures that requests name by address here, from public addresses only,"+
 			" instead of having the engine do it (SVC_FETCH_MEDIA)")
+	flags.BoolVar(&cfg.FindFiles, "find-files", cfg.FindFiles,
+		"look for the files of models without a weights_dir in the stores of Ollama and Hugging Face"+
+			" (SVC_FIND_FILES)")
 	flags.Func("refuse-members",
 		"members of requests that are not supported here, as a `list` with commas,"+
 			" or none (SVC_REFUSE_MEMBERS; default: kv_transfer_params, chat_template, lora_request,"+

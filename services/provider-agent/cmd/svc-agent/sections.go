@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -40,6 +41,7 @@ func writePicture(out io.Writer, p picture, paint paint) error {
 	s = sheet{table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), paint: paint}
 	s.earned(p)
 	s.benchmarks(p)
+	s.verifications(p)
 	if err := s.table.Flush(); err != nil {
 		return fmt.Errorf("print the status: %w", err)
 	}
@@ -75,6 +77,10 @@ func (s sheet) agent(p picture) {
 	}
 	if a.Account.Warning != "" {
 		s.row("warning", s.paint(cell(a.Account.Warning), yellow))
+	}
+	if a.ModelsFault != "" {
+		s.row("models", s.paint("models.json has a fault, and the models stay as they were: "+
+			service.Clean(strings.ReplaceAll(a.ModelsFault, "\n", " "), maxSentences), red))
 	}
 	if n := a.Receipts.Waiting; n > 0 {
 		s.row("receipts", strconv.Itoa(n)+" wait to be acknowledged")
@@ -134,6 +140,9 @@ func (s sheet) earned(p picture) {
 	if p.account != nil && p.account.Payout != nil {
 		s.row("payout", cell(p.account.Payout.Net)+" is "+cell(p.account.Payout.State))
 	}
+	if s.periods(e) {
+		return
+	}
 	through := cell(e.BatchedThrough)
 	if through == "" {
 		s.row("no day is batched yet: what was earned today is under SETTLED")
@@ -142,6 +151,57 @@ func (s sheet) earned(p picture) {
 	s.title("Earned by statements, through " + through)
 	s.row("LAST DAY", "7 DAYS", "30 DAYS")
 	s.row(sumOf(p.statements, through, 1), sumOf(p.statements, through, 7), sumOf(p.statements, through, 30))
+}
+
+// periods prints what was earned today, and in the last 7 and 30 days. It reports whether the service
+// gives these figures.
+func (s sheet) periods(e *service.Earnings) bool {
+	told := false
+	for _, p := range []struct {
+		name string
+		of   *service.Period
+	}{{"today", e.Today}, {"7 days", e.Last7}, {"30 days", e.Last30}} {
+		if p.of == nil {
+			continue
+		}
+		if !told {
+			s.title("Earned in $, by UTC days")
+			s.row("PERIOD", "SINCE", "EARNED", "NOT BATCHED YET", "SETTLED", "HELD", "SETTLEMENT PENDING")
+			told = true
+		}
+		s.row(p.name, dash(p.of.Since), dash(p.of.Earned), dash(p.of.Unbatched), dash(p.of.Settled), dash(p.of.Held),
+			dash(p.of.Pending))
+	}
+	return told
+}
+
+// shownVerifications bounds the verifications that are printed.
+const shownVerifications = 5
+
+// verifications prints the last verifications, the newest first.
+func (s sheet) verifications(p picture) {
+	all := slices.Concat(p.challenges, p.probes)
+	all = slices.DeleteFunc(all, func(v service.Verification) bool { return v.At == nil })
+	if len(all) == 0 {
+		return
+	}
+	slices.SortStableFunc(all, func(a, b service.Verification) int { return b.At.Compare(*a.At) })
+	s.title("Last verifications")
+	s.row("KIND", "MODEL", "AT", "RESULT")
+	for _, v := range all[:min(len(all), shownVerifications)] {
+		at := moment(v.At)
+		if v.Flow == "hidden" { // of hidden probes the service tells only the day
+			at = v.At.UTC().Format(time.DateOnly)
+		}
+		c := green
+		switch v.Result {
+		case "void":
+			c = yellow
+		case "differs":
+			c = red
+		}
+		s.row(dash(strings.TrimSpace(v.Flow+" "+v.Kind)), dash(v.ModelID), at, s.paint(dash(v.Result), c))
+	}
 }
 
 // sumOf adds the statements of the days that end with a day.

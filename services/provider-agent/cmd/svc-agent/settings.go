@@ -37,6 +37,8 @@ type environment struct {
 	// FetchMedia has the agent fetch the media that messages name by address, instead of
 	// the engine.
 	FetchMedia bool `yaml:"fetch_media" env:"SVC_FETCH_MEDIA"`
+	// FindFiles makes the agent look for the files of models in the stores of the engines.
+	FindFiles bool `yaml:"find_files" env:"SVC_FIND_FILES"`
 	// Hardware reports this machine's GPUs to the hub.
 	Hardware  bool   `yaml:"hardware" env:"SVC_HARDWARE"`
 	LogLevel  string `yaml:"log_level" env:"SVC_LOG_LEVEL"`
@@ -50,7 +52,7 @@ type environment struct {
 // defaults are the settings that neither a file nor the environment changes.
 func defaults() environment {
 	return environment{
-		Models: "models.json", FetchMedia: true, Hardware: true, LogLevel: "info", LogFormat: "text",
+		Models: "models.json", FetchMedia: true, FindFiles: true, Hardware: true, LogLevel: "info", LogFormat: "text",
 	}
 }
 
@@ -91,6 +93,17 @@ func (c invocation) configFile() string {
 		return ""
 	}
 	return path
+}
+
+// nameAPI returns a sentence that says how the owner sets the API's address, where it cannot be derived
+// from the hub's.
+func (cfg environment) nameAPI() string {
+	file := cfg.Config
+	if file == "" {
+		file = filepath.Join(cfg.StateDir, configName)
+	}
+	return "the API's host or port may differ from the hub's: set service_url in " + file +
+		" (svc-agent setup writes it), or SVC_SERVICE_URL, or -service"
 }
 
 // settings reads the file of settings, and the environment over it.

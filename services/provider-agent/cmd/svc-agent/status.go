@@ -27,8 +27,8 @@ func status(ctx context.Context, c invocation) error {
 			return err
 		}
 	}
-	if file, is := terminalOf(c.out); is && isScreen(file) && !*once && !*asJSON {
-		return liveStatus(ctx, file, cfg, paintFor(c.out, c.environ))
+	if file, is := terminalOf(c.out); is && isScreen(file) && c.variable("TERM") != "dumb" && !*once && !*asJSON {
+		return liveStatus(ctx, c.in, file, cfg, paintFor(c.out, c.environ))
 	}
 	shown, err := look(ctx, cfg)
 	if err != nil {

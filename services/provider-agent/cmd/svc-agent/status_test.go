@@ -34,7 +34,8 @@ const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connec
 func serving(t *testing.T, status int, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/v1/provider/me" || r.URL.Path == "/api/v1/provider/statements" {
+		switch r.URL.Path {
+		case "/api/v1/provider/me", "/api/v1/provider/statements", "/api/v1/provider/challenges":
 			w.WriteHeader(http.StatusNotFound) // an older marketplace
 			return
 		}
@@ -224,6 +225,125 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 	} {
 		if got := paintFor(c.out, c.environ)("x", red) != "x"; got != c.want {
 			t.Errorf("%s: coloured: got %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// hubOnly is a hub at a port of its own, where no API is.
+func hubOnly(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "there is nothing here; the provider connection is at /ws", http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	return "ws" + strings.TrimPrefix(server.URL, "http") + "/ws"
+}
+
+// The API's address is derived from the hub's only by convention. Setup writes both addresses, so that
+// status finds an API at another port. Without setup, the error names the setting.
+func TestStatusFindsAnAPIAtAnotherPortThanTheHub(t *testing.T) {
+	hub, home := hubOnly(t), t.TempDir()
+	environ := []string{"SVC_STATE_DIR=" + home, "SVC_PROVIDER_KEY=sk-prov-x"}
+	err := command(t.Context(), []string{"status", "-ws", hub}, environ, io.Discard, io.Discard)
+	if err == nil {
+		t.Fatal("without the API's address: got no error, want one")
+	}
+	for _, want := range []string{"service_url in " + filepath.Join(home, "config.yaml"), "SVC_SERVICE_URL",
+		"answers 404"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("without the API's address: got the error %v, want %q in it", err, want)
+		}
+	}
+	market := httptest.NewServer(marketplace{status: 200, body: answer})
+	t.Cleanup(market.Close)
+	key := write(t, "key", providerKeyText(t))
+	if err := os.WriteFile(filepath.Join(home, "models.json"), []byte(`{"known":{"endpoint":"http://127.0.0.1:1"}}`),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	if err := command(t.Context(), []string{"setup", "-yes", "-service", market.URL, "-ws", hub, "-account", "key",
+		"-key-file", key, "-ports", "1"}, environ[:1], &said, io.Discard); err != nil {
+		t.Fatalf("setup: %v, after\n%s", err, &said)
+	}
+	if want := "setup -ws names it"; !strings.Contains(said.String(), want) {
+		t.Errorf("setup with a hub that does not answer: got %q, want %q in it", &said, want)
+	}
+	var out bytes.Buffer
+	if err := command(t.Context(), []string{"status", "-once"}, environ[:1], &out, io.Discard); err != nil {
+		t.Fatalf("with the settings of setup: got the error %v, want none", err)
+	}
+	if want := "Active (Probation)"; !strings.Contains(out.String(), want) {
+		t.Errorf("with the settings of setup: got %q, want %q in it", &out, want)
+	}
+}
+
+// told200 is a service that answers each path with a text of its own.
+func told200(t *testing.T, answers map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, known := answers[r.URL.Path]
+		if flow := r.URL.Query().Get("flow"); flow != "" {
+			text, known = answers[r.URL.Path+" "+flow]
+		}
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, text) // the command may have left
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestStatusSplitsEarningsByDaysAndShowsTheLastVerifications(t *testing.T) {
+	const period = `{"since":"2026-11-29","earned_usd_str":"1.25","unbatched_usd_str":"0.25","settled_usd_str":"0.7",` +
+		`"held_usd_str":"0.1","settlement_pending_usd_str":"0.2"}`
+	answers := map[string]string{
+		"/api/v1/provider/status": answer,
+		"/api/v1/provider/me": `{"earnings":{"settled_usd_str":"9","batched_through":"2026-11-28","today":` + period +
+			`,"last_7_days":` + strings.Replace(period, "1.25", "-7.25", 1) + `}}`,
+		"/api/v1/provider/statements": `{"list":[{"day":"2026-11-28","amount_usd_str":"3"}]}`,
+		"/api/v1/provider/challenges visible": `{"list":[{"model_id":"acme/m","flow":"visible","kind":"fingerprint",` +
+			`"at":"2026-11-28T10:00:00Z","result":"differs"},{"model_id":"acme/m","flow":"visible","kind":"greedy",` +
+			`"at":"2026-11-27T10:00:00Z","result":"counted\u001b[31m"}]}`,
+		"/api/v1/provider/challenges hidden": `{"list":[{"model_id":"acme/m","flow":"hidden","kind":"recall",` +
+			`"at":"2026-11-28T00:00:00Z","result":"void"}]}`,
+	}
+	status := func() string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := command(t.Context(), []string{"status", "-service", told200(t, answers)},
+			[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const row = "  2026-11-29  1.25    0.25             0.7      0.1   0.2\n"
+	text := status()
+	for _, want := range []string{"today" + row[:2], row, "-7.25", "Last verifications\n",
+		"visible fingerprint  acme/m  2026-11-28 10:00 UTC  differs\n" +
+			"hidden recall        acme/m  2026-11-28            void\n" +
+			"visible greedy       acme/m  2026-11-27 10:00 UTC  counted[31m\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "Earned by statements") {
+		t.Errorf("what the statements say is printed beside what the service says:\n%s", text)
+	}
+	// An older service tells neither.
+	answers["/api/v1/provider/me"] = `{"earnings":{"settled_usd_str":"9","batched_through":"2026-11-28"}}`
+	delete(answers, "/api/v1/provider/challenges visible")
+	delete(answers, "/api/v1/provider/challenges hidden")
+	text = status()
+	for _, want := range []string{"Earned by statements, through 2026-11-28\n", "3         3       3\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("an older service: %q is missing in\n%s", want, text)
+		}
+	}
+	for _, never := range []string{"Last verifications", "PERIOD"} {
+		if strings.Contains(text, never) {
+			t.Errorf("an older service: %q is in\n%s", never, text)
 		}
 	}
 }

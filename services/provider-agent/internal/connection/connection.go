@@ -56,6 +56,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fingerprint"
+	"svc.internal/pkg/workreceipt"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/workreceipts"
@@ -128,6 +129,8 @@ type Deps struct {
 	Serve Serve
 	// Receipts keeps the work receipts; nil makes none.
 	Receipts *workreceipts.Store
+	// Worked, if not nil, is called with each receipt that is made. It must not wait.
+	Worked func(workreceipt.Receipt)
 	// Warm loads a model. With nil the agent takes no warm-ups, and the capabilities must
 	// not declare them.
 	Warm Warm

@@ -105,8 +105,8 @@ func (l *Link) open(ctx context.Context, leaving connections) (*connection, *end
 	}
 	register := l.registration(shown)
 	s := newSession(l.cfg, sessionDeps{
-		serve: l.deps.Serve, slots: l.slots, receipts: l.deps.Receipts, warmer: l.warmer, prover: l.prover,
-		clock: l.deps.Clock, registered: register,
+		serve: l.deps.Serve, slots: l.slots, receipts: l.deps.Receipts, worked: l.deps.Worked, warmer: l.warmer,
+		prover: l.prover, clock: l.deps.Clock, registered: register,
 	})
 	leaving.giveWay()
 	s.register(register)

@@ -132,6 +132,9 @@ func (s *session) receiptLocked(st *stream, complete bool) {
 		r.Claimed, r.ClaimedPrompt, r.ClaimedCompletion = true, u.PromptTokens, u.CompletionTokens
 	}
 	s.receipts.Add(r)
+	if s.worked != nil {
+		s.worked(r)
+	}
 }
 
 // claims queues the receipts that are due, unless earlier ones still wait or a successor

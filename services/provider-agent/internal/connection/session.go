@@ -18,9 +18,11 @@ type sessionDeps struct {
 	slots *slots
 	// receipts is nil when none are made.
 	receipts *workreceipts.Store
-	warmer   *warmer // nil when warm-ups are not taken
-	prover   *prover // nil when challenges are not taken
-	clock    clock.Clock
+	// worked, if not nil, is called with each receipt that is made.
+	worked func(workreceipt.Receipt)
+	warmer *warmer // nil when warm-ups are not taken
+	prover *prover // nil when challenges are not taken
+	clock  clock.Clock
 	// registered is what REGISTER said of the machine and of the capabilities. It never
 	// changes.
 	registered *agentv2.Register

@@ -1,79 +1,19 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
-	"github.com/gorilla/websocket"
-
-	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/apikey"
 	"svc.internal/services/provider-agent/internal/service"
 )
 
-const (
-	serviceFix = "set SVC_SERVICE_URL to the marketplace's API: its host or port may differ from the hub's"
-	// handshakeTimeout bounds the WebSocket handshake, and maxRefusal what is shown of a
-	// refusal, in characters.
-	handshakeTimeout = 10 * time.Second
-	maxRefusal       = 200
-)
+const serviceFix = "set service_url in config.yaml (svc-agent setup writes it) or SVC_SERVICE_URL to the " +
+	"marketplace's API: its host or port may differ from the hub's"
 
-// socket makes a WebSocket handshake with the hub, through the proxy that the environment
-// names, and closes it.
-func (s Subject) socket(ctx context.Context) []Finding {
-	const check = "websocket"
-	if s.Hub == "" {
-		return one(check, Blocks, "the hub's address is not set", "set SVC_WS_URL to the address of the marketplace's hub")
-	}
-	by := proxy(s.Hub)
-	dialer := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout, Subprotocols: []string{agentwire.Subprotocol},
-	}
-	conn, resp, err := dialer.DialContext(ctx, s.Hub, http.Header{"User-Agent": {"svc-agent"}})
-	if err != nil {
-		text := fmt.Sprintf("no WebSocket to the hub%s: %v", by, err)
-		if resp != nil {
-			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // a part of it will do
-			text = fmt.Sprintf("the handshake%s is answered %s %s", by, resp.Status,
-				service.Clean(string(bytes.TrimSpace(body)), maxRefusal))
-		}
-		fix := "see that SVC_WS_URL is the hub's address, and that this machine may reach it (firewall, DNS)"
-		if by != "" || resp != nil {
-			fix = "a proxy or firewall lets no WebSocket through: allow Upgrade: websocket, or name the hub in NO_PROXY"
-		}
-		return one(check, Blocks, text, fix)
-	}
-	spoken := conn.Subprotocol()
-	if err := conn.Close(); err != nil {
-		return one(check, Warns, "the connection cannot be closed: "+err.Error(), "look at the network")
-	}
-	if spoken != agentwire.Subprotocol {
-		return one(check, Blocks, "what answers"+by+" does not speak "+agentwire.Subprotocol,
-			"set SVC_WS_URL to the hub's address, because something else answers at this one")
-	}
-	return well(check, "the hub answers"+by)
-}
-
-// proxy names the proxy by which an address is reached; empty for none.
-func proxy(hub string) string {
-	u, err := url.Parse(strings.Replace(hub, "ws", "http", 1))
-	if err != nil {
-		return ""
-	}
-	by, err := http.ProxyFromEnvironment(&http.Request{URL: u})
-	if err != nil || by == nil {
-		return ""
-	}
-	return " (through the proxy " + by.Host + ")"
-}
+// maxRefusal bounds how much of another program's text is shown, in characters.
+const maxRefusal = 200
 
 // account checks the key, the account that it opens, and the other machines with it.
 func (s Subject) account(ctx context.Context) []Finding {

@@ -18,9 +18,10 @@ type Level string
 // The levels.
 const (
 	OK Level = "ok"
-	// Warns is a finding that may cost earnings, and Blocks a finding that leaves nothing to
-	// earn.
+	// Warns is a finding that may cost earnings. With a finding of Fails one model earns nothing, and
+	// with a finding of Blocks nothing is earned at all.
 	Warns  Level = "warning"
+	Fails  Level = "fault"
 	Blocks Level = "blocks"
 	// Skipped is a check that could not be made, because another finding comes first.
 	Skipped Level = "skipped"
@@ -33,6 +34,8 @@ type Finding struct {
 	// Text says what was found, and Fix what to do. Fix is empty where nothing is to be done.
 	Text string `json:"text"`
 	Fix  string `json:"fix,omitempty"`
+	// Model is the model that the finding is about; empty for a finding about the whole machine.
+	Model string `json:"model,omitempty"`
 }
 
 // Model is one model that the agent is to offer, and what its engine says of it.
@@ -73,8 +76,32 @@ func Blocked(all []Finding) bool {
 	return slices.ContainsFunc(all, func(f Finding) bool { return f.Level == Blocks })
 }
 
+// judged turns Fails into Blocks where every model has a fault.
+func judged(found []Finding, models []Model) []Finding {
+	faulty := map[string]bool{}
+	for _, f := range found {
+		if f.Level == Fails {
+			faulty[f.Model] = true
+		}
+	}
+	if slices.ContainsFunc(models, func(m Model) bool { return !faulty[m.ModelID] }) {
+		return found
+	}
+	for i := range found {
+		if found[i].Level == Fails {
+			found[i].Level = Blocks
+		}
+	}
+	return found
+}
+
 func one(check string, level Level, text, fix string) []Finding {
 	return []Finding{{Check: check, Level: level, Text: text, Fix: fix}}
+}
+
+// of makes a finding about one model.
+func of(m Model, check string, level Level, text, fix string) Finding {
+	return Finding{Check: check, Level: level, Text: text, Fix: fix, Model: m.ModelID}
 }
 
 func well(check, text string) []Finding { return one(check, OK, text, "") }

@@ -14,10 +14,10 @@ func (s Subject) engines(context.Context) []Finding {
 	var found []Finding
 	for _, m := range s.Models {
 		if m.Fault == "" {
-			found = append(found, well("engine", m.ModelID+" is served by "+m.EngineURL)...)
+			found = append(found, of(m, "engine", OK, m.ModelID+" is served by "+m.EngineURL, ""))
 			continue
 		}
-		found = append(found, one("engine", Blocks, m.ModelID+" at "+m.EngineURL+": "+m.Fault, engineFix(m))...)
+		found = append(found, of(m, "engine", Fails, m.ModelID+" at "+m.EngineURL+": "+m.Fault, engineFix(m)))
 	}
 	return found
 }
@@ -53,35 +53,39 @@ func (s Subject) catalog(ctx context.Context) []Finding {
 	var found []Finding
 	for _, m := range s.Models {
 		if known[m.ModelID] {
-			found = append(found, well(check, m.ModelID+" is in the catalog")...)
+			found = append(found, of(m, check, OK, m.ModelID+" is in the catalog", ""))
 			continue
 		}
-		found = append(found, one(check, Blocks, m.ModelID+" is no model of the catalog that providers serve, "+
+		found = append(found, of(m, check, Fails, m.ModelID+" is no model of the catalog that providers serve, "+
 			"so no request will come",
-			"use the catalog's id of the model: svc-agent models --all lists the ids")...)
+			"use the catalog's id of the model: svc-agent models --all lists the ids"))
 	}
 	return found
 }
 
 // windows compares the windows that are declared with those of the engines.
 func (s Subject) windows(context.Context) []Finding {
-	const check = "context"
-	var found []Finding
+	found := make([]Finding, 0, len(s.Models))
 	for _, m := range s.Models {
-		switch {
-		case m.Window == 0 && m.Declared == 0:
-			found = append(found, one(check, Warns, m.ModelID+": neither the engine nor models.json says its window",
-				"set context_length in models.json to what the engine is started with")...)
-		case m.Window == 0:
-			found = append(found, one(check, Warns, fmt.Sprintf("%s: %d tokens are declared, and the engine does not say",
-				m.ModelID, m.Declared), "check that the engine is started with as many")...)
-		case m.Declared > m.Window:
-			found = append(found, one(check, Warns, fmt.Sprintf("%s: models.json says %d tokens, and the engine holds %d, "+
-				"which the agent declares", m.ModelID, m.Declared, m.Window), fmt.Sprintf("set context_length to %d, or start the "+
-				"engine with more (vLLM --max-model-len, SGLang --context-length, Ollama num_ctx)", m.Window))...)
-		default:
-			found = append(found, well(check, fmt.Sprintf("%s: %d tokens", m.ModelID, m.Window))...)
-		}
+		found = append(found, window(m))
 	}
 	return found
+}
+
+// window compares the window that is declared for a model with that of its engine.
+func window(m Model) Finding {
+	const check = "context"
+	switch {
+	case m.Window == 0 && m.Declared == 0:
+		return of(m, check, Warns, m.ModelID+": neither the engine nor models.json says its window",
+			"set context_length in models.json to what the engine is started with")
+	case m.Window == 0:
+		return of(m, check, Warns, fmt.Sprintf("%s: %d tokens are declared, and the engine does not say",
+			m.ModelID, m.Declared), "check that the engine is started with as many")
+	case m.Declared > m.Window:
+		return of(m, check, Warns, fmt.Sprintf("%s: models.json says %d tokens, and the engine holds %d, "+
+			"which the agent declares", m.ModelID, m.Declared, m.Window), fmt.Sprintf("set context_length to %d, or start the "+
+			"engine with more (vLLM --max-model-len, SGLang --context-length, Ollama num_ctx)", m.Window))
+	}
+	return of(m, check, OK, fmt.Sprintf("%s: %d tokens", m.ModelID, m.Window), "")
 }

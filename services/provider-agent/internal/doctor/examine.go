@@ -23,5 +23,5 @@ func Examine(ctx context.Context, s Subject) []Finding {
 		all.Go(func() { found[i] = check(ctx) })
 	}
 	all.Wait()
-	return slices.Concat(found...)
+	return judged(slices.Concat(found...), s.Models)
 }

@@ -202,7 +202,7 @@ var (
 func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	target, ok := p.target(r.ModelID)
 	if !ok {
-		return Answer{Err: errNoModel}
+		return Answer{Status: http.StatusNotFound, Err: errNoModel} // the status of an engine without the model
 	}
 	req, err := newRequest(ctx, target, r)
 	if err != nil {

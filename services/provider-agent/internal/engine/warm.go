@@ -18,22 +18,30 @@ const keepLoaded = "30m"
 // maxOwnAnswer bounds what is read of the answer to a request of the agent's own, in bytes.
 const maxOwnAnswer = 64 << 10
 
+// oneToken is a chat of one token, which loads or tries a model.
+type oneToken struct {
+	Model     string       `json:"model"`
+	Messages  []oneMessage `json:"messages"`
+	MaxTokens int          `json:"max_tokens"`
+	Stream    bool         `json:"stream"`
+}
+
+type oneMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+func oneTokenOf(local string) oneToken {
+	return oneToken{Model: local, Messages: []oneMessage{{"user", "Hi"}}, MaxTokens: 1}
+}
+
 // Warm makes an engine load a model, by a chat of one token.
 func (p *Pool) Warm(ctx context.Context, modelID string) error {
 	target, ok := p.target(modelID)
 	if !ok {
 		return errNoModel
 	}
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	err := p.post(ctx, target, target.URL+endpoint.Chat.Path(), struct {
-		Model     string    `json:"model"`
-		Messages  []message `json:"messages"`
-		MaxTokens int       `json:"max_tokens"`
-		Stream    bool      `json:"stream"`
-	}{target.LocalModel, []message{{"user", "Hi"}}, 1, false})
+	err := p.post(ctx, target, target.URL+endpoint.Chat.Path(), oneTokenOf(target.LocalModel))
 	if err != nil {
 		return err
 	}

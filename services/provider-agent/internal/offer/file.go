@@ -184,7 +184,12 @@ type fields map[string]func(raw []byte) error
 func commonFields(m *Model) fields {
 	return fields{
 		"local_model": text(&m.LocalModel), "quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
-		"weights_dir": text(&m.WeightsDir), "revision": text(&m.Revision),
+		"revision": text(&m.Revision),
+		"weights_dir": func(raw []byte) error {
+			err := text(&m.WeightsDir)(raw)
+			m.WithoutFiles = err == nil && m.WeightsDir == ""
+			return err
+		},
 		"context_length": func(raw []byte) (err error) {
 			m.ContextLength, err = integer(raw, maxContext)
 			return err

@@ -148,3 +148,30 @@ func TestKeysThatOthersMayReadAreNoticed(t *testing.T) {
 		t.Error("a file without keys counts as exposed")
 	}
 }
+
+func TestAnEmptyFolderMeansThatTheFilesAreNotSought(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"m":{"endpoint":"http://h","weights_dir":""}}`:                         true,
+		`{"models":[{"model_id":"m","engine_url":"http://h","weights_dir":""}]}`: true,
+		`{"m":{"endpoint":"http://h","weights_dir":"d"}}`:                        false,
+		`{"m":{"endpoint":"http://h"}}`:                                          false,
+	} {
+		got, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[0].WithoutFiles != want {
+			t.Errorf("%s: got %t, want %t", text, got[0].WithoutFiles, want)
+		}
+		merged, err := Merge([]byte(text), []Model{{ModelID: "m", EngineURL: "http://other"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err = Parse(merged); err != nil {
+			t.Fatal(err)
+		}
+		if got[0].WithoutFiles != want {
+			t.Errorf("%s, after a merge: got %t, want %t", text, got[0].WithoutFiles, want)
+		}
+	}
+}

@@ -81,6 +81,9 @@ func fillEntry(entry map[string]json.RawMessage, m Model) error {
 			set[key] = value
 		}
 	}
+	if m.WithoutFiles {
+		set["weights_dir"] = ""
+	}
 	set["capacity"] = m.Capacity
 	if m.ContextLength > 0 {
 		set["context_length"] = m.ContextLength

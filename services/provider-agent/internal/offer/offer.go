@@ -65,10 +65,13 @@ type Model struct {
 	// APIKeyFile holds the engine's own key, if the engine asks for one.
 	APIKeyFile string
 	// WeightsDir is the folder with the model's files, as its repository has them. Without
-	// it the agent answers no challenges of the model.
+	// it the files are looked for in the stores of the engines.
 	WeightsDir string
 	// APIKey is the engine's own key where the file holds the key itself.
 	APIKey config.Secret
+	// WithoutFiles reports whether the owner wants no proofs of the model's files, by an empty
+	// weights_dir.
+	WithoutFiles bool
 }
 
 // WithDefaults fills members that may be left out.

@@ -25,9 +25,9 @@ func TestParseReadsEveryKeyAndFillsTheRest(t *testing.T) {
 	}
 	want := []Model{
 		{"llama-3.3-70b", "http://127.0.0.1:8000/v1", "meta/Llama-3.3", 131072, "fp8", "0f1e2d", 32, "key", "llama",
-			config.Secret{}},
+			config.Secret{}, false},
 		{"tiny", "http://127.0.0.1:11434/v1", "tiny", 0, "", "", DefaultCapacity, "", "",
-			config.Secret{}},
+			config.Secret{}, false},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"svc.internal/pkg/config"
@@ -47,6 +48,22 @@ type Earnings struct {
 	Owed           string `json:"owed_usd_str"`
 	BatchedThrough string `json:"batched_through"`
 	Blocked        bool   `json:"blocked"`
+	// The periods are nil where the service is older and does not tell them.
+	Today  *Period `json:"today"`
+	Last7  *Period `json:"last_7_days"`
+	Last30 *Period `json:"last_30_days"`
+}
+
+// Period is what was earned in a period that ends now. Earned is the sum of the others.
+type Period struct {
+	// Since is the first UTC day.
+	Since  string `json:"since"`
+	Earned string `json:"earned_usd_str"`
+	// Unbatched is of days that no batch has yet, and is not divided further.
+	Unbatched string `json:"unbatched_usd_str"`
+	Settled   string `json:"settled_usd_str"`
+	Held      string `json:"held_usd_str"`
+	Pending   string `json:"settlement_pending_usd_str"`
 }
 
 // OpenPayout is a payout that has not ended.
@@ -117,4 +134,74 @@ func ParseStatements(answer []byte) ([]Statement, error) {
 		return nil, errors.New("the service's answer is no list of statements")
 	}
 	return told.List, nil
+}
+
+// Verification is one visible challenge, or the hidden probes of a day and kind.
+type Verification struct {
+	ModelID string `json:"model_id"`
+	// Flow is visible or hidden.
+	Flow string `json:"flow"`
+	Kind string `json:"kind"`
+	// At is when a visible challenge ended, or the day of hidden probes.
+	At *time.Time `json:"at"`
+	// Result is counted, void, or differs.
+	Result string `json:"result"`
+}
+
+// Verifications asks for the last verifications, the newest first: the visible challenges, or the hidden
+// probes, which the marketplace shows a day later.
+func (c *Client) Verifications(ctx context.Context, key config.Secret, hidden bool) ([]byte, error) {
+	path := "/api/v1/provider/challenges?page_size=5&flow=visible"
+	if hidden {
+		path = "/api/v1/provider/challenges?page_size=5&flow=hidden"
+	}
+	answer, err := c.ask(ctx, http.MethodGet, path, nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the verifications: %w", err)
+	}
+	return answer, nil
+}
+
+// ParseVerifications reads the answer of Client.Verifications.
+func ParseVerifications(answer []byte) ([]Verification, error) {
+	var told struct {
+		List []Verification `json:"list"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return nil, errors.New("the service's answer is no list of verifications")
+	}
+	return told.List, nil
+}
+
+// maxDay bounds the text of a day, in bytes.
+const maxDay = 10
+
+// Statement asks for the signed statement of a day, such as 2026-11-29.
+func (c *Client) Statement(ctx context.Context, key config.Secret, day string) ([]byte, error) {
+	answer, err := c.ask(ctx, http.MethodGet, "/api/v1/provider/statements/"+url.PathEscape(day[:min(len(day), maxDay)]),
+		nil, key)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the statement of %s: %w", Clean(day, maxDay), err)
+	}
+	return answer, nil
+}
+
+// Signer asks for the address of the key with which the service signs statements. It needs no provider
+// key.
+func (c *Client) Signer(ctx context.Context) (string, error) {
+	var told struct {
+		Signers []struct {
+			Name    string `json:"name"`
+			Address string `json:"address"`
+		} `json:"signers"`
+	}
+	if err := c.get(ctx, "/api/v1/stats/signers", &told); err != nil {
+		return "", fmt.Errorf("ask for the keys of the service: %w", err)
+	}
+	for _, s := range told.Signers {
+		if s.Name == "statement" {
+			return s.Address, nil
+		}
+	}
+	return "", errors.New("the service names no key that signs statements")
 }

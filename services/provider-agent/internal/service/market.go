@@ -33,6 +33,12 @@ type CatalogModel struct {
 // Offerable reports whether providers serve the model: it is in service, and not a vendor's.
 func (m CatalogModel) Offerable() bool { return m.Active && m.Kind != "gateway" }
 
+// Chats reports whether the model answers chats. A model without a category does, because an older
+// service names none.
+func (m CatalogModel) Chats() bool {
+	return m.Category != "embedding" && m.Category != "image" && m.Category != "audio"
+}
+
 // AllModels asks for all models of the catalog. It needs no key.
 func (c *Client) AllModels(ctx context.Context) ([]CatalogModel, error) {
 	var all []CatalogModel
@@ -52,6 +58,29 @@ func (c *Client) AllModels(ctx context.Context) ([]CatalogModel, error) {
 		}
 	}
 	return all, nil
+}
+
+// ModelFile is a file of a model's weights.
+type ModelFile struct {
+	Name string `json:"filename"`
+	// Hash is a SHA-256 in hexadecimal.
+	Hash  string  `json:"hash"`
+	Bytes float64 `json:"size_bytes"`
+	URL   string  `json:"url"`
+}
+
+// ModelFiles asks for the files of a model's weights. It returns none where the catalog knows none. It
+// needs no key.
+func (c *Client) ModelFiles(ctx context.Context, model string) ([]ModelFile, error) {
+	var told struct {
+		Data struct {
+			Files []ModelFile `json:"files"`
+		} `json:"data"`
+	}
+	if err := c.get(ctx, "/api/v1/models/"+model+"/files", &told); err != nil {
+		return nil, fmt.Errorf("ask for the files of %s: %w", model, err)
+	}
+	return told.Data.Files, nil
 }
 
 // Demand is the demand for a model in the last 24 hours.

@@ -47,15 +47,9 @@ func (w *wizard) write() error {
 			models = append(models, offer.Model{ModelID: o.id, EngineURL: o.engine.URL, LocalModel: o.local,
 				ContextLength: o.window, Capacity: w.Capacity})
 		}
-		existing, err := os.ReadFile(w.modelsPath())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read the models: %w", err)
-		}
-		merged, err := offer.Merge(existing, models)
-		if err != nil {
-			return fmt.Errorf("%s is not changed:\n%w", w.modelsPath(), err)
-		}
-		if err := replace(w.modelsPath(), merged); err != nil {
+		if err := offer.Edit(w.modelsPath(), func(existing []byte) ([]byte, error) {
+			return offer.Merge(existing, models)
+		}); err != nil {
 			return err
 		}
 		w.ask.say("The models are in %s.", w.modelsPath())

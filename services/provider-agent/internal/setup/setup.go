@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"svc.internal/pkg/ethereum"
+	"svc.internal/services/provider-agent/internal/doctor"
 	"svc.internal/services/provider-agent/internal/engine"
 	"svc.internal/services/provider-agent/internal/offer"
 	"svc.internal/services/provider-agent/internal/service"
@@ -209,9 +210,23 @@ func (w *wizard) finish(ctx context.Context) error {
 		return err
 	}
 	w.ask.say("")
+	w.reach(ctx)
 	w.blocked(ctx)
 	w.ask.say("Next: svc-agent run")
 	return nil
+}
+
+// reach tells the owner if no hub answers at the hub's address, which may have been derived from the
+// API's.
+func (w *wizard) reach(ctx context.Context) {
+	address := strings.TrimRight(w.HubURL, "/")
+	if !strings.HasSuffix(address, "/ws") {
+		address += "/ws"
+	}
+	if found := doctor.Reach(ctx, address); found.Level == doctor.Blocks {
+		w.ask.say("The hub at %s: %s.", w.HubURL, found.Text)
+		w.ask.say("  The hub's host or port may differ from the API's: svc-agent setup -ws names it. Else: %s.", found.Fix)
+	}
 }
 
 // widen makes the model of an option with a larger window than the engine gives by itself.

@@ -35,6 +35,15 @@ func model(t *testing.T) string {
 	return path
 }
 
+// open makes folders of models from their paths.
+func open(paths map[string]string, log *slog.Logger) *Folders {
+	var models []Model
+	for id, path := range paths {
+		models = append(models, Model{ID: id, Folder: path})
+	}
+	return New(models, Stores{}, nil, log)
+}
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestAnswerIsOfTheModelsOwnFolder(t *testing.T) {
@@ -43,7 +52,7 @@ func TestAnswerIsOfTheModelsOwnFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(second, "a.bin"), []byte("xyz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := New(map[string]string{"one": first, "two": second}, quiet())
+	f := open(map[string]string{"one": first, "two": second}, quiet())
 	for id, text := range map[string]string{"one": "abc", "two": "xyz"} {
 		r := f.Answer(t.Context(), id, challenge("a.bin"))
 		want := fingerprint.RangeDigest(challenge("").Nonce, "a.bin", 0, []byte(text))
@@ -61,7 +70,7 @@ func TestFoldersThatCannotBeUsedAreNamedToTheOwner(t *testing.T) {
 	good := model(t)
 	var book bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&book, nil))
-	bad := New(map[string]string{"file": filepath.Join(good, "a.bin")}, log)
+	bad := open(map[string]string{"file": filepath.Join(good, "a.bin")}, log)
 	bad.Look(t.Context())
 	if bad.Usable() {
 		t.Error("a file: bad.Usable(): got true, want false")
@@ -71,7 +80,7 @@ func TestFoldersThatCannotBeUsedAreNamedToTheOwner(t *testing.T) {
 			t.Errorf("the log: got %q, want %q in it", book.String(), want)
 		}
 	}
-	f := New(map[string]string{"absent": filepath.Join(good, "absent"), "good": good}, quiet())
+	f := open(map[string]string{"absent": filepath.Join(good, "absent"), "good": good}, quiet())
 	if f.Usable() {
 		t.Error("before Look: f.Usable(): got true, want false")
 	}
@@ -83,7 +92,7 @@ func TestFoldersThatCannotBeUsedAreNamedToTheOwner(t *testing.T) {
 	if r.Error != errNoOpen.Error() {
 		t.Errorf("a missing folder: got %q, want %q, which holds no path", r.Error, errNoOpen)
 	}
-	if New(nil, quiet()).Usable() {
+	if open(nil, quiet()).Usable() {
 		t.Error("no folders: Usable(): got true, want false")
 	}
 }
@@ -91,7 +100,7 @@ func TestFoldersThatCannotBeUsedAreNamedToTheOwner(t *testing.T) {
 func TestFolderThatAppearsLaterIsRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(model(t), "later")
-	f := New(map[string]string{"m": path}, quiet())
+	f := open(map[string]string{"m": path}, quiet())
 	f.Look(t.Context())
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
@@ -123,7 +132,7 @@ func TestHungFileSystemHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	h := hung{fstest.MapFS{"a.bin": {Data: []byte("abc")}}, make(chan struct{}, 1), make(chan struct{})}
 	returned := make(chan struct{}, 4)
-	f := New(map[string]string{"hung": "x", "other": "y"}, quiet())
+	f := open(map[string]string{"hung": "x", "other": "y"}, quiet())
 	f.open = func(path string) (files, error) {
 		if path == "y" {
 			return nil, errors.New("another folder")
@@ -173,7 +182,7 @@ func TestLookEndsWithItsContext(t *testing.T) {
 	letGo := make(chan struct{})
 	defer close(letGo)
 	entered := make(chan struct{})
-	f := New(map[string]string{"hung": "x"}, quiet())
+	f := open(map[string]string{"hung": "x"}, quiet())
 	f.open = func(string) (files, error) {
 		close(entered)
 		<-letGo
@@ -197,7 +206,7 @@ func TestWatchNoticesFoldersThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book bytes.Buffer
 		var isThere atomic.Bool
-		f := New(map[string]string{"m": "x"}, slog.New(slog.NewTextHandler(&book, nil)))
+		f := open(map[string]string{"m": "x"}, slog.New(slog.NewTextHandler(&book, nil)))
 		f.open = func(string) (files, error) {
 			if !isThere.Load() {
 				return nil, absent
@@ -237,7 +246,7 @@ func TestWatchNoticesFoldersThatComeAndGo(t *testing.T) {
 func TestAnAnswerWaitsForALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		letGo := make(chan struct{})
-		f := New(map[string]string{"m": "x"}, quiet())
+		f := open(map[string]string{"m": "x"}, quiet())
 		f.open = func(string) (files, error) {
 			<-letGo
 			return closing{hung{MapFS: fstest.MapFS{"a.bin": {Data: []byte("abc")}}, entered: make(chan struct{}, 9),
@@ -262,7 +271,7 @@ func TestAnAnswerWaitsForALook(t *testing.T) {
 
 func TestALookDuringAnAnswerLeavesTheFolderAsItWas(t *testing.T) {
 	t.Parallel()
-	f := New(map[string]string{"m": model(t)}, quiet())
+	f := open(map[string]string{"m": model(t)}, quiet())
 	f.Look(t.Context())
 	f.models["m"].turn <- struct{}{} // an answer reads
 	f.Look(t.Context())

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"svc.internal/services/provider-agent/internal/filelock"
 )
 
 const lockName = "lock"
@@ -21,7 +23,7 @@ func lockFolder(dir string, log *slog.Logger) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
 	}
-	taken, err := flock(f)
+	taken, err := filelock.Take(f)
 	if taken {
 		return nil, errors.Join(
 			fmt.Errorf("another agent is running with the state folder %s: stop it, or give each agent a folder of its own",

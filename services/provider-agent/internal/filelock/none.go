@@ -1,13 +1,13 @@
 //go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
 
-package workreceipts
+package filelock
 
 import (
 	"errors"
 	"os"
 )
 
-// flock locks nothing, because this system has no such lock.
-func flock(*os.File) (taken bool, err error) {
+// Take locks nothing, because this system has no such lock.
+func Take(*os.File) (taken bool, err error) {
 	return false, errors.ErrUnsupported
 }

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package workreceipts
+package filelock
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// flock takes the lock on a file, which ends with the process at the latest. taken
-// reports whether another process has it.
-func flock(f *os.File) (taken bool, err error) {
+// Take takes the lock on a file or a folder, without waiting. The lock ends when the file is closed,
+// and with the process at the latest. taken reports whether another one has it.
+func Take(f *os.File) (taken bool, err error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
