@@ -35,8 +35,11 @@ func newActPeers(billing, catalog, hub, settlement, verifier grpc.ClientConnInte
 }
 
 // list merges the acts of all services.
-func (p ActPeers) list() *actlist.List {
-	return actlist.New([]actlist.Source{
+func (p ActPeers) list() *actlist.List { return actlist.New(p.sources(), actlist.Timeout) }
+
+// sources ask the services for their acts.
+func (p ActPeers) sources() []actlist.Source {
+	return []actlist.Source{
 		{Service: node.BillingLedger, List: func(ctx context.Context, q *actsv1.ActQuery) ([]*actsv1.Act, error) {
 			resp, err := p.Billing.ListOwnActs(ctx, &billingv1.ListOwnActsRequest{Query: q})
 			return resp.GetList(), err
@@ -57,5 +60,5 @@ func (p ActPeers) list() *actlist.List {
 			resp, err := p.Verifier.ListOwnActs(ctx, &verifierv1.ListOwnActsRequest{Query: q})
 			return resp.GetList(), err
 		}},
-	}, actlist.Timeout)
+	}
 }

@@ -111,7 +111,7 @@ func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 	body := `{ "model" : "tiny", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, ` +
 		`"messages":[{"role":"user","content":"hi"}], "usage": {"include": false} }`
 	read(t, f.post(body))
-	open := <-f.hub.opens
+	open := awaited(f.t, f.hub.opens)
 	want := `{ "model" : "acme/tiny-1b", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, ` +
 		`"messages":[{"role":"user","content":"hi"}] }`
 	if string(open.GetBody()) != want {
@@ -128,7 +128,7 @@ func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
 		open.GetTotalTimeoutMs() > 600_000 || open.GetTotalTimeoutMs() < 590_000 {
 		t.Errorf("open says %v", open)
 	}
-	admit, sel := <-f.billing.admits, <-f.router.selects
+	admit, sel := awaited(f.t, f.billing.admits), awaited(f.t, f.router.selects)
 	switch {
 	case admit.GetMaxCompletionTokens() != 20:
 		t.Errorf("admit.GetMaxCompletionTokens(): got %d, want 20", admit.GetMaxCompletionTokens())
@@ -210,7 +210,7 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 	case !w.GetStream():
 		t.Errorf("the request report: w.GetStream(): got false, want true, with %v", w)
 	}
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
+	if sel := awaited(f.t, f.router.selects); strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
 		t.Errorf(`select asks: got %q, want "chat stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
@@ -242,7 +242,7 @@ func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			body := read(t, f.post(strings.Replace(hello, "{", "{"+c.member+`"stream":true,`, 1)))
-			open := <-f.hub.opens
+			open := awaited(f.t, f.hub.opens)
 			if want := strings.Replace(hello, "{", c.sent, 1); unbound(open.GetBody()) != want {
 				t.Errorf("sent\n%s\nwant\n%s", open.GetBody(), want)
 			}

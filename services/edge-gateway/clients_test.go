@@ -187,7 +187,7 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 	asked := func(f *fleet, body string) string {
 		f.hub.set(answering(`{"created":1,"data":[{"b64_json":"AAAA"}]}`, 0, 1))
 		read(f.t, f.send(imagesPath, body))
-		return string((<-f.hub.opens).GetBody())
+		return string(awaited(f.t, f.hub.opens).GetBody())
 	}
 	f := withKinds(t)
 	said := strings.Replace(paintHello, "{", `{"response_format":"url",`, 1)
@@ -283,7 +283,7 @@ func TestAHalfClosedClientReadsNoEmptySuccess(t *testing.T) {
 	f.hub.set(untilCanceled)
 	conn := f.raw("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + f.key +
 		"\r\nContent-Length: " + itoa(len(hello)) + "\r\n\r\n" + hello)
-	<-f.hub.opens
+	awaited(f.t, f.hub.opens)
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}

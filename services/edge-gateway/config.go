@@ -135,6 +135,10 @@ type Config struct {
 	// for the first one. Without any origin, no wallet signs in.
 	Origins string `yaml:"origins" env:"SVC_GATEWAY_ORIGINS"`
 
+	// SignUpsPerHour is how many accounts an address (of IPv6, a /64) may open within any hour, at most 100. It holds
+	// for users who sign up, for providers who sign up, and for users who become providers, each by itself.
+	SignUpsPerHour int `yaml:"sign_ups_per_hour" env:"SVC_GATEWAY_SIGN_UPS_PER_HOUR"`
+
 	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
 	// the site may ask without a key. PlaygroundKey is the consumer key of the account
 	// that pays. Without either there is no playground. PlaygroundPerHour is how many
@@ -198,6 +202,7 @@ func DefaultConfig() Config {
 		RefusedKeyTTL:            5 * time.Second,
 		WrongKeys:                30,
 		WrongKeyNetworks:         16_384,
+		SignUpsPerHour:           5,
 		PlaygroundPerHour:        5,
 		HoldLease:                time.Minute,
 		ReportQueue:              8192,
@@ -236,6 +241,9 @@ func (c Config) Validate() error {
 			u.Scheme != "https" && u.Scheme != "http" {
 			errs = append(errs, fmt.Errorf("gateway.origins (SVC_GATEWAY_ORIGINS): %.100q is no origin", origin))
 		}
+	}
+	if c.SignUpsPerHour < 1 || c.SignUpsPerHour > maxSignUps {
+		errs = append(errs, fmt.Errorf("SignUpsPerHour must be 1 to %d", maxSignUps))
 	}
 	if c.PlaygroundPerHour < 1 || c.PlaygroundPerHour > maxPerHour {
 		errs = append(errs, fmt.Errorf("PlaygroundPerHour must be 1 to %d", maxPerHour))
@@ -378,6 +386,9 @@ func (c Config) http() httpapi.Config {
 		TrustTraceContext: c.TrustTraceContext,
 	}
 }
+
+// maxSignUps bounds what is remembered of an address.
+const maxSignUps = 100
 
 // maxPerHour is billing-ledger's own bound on the visits of an address.
 const maxPerHour = 1000

@@ -31,7 +31,10 @@ func (e *earned) GetEarnings(
 	}
 	return &settlementv1.GetEarningsResponse{SettledNanoUsd: 1_500_000_000, HeldNanoUsd: 1, PendingNanoUsd: 7,
 		BatchedThrough: "2026-03-01", Months: []*settlementv1.PlanEarning{
-			{Month: "2026-03", State: "settlement_pending", EarnedNanoUsd: 7}}}, nil
+			{Month: "2026-03", State: "settlement_pending", EarnedNanoUsd: 7}},
+		Today: &settlementv1.PeriodEarning{Since: "2026-03-02", UnbatchedNanoUsd: 4_000_000_000},
+		SevenDays: &settlementv1.PeriodEarning{Since: "2026-02-24", UnbatchedNanoUsd: 4_000_000_000,
+			SettledNanoUsd: 3_000_000_000, HeldNanoUsd: -1_000_000_000, PendingNanoUsd: 2_000_000_000}}, nil
 }
 
 func (e *earned) ListStatements(
@@ -97,7 +100,11 @@ func TestAProviderReadsWhereItsEarningsStand(t *testing.T) {
 		`"months":[{"month":"2026-03","state":"settlement_pending","earned_usd_str":"0.000000007",` +
 		`"held_usd_str":"0.00","paid_usd_str":"0.00"}],"payable_usd_str":"0.00","in_flight_usd_str":"0.00",` +
 		`"paid_usd_str":"0.00","converted_usd_str":"0.00","owed_usd_str":"0.00",` +
-		`"batched_through":"2026-03-01","blocked":false}`
+		`"batched_through":"2026-03-01","blocked":false,` +
+		`"today":{"since":"2026-03-02","earned_usd_str":"4.00","unbatched_usd_str":"4.00","settled_usd_str":"0.00",` +
+		`"held_usd_str":"0.00","settlement_pending_usd_str":"0.00"},` +
+		`"last_7_days":{"since":"2026-02-24","earned_usd_str":"8.00","unbatched_usd_str":"4.00","settled_usd_str":"3.00",` +
+		`"held_usd_str":"-1.00","settlement_pending_usd_str":"2.00"}}` // an older settlement tells no other period
 	resp := f.do(http.MethodGet, "/api/v1/provider/earnings", "", f.asProvider()...)
 	if got := wantJSON(t, resp, 200, nil); got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -58,3 +58,20 @@ func (noEndpoints) SetExternalEndpointState(
 ) (*hubv1.SetExternalEndpointStateResponse, error) {
 	return nil, errNoEndpoint()
 }
+
+// noVendors is a hub without vendors.
+type noVendors struct {
+	hubv1.UnimplementedVendorAdminServiceServer
+}
+
+func (noVendors) ListVendors(context.Context, *hubv1.ListVendorsRequest) (*hubv1.ListVendorsResponse, error) {
+	return &hubv1.ListVendorsResponse{Page: 1, PageSize: 50}, nil
+}
+
+func (noVendors) CreateVendor(context.Context, *hubv1.CreateVendorRequest) (*hubv1.CreateVendorResponse, error) {
+	return nil, fault.New(fault.Invalid, fault.InvalidValue, "name must be 1 to 64 printable characters").On("name")
+}
+
+func (noVendors) UpdateVendor(context.Context, *hubv1.UpdateVendorRequest) (*hubv1.UpdateVendorResponse, error) {
+	return nil, fault.New(fault.NotFound, fault.ProviderNotFound, "no such vendor").On("provider_id")
+}

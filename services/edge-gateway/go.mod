@@ -14,6 +14,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	svc.internal/pkg v0.0.0
 	svc.internal/proto v0.0.0
+	svc.internal/services/console v0.0.0
 )
 
 require (
@@ -68,4 +69,5 @@ require (
 replace (
 	svc.internal/pkg => ../../pkg
 	svc.internal/proto => ../../proto
+	svc.internal/services/console => ../console
 )

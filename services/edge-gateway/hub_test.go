@@ -19,7 +19,7 @@ func yield() { runtime.Gosched() }
 func unknownKey() error { return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "no such key") }
 
 func noReceipt() error {
-	return fault.New(fault.NotFound, fault.RequestNotFound, "There is no such request.")
+	return fault.New(fault.NotFound, fault.RequestNotFound, "there is no such request")
 }
 
 // hub plays a script for each dispatch.
@@ -250,13 +250,7 @@ func (catalogAdmin) PutModel(_ context.Context, req *catalogv1.PutModelRequest) 
 // report waits for the account of one request.
 func (f *fleet) report() *billingv1.RequestReport {
 	f.t.Helper()
-	select {
-	case w := <-f.billing.reports:
-		return w
-	case <-f.t.Context().Done():
-		f.t.Fatal("no account of the request was given")
-		return nil
-	}
+	return awaited(f.t, f.billing.reports)
 }
 
 func noReport(t testing.TB, f *fleet) {

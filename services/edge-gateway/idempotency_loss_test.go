@@ -270,7 +270,7 @@ func TestAnAnswerDoesNotWaitForTheEndOfItsClaim(t *testing.T) {
 			leave()
 			again.Wait()
 			close(f.claims.stuck)
-			<-f.claims.ended
+			awaited(f.t, f.claims.ended)
 		})
 	}
 }

@@ -115,13 +115,8 @@ const keyed = "Idempotency-Key"
 // wantEnd waits for the end of a claim.
 func (f *fleet) wantEnd(want billingv1.KeyEnd) {
 	f.t.Helper()
-	select {
-	case got := <-f.claims.ended:
-		if got.GetEnd() != want {
-			f.t.Errorf("the claim is ended: got %s, want %s", got.GetEnd(), want)
-		}
-	case <-f.t.Context().Done():
-		f.t.Fatal("the claim is not ended")
+	if got := awaited(f.t, f.claims.ended); got.GetEnd() != want {
+		f.t.Errorf("the claim is ended: got %s, want %s", got.GetEnd(), want)
 	}
 }
 
@@ -372,7 +367,7 @@ func TestAKeyedBodyReachesTheProviderUnchanged(t *testing.T) {
 		modelID + `","max_tokens":5}`
 	read(t, f.post(body))
 	read(t, f.post(body, keyed, "k"))
-	plain, withKey := <-f.hub.opens, <-f.hub.opens
+	plain, withKey := awaited(f.t, f.hub.opens), awaited(f.t, f.hub.opens)
 	if !bytes.Equal(plain.GetBody(), withKey.GetBody()) {
 		t.Errorf("%d bytes are sent without the key, %d others with it: plain.GetBody(): got %q, want %q",
 			len(plain.GetBody()), len(withKey.GetBody()), plain.GetBody(), withKey.GetBody())

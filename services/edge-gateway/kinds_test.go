@@ -118,7 +118,7 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1",
 		"Content-Type": "application/json"})
-	open := <-f.hub.opens
+	open := awaited(f.t, f.hub.opens)
 	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,` +
 		`"seed":1.0}`
 	switch {
@@ -134,10 +134,10 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	if got := string(open.GetBody()[open.GetModelOffset():][:open.GetModelLength()]); got != `"acme/tiny-1b"` {
 		t.Errorf("the model's span: got %q, want %q", got, `"acme/tiny-1b"`)
 	}
-	if a := <-f.billing.admits; a.GetMaxCompletionTokens() != 32 {
+	if a := awaited(f.t, f.billing.admits); a.GetMaxCompletionTokens() != 32 {
 		t.Errorf("admit: got %d, want 32", a.GetMaxCompletionTokens())
 	}
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" {
+	if sel := awaited(f.t, f.router.selects); strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" {
 		t.Errorf(`select: strings.Join(…): got %q, want "chat"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	} else if sel.GetExplicitMaxTokens() != 16 {
 		t.Errorf("select: sel.GetExplicitMaxTokens(): got %d, want 16", sel.GetExplicitMaxTokens())
@@ -190,13 +190,13 @@ func TestALegacyStreamIsTheChatsInText(t *testing.T) {
 		if body := read(t, resp); body != want+"data: [DONE]\n\n" {
 			t.Errorf("%s\n%s\nwant\n%s", members, body, want)
 		}
-		open := <-f.hub.opens
+		open := awaited(f.t, f.hub.opens)
 		if !open.GetStream() {
 			t.Errorf("%s: open: open.GetStream(): got false, want true, with %v", members, open)
 		} else if !strings.Contains(string(open.GetBody()), `"include_usage":true`) {
 			t.Errorf("%s: open: open.GetBody(): got %q, want %q in it", members, string(open.GetBody()), `"include_usage":true`)
 		}
-		if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
+		if sel := awaited(f.t, f.router.selects); strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
 			t.Errorf(`select asks: got %q, want "chat stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 		}
 	}
@@ -247,7 +247,7 @@ func TestEmbeddingsComeAsTheyWereAskedFor(t *testing.T) {
 			t.Errorf("%s of %s: read(t, resp): got %q, want %q", c.format, c.engine, got, wanted)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000075", "Content-Type": "application/json"})
-		switch open := <-f.hub.opens; {
+		switch open := awaited(f.t, f.hub.opens); {
 		case string(open.GetBody()) != body:
 			t.Errorf("open.GetBody(): got %q, want %q", string(open.GetBody()), body)
 		case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS:
@@ -273,7 +273,7 @@ func TestEmbeddingsAreHeldWholeAndFitOneByOne(t *testing.T) {
 	f := withKinds(t)
 	f.hub.set(answering(vectorJSON(`[1]`), 5, 0))
 	read(t, f.send(embeddingsPath, `{"model":"acme/embed","input":[[1,2,3],[4,5,6,7]]}`))
-	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
+	open, admit, sel := awaited(f.t, f.hub.opens), awaited(f.t, f.billing.admits), awaited(f.t, f.router.selects)
 	switch {
 	case open.GetEstimatedPromptTokens() != 7:
 		t.Errorf("open.GetEstimatedPromptTokens(): got %d, want 7", open.GetEstimatedPromptTokens())
@@ -334,7 +334,7 @@ func TestImagesAreHeldByNumber(t *testing.T) {
 		t.Errorf("read(t, resp): got %q, want %q", got, `{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}`)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000006"})
-	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
+	open, admit, sel := awaited(f.t, f.hub.opens), awaited(f.t, f.billing.admits), awaited(f.t, f.router.selects)
 	switch {
 	case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_IMAGES:
 		t.Errorf("open.GetEndpoint(): got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_IMAGES)
@@ -384,7 +384,7 @@ func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
 	}
 	wantHeaders(t, resp.Header, map[string]string{"Content-Type": "text/event-stream; charset=utf-8",
 		"X-Accel-Buffering": "no"})
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
+	if sel := awaited(f.t, f.router.selects); strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
 		t.Errorf(`select asks: got %q, want "images stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 	if w := f.report(); w.GetRelayedTokens() != 1 {
@@ -464,8 +464,8 @@ func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 		odd := strings.Replace(body, "world", `\ud800`, 1)
 		read(t, f.send(path, odd))
 		f.report()
-		<-f.hub.opens
-		if open := <-f.hub.opens; !strings.Contains(string(open.GetBody()), `\ud800`) {
+		awaited(f.t, f.hub.opens)
+		if open := awaited(f.t, f.hub.opens); !strings.Contains(string(open.GetBody()), `\ud800`) {
 			t.Errorf("%s: the bytes that came: got %q, want %q in it", path, string(open.GetBody()), `\ud800`)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
 )
 
 // leaveBefore asks, and hangs up so long after the hub was asked. It returns what
@@ -76,6 +77,29 @@ func TestAClientThatLeavesBeforeContentCommitsInLeaving(t *testing.T) {
 		if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != want ||
 			w.GetRelayedTokens() != 0 || w.GetRelayedBytes() != 0 {
 			t.Errorf("%s: got the request report %v, want attempt %d committed", name, w, want)
+		}
+	}
+}
+
+// The vendor has the prompt and bills it, however early the client leaves.
+func TestAClientThatLeavesAGatewayModelAtOnceCommitsInLeaving(t *testing.T) {
+	f := newFleet(t)
+	f.catalog.models[0].Kind = catalogv1.Kind_KIND_GATEWAY
+	f.start()
+	for name, body := range map[string]string{"a stream": helloStream, "a whole answer": hello} {
+		committed, end := f.leaveBefore(body, 0, func(*played) error { return nil })
+		if !committed {
+			t.Errorf("%s: got no commit, want one", name)
+		}
+		if !errors.Is(end, io.EOF) {
+			t.Errorf("%s: got the end %v, want a closed stream", name, end)
+		}
+		w := f.report()
+		if got := w.GetOutcome(); got != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+			t.Errorf("%s: outcome: got %v, want a client that left", name, got)
+		}
+		if got := w.GetCommittedAttempt(); got != 1 {
+			t.Errorf("%s: committed attempt: got %d, want 1", name, got)
 		}
 	}
 }

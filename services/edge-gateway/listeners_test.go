@@ -27,11 +27,16 @@ type listener struct {
 
 var listeners = []listener{
 	{"public", func(f *fleet) string { return f.base }, func(path string) bool {
-		return path == "/healthz" || path == "/v1/models" || path == "/openapi.json"
+		return path == "/healthz" || path == "/v1/models" || path == "/openapi.json" || ofPages(path)
 	}},
 	{"operators", func(f *fleet) string { return f.operators }, func(path string) bool {
-		return path == "/healthz" || strings.HasPrefix(path, "/api/v1/admin/")
+		return path == "/healthz" || path == "/openapi.json" || strings.HasPrefix(path, "/api/v1/admin/") || ofPages(path)
 	}},
+}
+
+// ofPages reports whether a path is one of the pages' that is there.
+func ofPages(path string) bool {
+	return path == "/app" || strings.HasPrefix(path, "/app/") && !strings.HasPrefix(path, "/app/assets/none")
 }
 
 // Hostile test 7: what is on the other listener, or on none of the two, is JSON 404
@@ -40,7 +45,8 @@ func TestEachListenerServesItsOwnRoutesAlone(t *testing.T) {
 	f := surfaceFleet(t)
 	paths := []string{
 		"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/admin", "/internal", "/healthz", "/v1/models",
-		"/openapi.json",
+		"/openapi.json", "/", "/app", "/app/", "/app/../v1/models", "/app/assets/none.js", "/apple", "//app/", "/App/",
+		"/app%2Fx", "/api/v1/models/x/y/providers",
 		"/api/v1/admin", "/api/v1/admin/", "/api/v1/admin/providers", "/api/v1/admin/accounts/a1/credit",
 		"/api/v1/admin/reconciliation",
 		"//api/v1/admin/providers", "/api//v1/admin/providers", "/api/v1/./admin/providers", "/v1/../api/v1/admin/providers",
@@ -211,8 +217,13 @@ func TestTheServiceOfEachOperatorsRouteGetsTheOperatorsName(t *testing.T) {
 		read(t, resp)
 		calls, _ := f.named.since(known)
 		want := 1
-		if o.path == "/api/v1/admin/acts" { // every service has a part of it
+		switch {
+		case o.path == "/api/v1/admin/acts": // every service has a part of it
 			want = 5
+		case o.path == "/api/v1/admin/health": // and the streams
+			want = 6
+		case strings.HasSuffix(o.path, "/routing"): // the fleet's router is not asked over gRPC
+			want = 0
 		}
 		if len(calls) != want {
 			t.Errorf("%s: got %d and the calls %v, want %d", o, resp.StatusCode, calls, want)

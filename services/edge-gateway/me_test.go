@@ -27,8 +27,10 @@ func TestAProviderReadsItsWholeAccountByKeyOrSession(t *testing.T) {
 		switch {
 		case said.ProviderID != providerA:
 			t.Errorf("%s: provider: got %q, want %q", name, said.ProviderID, providerA)
-		case len(said.Models) != 1:
-			t.Errorf("%s: models: got %v, want 1", name, said.Models)
+		case len(said.Models) != 2:
+			t.Errorf("%s: models: got %v, want that of the verifier and that of the router", name, said.Models)
+		case said.Models[1].ModelID != modelID:
+			t.Errorf("%s: model of the router: got %q, want %q", name, said.Models[1].ModelID, modelID)
 		case said.Models[0].ModelID != providerA: // the verifier says who asks
 			t.Errorf("%s: model: got %q, want %q", name, said.Models[0].ModelID, providerA)
 		case said.Earnings.Settled != "1.50":

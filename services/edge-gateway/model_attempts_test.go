@@ -102,14 +102,14 @@ func TestARequestAdvancesToTheNextModel(t *testing.T) {
 				for i, want := range []struct{ model, request string }{
 					{modelID, first.GetRequestId()}, {"m1", second.GetRequestId()}, {"m2", last.GetRequestId()},
 				} {
-					admit := <-f.billing.admits
+					admit := awaited(f.t, f.billing.admits)
 					if admit.GetModelId() != want.model || admit.GetRequestId() != want.request {
 						t.Errorf("model attempt %d was admitted as %v", i, admit)
 					}
 				}
 				var open *hubv1.DispatchOpen
 				for open.GetModelId() != "m2" {
-					open = <-f.hub.opens
+					open = awaited(f.t, f.hub.opens)
 				}
 				if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+
 					open.GetModelLength()]); span != `"m2"` ||
@@ -248,7 +248,7 @@ func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
 		e := wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online")
 		var tried []string
 		for len(f.billing.admits) > 0 {
-			tried = append(tried, (<-f.billing.admits).GetModelId())
+			tried = append(tried, awaited(f.t, f.billing.admits).GetModelId())
 		}
 		if strings.Join(tried, " ") != want {
 			t.Errorf("tried %v, want %s", tried, want)
@@ -409,7 +409,7 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 		t.Fatalf("resp.StatusCode: got %d, want 200 (body is %s)", resp.StatusCode, body)
 	}
 	for _, want := range []string{modelID, "m1"} {
-		if got := (<-f.billing.admits).GetModelId(); got != want {
+		if got := awaited(f.t, f.billing.admits).GetModelId(); got != want {
 			t.Errorf("admitted: got %s, want %s", got, want)
 		}
 	}

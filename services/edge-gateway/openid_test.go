@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,29 @@ func (p *people) StartOpenID(
 	}
 	return &billingv1.StartOpenIDResponse{Url: "https://id.example.com/auth?state=s", Flow: []byte("a flow"),
 		EndsAt: timestamppb.New(time.Now().Add(time.Minute))}, nil
+}
+
+func (p *people) GetSignInMethods(
+	context.Context, *billingv1.GetSignInMethodsRequest,
+) (*billingv1.GetSignInMethodsResponse, error) {
+	return &billingv1.GetSignInMethodsResponse{Openid: []*billingv1.OpenIDProvider{{Name: "local", Label: "Local"}}}, nil
+}
+
+func TestAnybodyReadsHowToSignInHere(t *testing.T) {
+	f := start(t, withOrigins)
+	for what, header := range map[string][]string{"nobody": nil, "a wrong key": {"Authorization", "Bearer wrong"}} {
+		resp := f.do(http.MethodGet, "/api/v1/user/sign-in-methods", "", header...)
+		if got := resp.Header.Get("Cache-Control"); got != "public, max-age=60" {
+			t.Errorf("%s: Cache-Control: got %q, want a minute", what, got)
+		}
+		body := wantJSON(t, resp, http.StatusOK, nil)
+		newSchemas(t).wantShape(t, what, "#/components/schemas/SignInMethodsEnvelope", body)
+		const want = `{"code":0,"msg":"success","data":{"openid":[{"name":"local","label":"Local"}],"wallet":true,` +
+			`"letters":false,"playground":false}}`
+		if body != want {
+			t.Errorf("%s: got %s, want %s", what, body, want)
+		}
+	}
 }
 
 // StartOpenIDLink has a link of ann in its session.
@@ -100,8 +124,8 @@ func TestABrowserSignsInAtAnOpenIDProvider(t *testing.T) {
 	if resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("the callback: got %d, want 303", resp.StatusCode)
 	}
-	if got := resp.Header.Get("Location"); got != consoleOrigin+"/" {
-		t.Errorf("the callback leads to: got %q, want %q", got, consoleOrigin+"/")
+	if got, want := resp.Header.Get("Location"), consoleOrigin+"/app/"; got != want {
+		t.Errorf("the callback leads to: got %q, want %q", got, want)
 	}
 	kept := map[string]int{}
 	for _, c := range resp.Cookies() {
@@ -159,6 +183,70 @@ func TestACallbackWithoutItsStartSignsNobodyIn(t *testing.T) {
 		if text := read(t, resp); strings.Contains(text, "secret reason") {
 			t.Errorf("%s: got %s, want it without the reason", what, text)
 		}
+	}
+}
+
+// browser is what a browser asks for that goes to an address.
+var browser = []string{"Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+func TestABrowserWhoseSignInFailsComesToThePageThatSaysWhy(t *testing.T) {
+	f := start(t, withOrigins)
+	f.unfollowed()
+	linking := "__Host-svc_oidc=" + base64.RawURLEncoding.EncodeToString([]byte(linkFlow))
+	for what, c := range map[string]struct{ path, cookie, code string }{
+		"a refusal":           {callbackPath + "?state=s&error=access_denied", flowKept, "invalid_credentials"},
+		"no cookie":           {callbackPath + "?state=s&code=known", "", "invalid_credentials"},
+		"an unreadable state": {callbackPath + "?state=%ff&code=known", flowKept, "invalid_request"},
+		"a provider away":     {callbackPath + "?state=s&code=away", flowKept, "service_unavailable"},
+		"a taken identity":    {callbackPath + "?state=l&code=taken", linking, "already_exists"},
+		"an unknown issuer":   {"/api/v1/user/oidc/other/callback?state=s&code=known", flowKept, "issuer_not_found"},
+		"a start at none":     {"/api/v1/user/oidc/other/start", "", "issuer_not_found"},
+		"a hostile error": {callbackPath + "?state=s&error=https://evil.example.com/%0d%0aSet-Cookie:x=y",
+			flowKept, "invalid_credentials"},
+	} {
+		header := slices.Clone(browser)
+		if c.cookie != "" {
+			header = append(header, "Cookie", c.cookie)
+		}
+		resp := f.do(http.MethodGet, c.path, "", header...)
+		read(t, resp)
+		if resp.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s: status: got %d, want 303", what, resp.StatusCode)
+		}
+		if got, want := resp.Header.Get("Location"), consoleOrigin+"/app/sign-in?error="+c.code; got != want {
+			t.Errorf("%s: leads to: got %q, want %q", what, got, want)
+		}
+		if n := len(resp.Cookies()); n != 0 {
+			t.Errorf("%s: cookies: got %d, want 0", what, n)
+		}
+		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: Cache-Control: got %q, want no-store", what, got)
+		}
+	}
+	if log := f.log.String(); !strings.Contains(log, "code=service_unavailable") {
+		t.Errorf("the log: got %s, want the code of what a page shows", log)
+	}
+}
+
+func TestWithoutOriginsABrowserStaysOnItsSite(t *testing.T) {
+	f := start(t)
+	f.unfollowed()
+	resp := f.do(http.MethodGet, callbackPath+"?state=s", "", append(slices.Clone(browser), "Cookie", flowKept,
+		"X-Forwarded-Host", "evil.example.com", "Referer", "https://evil.example.com/")...)
+	read(t, resp)
+	if got, want := resp.Header.Get("Location"), "/app/sign-in?error=invalid_credentials"; got != want {
+		t.Errorf("leads to: got %q, want %q", got, want)
+	}
+}
+
+func TestAProgramWhoseSignInFailsGetsTheErrorInJSON(t *testing.T) {
+	f := start(t, withOrigins)
+	f.unfollowed()
+	for what, header := range map[string][]string{"no Accept": nil, "JSON": {"Accept", "application/json"},
+		"anything": {"Accept", "*/*"}} {
+		t.Log(what)
+		resp := f.do(http.MethodGet, callbackPath+"?state=s", "", append(slices.Clone(header), "Cookie", flowKept)...)
+		wantError(t, resp, http.StatusUnauthorized, "invalid_credentials")
 	}
 }
 
@@ -288,6 +376,9 @@ func TestAPageBeginsALinkThatTheCallbackOfItsBrowserEnds(t *testing.T) {
 	read(t, resp)
 	if resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("the callback: got %d, want 303", resp.StatusCode)
+	}
+	if got, want := resp.Header.Get("Location"), consoleOrigin+"/app/settings"; got != want {
+		t.Errorf("the callback leads to: got %q, want %q", got, want)
 	}
 	kept := []string{}
 	for _, c := range resp.Cookies() {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
@@ -32,6 +34,7 @@ type staff struct {
 	old   bool  // the operator may approve
 	err   error // of everything
 	tries int
+	asked int // how often for the session of a token
 	call  serve.OperatorCall
 }
 
@@ -40,18 +43,19 @@ func (s *staff) AuthenticateOperator(
 ) (*billingv1.AuthenticateOperatorResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	if s.err != nil {
 		return nil, s.err
 	}
 	if sum := sha256.Sum256([]byte(bossToken)); string(req.GetTokenSha256()) == string(sum[:]) {
-		return &billingv1.AuthenticateOperatorResponse{SessionId: "session-2", MayApprove: true,
+		return &billingv1.AuthenticateOperatorResponse{SessionId: "session-2", MayApprove: true, ExpiresAt: sessionEnd,
 			Operator: &billingv1.Operator{OperatorId: "0190", Name: "boss", Role: string(operator.Admin)}}, nil
 	}
 	if sum := sha256.Sum256([]byte(s.token)); string(req.GetTokenSha256()) != string(sum[:]) {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
 	}
-	return &billingv1.AuthenticateOperatorResponse{SessionId: "session-1", MayApprove: s.old,
-		Operator: &billingv1.Operator{OperatorId: "0189", Name: "bob", Role: s.role}}, nil
+	return &billingv1.AuthenticateOperatorResponse{SessionId: "session-1", MayApprove: s.old, ExpiresAt: sessionEnd,
+		Operator: s.bob()}, nil
 }
 
 func (s *staff) OpenOperatorSession(
@@ -67,7 +71,19 @@ func (s *staff) OpenOperatorSession(
 	if req.GetPassword() != "correct" {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "wrong")
 	}
-	return &billingv1.OpenOperatorSessionResponse{Token: s.token}, nil
+	return &billingv1.OpenOperatorSessionResponse{Operator: s.bob(), Token: s.token, ExpiresAt: sessionEnd}, nil
+}
+
+// bob is the operator of the token.
+func (s *staff) bob() *billingv1.Operator {
+	return &billingv1.Operator{OperatorId: "0189", Name: "bob", Role: s.role}
+}
+
+// lookups returns how often the service was asked for the session of a token.
+func (s *staff) lookups() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
 }
 
 func (s *staff) EndOperatorSession(
@@ -107,6 +123,9 @@ var (
 
 const bossName = "boss@0190"
 
+// sessionEnd is when every session ends.
+var sessionEnd = timestamppb.New(time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC))
+
 // Each route with a machine of each role, and with a bootstrap token: what the table of roles
 // refuses, or refuses to machines, reaches no service.
 func TestEachRoleReachesItsRoutesAlone(t *testing.T) {
@@ -129,7 +148,7 @@ func TestEachRoleReachesItsRoutesAlone(t *testing.T) {
 		}
 		for _, role := range roles {
 			_, known := f.named.since(0)
-			resp := f.ask(o, "Authorization", "Bearer "+token(role))
+			resp := f.ask(o, "Authorization", "Bearer "+token(role), "Sec-Fetch-Site", "same-origin")
 			calls, _ := f.named.since(known)
 			if (operator.Principal{Role: role}).Check(o.method, o.template) == nil {
 				if read(t, resp); resp.StatusCode == http.StatusForbidden {

@@ -93,12 +93,12 @@ func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if order := <-f.billing.admits; order.GetKeyId() != "key-1" {
+	if order := awaited(f.t, f.billing.admits); order.GetKeyId() != "key-1" {
 		t.Errorf(`admitted: order.GetKeyId(): got %q, want "key-1"`, order.GetKeyId())
 	} else if order.GetMaxCompletionTokens() > 100 {
 		t.Errorf("admitted: order.GetMaxCompletionTokens(): got %d, want at most 100", order.GetMaxCompletionTokens())
 	}
-	if open := <-f.hub.opens; !bytes.Contains(open.GetBody(), []byte(`"max_tokens":100`)) {
+	if open := awaited(f.t, f.hub.opens); !bytes.Contains(open.GetBody(), []byte(`"max_tokens":100`)) {
 		t.Errorf("the provider: got %q, want %q in it", open.GetBody(), []byte(`"max_tokens":100`))
 	}
 }
@@ -291,7 +291,7 @@ func TestAVisitorMayLeaveTheLengthNull(t *testing.T) {
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: got %d, want 200, with %s", body, resp.StatusCode, got)
 		}
-		open := <-f.hub.opens
+		open := awaited(f.t, f.hub.opens)
 		var sent struct {
 			MaxTokens int `json:"max_tokens"`
 		}

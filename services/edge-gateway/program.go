@@ -13,6 +13,7 @@ import (
 	actsv1 "svc.internal/proto/svc/acts/v1"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	healthv1 "svc.internal/proto/svc/health/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -20,11 +21,12 @@ import (
 )
 
 // Spec is what a process must know of a gateway. No service calls a gateway: it answers
-// ActService over HTTP alone.
+// ActService and HealthService over HTTP alone.
 func Spec() node.Spec {
 	return node.Spec{
 		Name: node.EdgeGateway, Bus: true,
-		Callers: serve.Callers{actsv1.ActService_ServiceDesc.ServiceName: nil},
+		Callers: serve.Callers{actsv1.ActService_ServiceDesc.ServiceName: nil,
+			healthv1.HealthService_ServiceDesc.ServiceName: nil},
 		Peers: []string{node.BillingLedger, node.Router, node.Catalog, node.ProviderHub, node.Settlement,
 			node.Verifier},
 	}
@@ -80,8 +82,15 @@ func peers(n *node.Node) (Deps, error) {
 	if err := errors.Join(faults...); err != nil {
 		return Deps{}, err
 	}
+	d := clients(billing, router, catalog, hub, settlement, verifier)
+	d.Reached = func() error { return n.Reached(node.BillingLedger, node.Router) }
+	d.Hubs = hubs(n)
+	return d, nil
+}
+
+// clients makes the clients from a connection to each service.
+func clients(billing, router, catalog, hub, settlement, verifier grpc.ClientConnInterface) Deps {
 	return Deps{
-		Reached:           func() error { return n.Reached(node.BillingLedger, node.Router) },
 		Keys:              billingv1.NewKeyServiceClient(billing),
 		Admission:         billingv1.NewAdmissionServiceClient(billing),
 		Receipts:          billingv1.NewReceiptServiceClient(billing),
@@ -96,7 +105,10 @@ func peers(n *node.Node) (Deps, error) {
 		CardSandbox:       billingv1.NewCardSandboxServiceClient(billing),
 		Accounts:          billingv1.NewAccountAdminServiceClient(billing),
 		Overview:          billingv1.NewAccountOverviewAdminServiceClient(billing),
+		Streams:           billingv1.NewStreamAdminServiceClient(billing),
+		Ledger:            billingv1.NewLedgerAdminServiceClient(billing),
 		Terms:             billingv1.NewEnterpriseAdminServiceClient(billing),
+		Payables:          billingv1.NewVendorPayableAdminServiceClient(billing),
 		Router:            routerv1.NewRouterServiceClient(router),
 		Catalog:           catalogv1.NewCatalogServiceClient(catalog),
 		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(catalog),
@@ -105,6 +117,7 @@ func peers(n *node.Node) (Deps, error) {
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(hub),
 		Endpoints:         hubv1.NewExternalEndpointServiceClient(hub),
 		EndpointAdmin:     hubv1.NewExternalEndpointAdminServiceClient(hub),
+		Vendors:           hubv1.NewVendorAdminServiceClient(hub),
 		Users:             billingv1.NewUserServiceClient(billing),
 		UserSelf:          billingv1.NewUserSelfServiceClient(billing),
 		Webhooks:          billingv1.NewWebhookServiceClient(billing),
@@ -113,6 +126,8 @@ func peers(n *node.Node) (Deps, error) {
 		Passbooks:         billingv1.NewPassbookServiceClient(billing),
 		PassbookExports:   billingv1.NewPassbookExportServiceClient(billing),
 		Demand:            billingv1.NewDemandServiceClient(billing),
+		Stats:             billingv1.NewStatsServiceClient(billing),
+		Providers:         hubv1.NewPublicProviderServiceClient(hub),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(settlement),
 		Penalties:         settlementv1.NewPenaltyServiceClient(settlement),
 		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(settlement),
@@ -131,8 +146,7 @@ func peers(n *node.Node) (Deps, error) {
 		OperatorSessions:  billingv1.NewOperatorServiceClient(billing),
 		Operators:         billingv1.NewOperatorAdminServiceClient(billing),
 		Acts:              newActPeers(billing, catalog, hub, settlement, verifier),
-		Hubs:              hubs(n),
-	}, nil
+	}
 }
 
 // hubs reaches each hub by its address.

@@ -36,12 +36,13 @@ func (c Config) provider() providerapi.Config {
 		CallTimeout: min(c.AdmitTimeout, providerCallTimeout), ExplainTimeout: explainTimeout,
 		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept,
 		Networks:   callers,
-		SignUps:    providerapi.Rate{Calls: 5, Span: time.Hour},
+		SignUps:    providerapi.Rate{Calls: c.SignUpsPerHour, Span: time.Hour},
 		Keys:       providerapi.Rate{Calls: 20, Span: time.Hour},
 		LogIns:     providerapi.Rate{Calls: 10, Span: logInSpan},
 		Challenges: providerapi.Rate{Calls: 60, Span: time.Minute},
 		Refreshes:  providerapi.Rate{Calls: 120, Span: time.Minute},
 		Letters:    providerapi.Rate{Calls: 5, Span: time.Hour},
 		Origins:    c.origins(),
+		Playground: c.hasPlayground(),
 	}
 }

@@ -3,7 +3,6 @@ package edgegateway
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
 const (
@@ -23,6 +23,11 @@ const (
 	sessionToken = "a-session-of-ann"
 	sessionID    = "01890000-0000-7000-8000-0000000000bb"
 	userID       = "01890000-0000-7000-8000-0000000000aa"
+	// bobToken is the session of a user of another account, with the provider providerB.
+	bobToken = "a-session-of-bob"
+	bobID    = "01890000-0000-7000-8000-0000000000ba"
+	// endedToken is of a session that its user has ended.
+	endedToken = "a-session-that-is-over"
 )
 
 // selves is a hub's account of providers: it knows one key, and each owner's address
@@ -36,6 +41,13 @@ type selves struct {
 	status hubv1.ProviderStatus
 	opened []*hubv1.SignUpRequest
 	asked  int
+	users  []string // in whose name the account was changed
+}
+
+func (s *selves) changedBy() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users
 }
 
 func (s *selves) set(err error, status hubv1.ProviderStatus) {
@@ -69,25 +81,45 @@ func (s *selves) provider() *hubv1.Provider {
 func (s *selves) GetOwnStatus(_ context.Context, req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.check(req.GetKeyDigest()); err != nil && req.GetProviderId() != providerA {
-		return nil, err
+	p := s.provider()
+	if p.ProviderId = req.GetProviderId(); p.ProviderId == "" {
+		p.ProviderId = providerA
+		if err := s.check(req.GetKeyDigest()); err != nil {
+			return nil, err
+		}
 	}
 	return &hubv1.GetOwnStatusResponse{
-		Provider: s.provider(), Label: "Label", Step: 2, StepLabel: "connect", NextSteps: []string{"Connect."},
+		Provider: p, Label: "Label", Step: 2, StepLabel: "connect", NextSteps: []string{"Connect."},
 		Nodes: []*hubv1.ProviderNode{{NodeId: "n1", NodeName: `"><script>`, Dialect: "v1", Online: true}},
 	}, nil
+}
+
+// whose is the provider of a key's holder, or of a user who signed in.
+func (s *selves) whose(digest []byte, user string) (*hubv1.Provider, error) {
+	p := s.provider()
+	switch user {
+	case "":
+		return p, s.check(digest)
+	case userID:
+	case bobID:
+		p.ProviderId = providerB
+	default:
+		return nil, fault.New(fault.NotFound, fault.ProviderNotFound, "no provider of %s", user)
+	}
+	s.users = append(s.users, user)
+	return p, nil
 }
 
 func (s *selves) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.check(req.GetKeyDigest()); err != nil {
+	p, err := s.whose(req.GetKeyDigest(), req.GetUserId())
+	if err != nil {
 		return nil, err
 	}
 	if !strings.HasPrefix(req.GetBeneficiaryAddress(), "0x") {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "This is no address.").On("beneficiary_address")
 	}
-	p := s.provider()
 	p.BeneficiaryAddress = req.GetBeneficiaryAddress()
 	return &hubv1.UpdateOwnResponse{Provider: p}, nil
 }
@@ -97,13 +129,13 @@ func (s *selves) RequestReview(
 ) (*hubv1.RequestReviewResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.check(req.GetKeyDigest()); err != nil {
+	p, err := s.whose(req.GetKeyDigest(), req.GetUserId())
+	if err != nil {
 		return nil, err
 	}
 	if s.status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
 		return nil, fault.New(fault.Precondition, fault.TransitionNotAllowed, "A suspended account has no review.")
 	}
-	p := s.provider()
 	p.Status = hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW
 	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.Now()}, nil
 }
@@ -154,7 +186,7 @@ func (s *selves) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest) (*hubv1
 		nil
 }
 
-// people is a ledger's account of users: it knows Ann.
+// people is a ledger's account of users: it knows Ann and Bob.
 type people struct {
 	billingv1.UnimplementedUserServiceServer
 	billingv1.UnimplementedUserSelfServiceServer
@@ -206,11 +238,16 @@ func (p *people) LogInUser(_ context.Context, req *billingv1.LogInUserRequest) (
 func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*billingv1.GetUserResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	digest := sha256.Sum256([]byte(sessionToken))
-	if string(req.GetTokenDigest()) != string(digest[:]) {
-		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
+	switch apikey.Digest(req.GetTokenDigest()) {
+	case apikey.Sum(sessionToken):
+		return &billingv1.GetUserResponse{User: p.ann(), SessionId: sessionID}, nil
+	case apikey.Sum(bobToken):
+		return &billingv1.GetUserResponse{User: &billingv1.User{UserId: bobID, AccountId: "account-2",
+			ProviderId: providerB}, SessionId: "of bob"}, nil
+	case apikey.Sum(endedToken):
+		return nil, fault.New(fault.Unauthenticated, fault.SessionExpired, "it was ended")
 	}
-	return &billingv1.GetUserResponse{User: p.ann(), SessionId: sessionID}, nil
+	return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
 }
 
 func (p *people) LinkProvider(
@@ -235,6 +272,32 @@ func (asked) ListModelDemand(
 ) (*billingv1.ListModelDemandResponse, error) {
 	return &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{ModelId: openModel, Requests_24H: 30,
 		RequestsBefore: 20}}}, nil
+}
+
+// publicFigures is what a ledger and a hub say of the whole service.
+type publicFigures struct {
+	billingv1.UnimplementedStatsServiceServer
+	hubv1.UnimplementedPublicProviderServiceServer
+}
+
+func (publicFigures) GetStats(context.Context, *billingv1.GetStatsRequest) (*billingv1.GetStatsResponse, error) {
+	rate := 0.75
+	return &billingv1.GetStatsResponse{MadeAt: timestamppb.Now(), Last_24H: &billingv1.RequestFigures{Requests: 30},
+		Models: []*billingv1.ModelFigures{{ModelId: openModel, Figures: &billingv1.RequestFigures{Requests: 30,
+			SuccessRate: &rate}}}}, nil
+}
+
+func (*router) ListOnlineProviders(
+	context.Context, *routerv1.ListOnlineProvidersRequest,
+) (*routerv1.ListOnlineProvidersResponse, error) {
+	return &routerv1.ListOnlineProvidersResponse{Providers: []*routerv1.OnlineProvider{{ProviderId: "p", Models: 1}}}, nil
+}
+
+func (publicFigures) ListActiveProviders(
+	context.Context, *hubv1.ListActiveProvidersRequest,
+) (*hubv1.ListActiveProvidersResponse, error) {
+	return &hubv1.ListActiveProvidersResponse{Total: 1, Providers: []*hubv1.ActiveProvider{{ProviderId: "p", Name: "P"}}},
+		nil
 }
 
 // newSelves makes a hub that knows one key, and gives the key.

@@ -536,6 +536,32 @@ func TestNamesOfProvidersStayText(t *testing.T) {
 	}
 }
 
+func TestFiguresOfTheServiceArePublic(t *testing.T) {
+	f := start(t)
+	var service struct {
+		Data struct {
+			Requests int64 `json:"requests_24h"`
+			Active   int32 `json:"providers_active"`
+		}
+	}
+	wantJSON(t, f.do(http.MethodGet, "/api/v1/stats/service", ""), 200, &service)
+	if got := service.Data.Requests; got != 30 {
+		t.Errorf("requests: got %d, want 30", got)
+	}
+	if got := service.Data.Active; got != 1 {
+		t.Errorf("active providers: got %d, want 1", got)
+	}
+	var list struct {
+		Data struct{ Total int }
+	}
+	for path, want := range map[string]int{"/api/v1/stats/models": 1, "/api/v1/stats/providers": 1} {
+		wantJSON(t, f.do(http.MethodGet, path, ""), 200, &list)
+		if list.Data.Total < want {
+			t.Errorf("%s: got %d rows, want at least %d", path, list.Data.Total, want)
+		}
+	}
+}
+
 func TestDemandIsPublic(t *testing.T) {
 	f := start(t)
 	var got struct {

@@ -35,7 +35,7 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 			f.t.Fatalf("got %d renewals, want 2", len(f.billing.renewals))
 		}
 		for range 2 {
-			req := <-f.billing.renewals
+			req := awaited(f.t, f.billing.renewals)
 			last = req.GetRequests()[0]
 		}
 		want := &billingv1.RunningRequest{

@@ -378,7 +378,7 @@ func TestTheRouteOfAFallbackIsDispatched(t *testing.T) {
 	f := start(t)
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	read(t, f.post(hello, "X-Svc-Provider", providerA))
-	first, second := <-f.hub.opens, <-f.hub.opens
+	first, second := awaited(f.t, f.hub.opens), awaited(f.t, f.hub.opens)
 	switch {
 	case first.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
 		t.Errorf("dispatched: first.GetRoute().GetFallbackReason(): got %v, want %v", first.GetRoute().GetFallbackReason(),
@@ -404,9 +404,9 @@ func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
 				return untilCanceled(p)
 			})
 			leave := f.postAndLeave(kind != "whole", kind == "after content")
-			<-f.hub.opens
+			awaited(f.t, f.hub.opens)
 			leave()
-			if err := <-f.hub.ended; err == nil {
+			if err := awaited(f.t, f.hub.ended); err == nil {
 				t.Error("the dispatch went on")
 			}
 			w := f.report()

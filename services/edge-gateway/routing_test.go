@@ -89,7 +89,8 @@ func wantRouted(t *testing.T, cases map[string]wantedRouting) {
 			if body := read(t, resp); resp.StatusCode != http.StatusOK {
 				t.Fatalf("resp.StatusCode: got %d, want 200 (body is %s)", resp.StatusCode, body)
 			}
-			sel, admit, open := <-f.router.selects, <-f.billing.admits, <-f.hub.opens
+			sel, admit := awaited(f.t, f.router.selects), awaited(f.t, f.billing.admits)
+			open := awaited(f.t, f.hub.opens)
 			got := &routerv1.SelectRequest{PinnedProviderId: sel.GetPinnedProviderId(), AllowFallbacks: sel.GetAllowFallbacks(),
 				Preferences: sel.GetPreferences()}
 			if !proto.Equal(got, c.want) {
@@ -233,7 +234,7 @@ func TestNobodyPaysMoreThanMaxPrice(t *testing.T) {
 			if got := read(t, resp); resp.StatusCode != http.StatusOK {
 				t.Errorf("%s: got %d, want 200, with %s", body, resp.StatusCode, got)
 			}
-			<-f.hub.opens
+			awaited(f.t, f.hub.opens)
 		} else if e := wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online"); !strings.Contains(
 			e.Error.Message, "max_price") {
 			t.Errorf(`%s: got %q, want "max_price" in it`, body, e.Error.Message)
@@ -299,7 +300,7 @@ func TestWhoChoosesTheProviderPaysAsTheyGo(t *testing.T) {
 		`{"allow_fallbacks":false,"max_price":{"prompt":99}}`:                              false,
 	} {
 		read(t, f.post(routed(`"provider":`+provider)))
-		if admit := <-f.billing.admits; admit.GetPinned() != pinned {
+		if admit := awaited(f.t, f.billing.admits); admit.GetPinned() != pinned {
 			t.Errorf("%s: admitted as pinned: got %t, want %t", provider, admit.GetPinned(), pinned)
 		}
 	}

@@ -215,7 +215,7 @@ func TestTheOfficialSDKCanLeave(t *testing.T) {
 	stream := client.Chat.Completions.NewStreaming(ctx, params())
 	stream.Next()
 	cancel()
-	if err := <-f.hub.ended; err == nil {
+	if err := awaited(f.t, f.hub.ended); err == nil {
 		t.Error("the dispatch went on")
 	}
 	if err := stream.Close(); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {

@@ -38,6 +38,7 @@ import (
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/pkg/address"
+	"svc.internal/services/console"
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/cardapi"
@@ -47,6 +48,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/operator"
+	"svc.internal/services/edge-gateway/internal/pages"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
@@ -98,8 +100,14 @@ type Deps struct {
 	Accounts      billingv1.AccountAdminServiceClient
 	// Overview finds accounts for operators.
 	Overview billingv1.AccountOverviewAdminServiceClient
+	// Ledger shows operators the books.
+	Ledger billingv1.LedgerAdminServiceClient
+	// Streams looks at the streams of the bus.
+	Streams billingv1.StreamAdminServiceClient
 	// Terms has what operators agree with accounts.
 	Terms billingv1.EnterpriseAdminServiceClient
+	// Payables has what vendors are owed.
+	Payables billingv1.VendorPayableAdminServiceClient
 	// UserSelf answers users who are signed in.
 	UserSelf billingv1.UserSelfServiceClient
 	// Webhooks keeps where accounts are told what happens to them.
@@ -113,11 +121,16 @@ type Deps struct {
 	PassbookExports billingv1.PassbookExportServiceClient
 	// ProviderSelf, Users and Demand answer the agents of providers.
 	ProviderSelf hubv1.ProviderSelfServiceClient
-	// Endpoints and EndpointAdmin look after the servers of providers.
-	Endpoints      hubv1.ExternalEndpointServiceClient
-	EndpointAdmin  hubv1.ExternalEndpointAdminServiceClient
-	Users          billingv1.UserServiceClient
-	Demand         billingv1.DemandServiceClient
+	// Endpoints and EndpointAdmin are for the servers of providers, and Vendors is for the vendors of
+	// gateway models.
+	Endpoints     hubv1.ExternalEndpointServiceClient
+	EndpointAdmin hubv1.ExternalEndpointAdminServiceClient
+	Vendors       hubv1.VendorAdminServiceClient
+	Users         billingv1.UserServiceClient
+	Demand        billingv1.DemandServiceClient
+	// Stats and Providers have what anybody may see of the service and of its providers.
+	Stats          billingv1.StatsServiceClient
+	Providers      hubv1.PublicProviderServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	// Penalties is for providers, PenaltyAdmin for operators.
 	Penalties    settlementv1.PenaltyServiceClient
@@ -175,7 +188,9 @@ func (d Deps) market() marketapi.Peers {
 		CatalogAdmin:   d.CatalogAdmin,
 		Accounts:       d.Accounts,
 		Overview:       d.Overview,
+		Ledger:         d.Ledger,
 		Terms:          d.Terms,
+		Payables:       d.Payables,
 		UserSelf:       d.UserSelf,
 		Webhooks:       d.Webhooks,
 		Checkouts:      d.Checkouts,
@@ -187,7 +202,9 @@ func (d Deps) market() marketapi.Peers {
 		ConsumerLimits: d.ConsumerLimits,
 		Passbooks:      d.Passbooks,
 		Providers:      d.ProviderAdmin,
+		Router:         d.Router,
 		Endpoints:      d.EndpointAdmin,
+		Vendors:        d.Vendors,
 		Reconciliation: d.Reconciliation,
 		Penalties:      d.PenaltyAdmin,
 		Earnings:       d.EarningAdmin,
@@ -200,6 +217,7 @@ func (d Deps) market() marketapi.Peers {
 		Verification:   d.VerificationAdmin,
 		Operators:      d.Operators,
 		Acts:           d.Acts.list(),
+		Health:         newHealth(d.Acts, d.Router, d.Streams, d.Clock),
 	}
 }
 
@@ -237,6 +255,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.shapes = shapes.NewCounter(s.publishShapes, deps.Clock, deps.Log)
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Endpoints: deps.Endpoints, Users: deps.Users, Demand: deps.Demand,
+		Stats: deps.Stats, Providers: deps.Providers,
 		Models: deps.PublicCatalog, Router: deps.Router, Penalties: deps.Penalties, Verification: deps.Verification,
 		Earnings: deps.Earnings, Payouts: deps.Payouts, Collateral: deps.Collateral,
 		Auth: s.auth, Clock: deps.Clock,
@@ -245,6 +264,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	gate, err := newGate(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	built, err := builtPages()
 	if err != nil {
 		return nil, err
 	}
@@ -280,11 +303,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Provider: provider,
 		Cards: cardapi.New(cardapi.Peers{Webhooks: deps.CardWebhooks, Sandbox: deps.CardSandbox, Clock: deps.Clock},
 			cfg.cards()),
+		Pages: built,
 		Ready: s.Ready,
 	}, cfg.http())
 	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))
 	return s, nil
 }
+
+// builtPages are the console's pages, read and packed once in a process, because packing takes a part of
+// a second.
+var builtPages = sync.OnceValues(func() (*pages.Files, error) { return pages.Read(console.Files()) })
 
 // newGate makes what lets operators in.
 func newGate(cfg Config, deps Deps) (*operator.Gate, error) {
@@ -322,8 +350,9 @@ func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playgroun
 // connection. Every request that reaches it and finds no route gets a JSON 404 or 405.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// OperatorHandler answers the operators' listener: /api/v1/admin, /healthz and /readyz.
-// The public must not reach that listener. Its server must be like that of Handler.
+// OperatorHandler answers the operators' listener: /api/v1/admin, the operators' pages, and the public
+// routes that those read or that probes ask. The public must not reach that listener. Its server
+// must be like that of Handler.
 func (s *Service) OperatorHandler() http.Handler { return s.operators }
 
 // Bound bounds the connections of the listener that the handler is served on.

@@ -25,8 +25,11 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
 	billingv1.RegisterConsumerLimitServiceServer(r, f.ownKeys)
-	billingv1.RegisterAccountOverviewAdminServiceServer(r, billingv1.UnimplementedAccountOverviewAdminServiceServer{})
+	billingv1.RegisterAccountOverviewAdminServiceServer(r, overviews{})
+	billingv1.RegisterStreamAdminServiceServer(r, ownStreams{})
+	billingv1.RegisterLedgerAdminServiceServer(r, books{})
 	billingv1.RegisterEnterpriseAdminServiceServer(r, billingv1.UnimplementedEnterpriseAdminServiceServer{})
+	billingv1.RegisterVendorPayableAdminServiceServer(r, billingv1.UnimplementedVendorPayableAdminServiceServer{})
 	billingv1.RegisterIdempotencyServiceServer(r, f.claims)
 	billingv1.RegisterVisitorServiceServer(r, f.visits)
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
@@ -45,6 +48,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterProviderSelfServiceServer(r, f.selves)
 	hubv1.RegisterExternalEndpointServiceServer(r, noEndpoints{})
 	hubv1.RegisterExternalEndpointAdminServiceServer(r, noEndpoints{})
+	hubv1.RegisterVendorAdminServiceServer(r, noVendors{})
 	billingv1.RegisterUserServiceServer(r, f.people)
 	billingv1.RegisterUserSelfServiceServer(r, f.people)
 	billingv1.RegisterOperatorServiceServer(r, f.staff)
@@ -58,6 +62,8 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterPassbookExportServiceServer(r, passbooks{pieces: f.pieces})
 	billingv1.RegisterWebhookServiceServer(r, webhooksStub{})
 	billingv1.RegisterDemandServiceServer(r, asked{})
+	billingv1.RegisterStatsServiceServer(r, publicFigures{})
+	hubv1.RegisterPublicProviderServiceServer(r, publicFigures{})
 	settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	settlementv1.RegisterPenaltyServiceServer(r, f.penalties)
 	settlementv1.RegisterPenaltyAdminServiceServer(r, f.penalties)
@@ -78,11 +84,25 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 // deps reach the peers by the connection.
 func (f *fleet) deps() Deps {
 	conn := f.named
+	d := peersAt(conn)
+	d.Log, d.Meters = slog.New(slog.NewTextHandler(f.log, nil)), metricnoop.MeterProvider{}
+	d.Traces, d.Clock, d.Random = tracenoop.NewTracerProvider(), f.clock, rand.Reader
+	d.Reached = func() error { return nil }
+	d.Hubs = func(address string) (hubv1.DispatchServiceClient, error) {
+		switch address {
+		case "inprocess":
+			return hubv1.NewDispatchServiceClient(conn), nil
+		case "panic":
+			panic("a programming error")
+		}
+		return nil, errors.New("no such hub")
+	}
+	return d
+}
+
+// peersAt are the clients of the peers.
+func peersAt(conn grpc.ClientConnInterface) Deps {
 	return Deps{
-		Log: slog.New(slog.NewTextHandler(f.log, nil)), Meters: metricnoop.MeterProvider{},
-		Traces: tracenoop.NewTracerProvider(),
-		Clock:  f.clock, Random: rand.Reader,
-		Reached:     func() error { return nil },
 		Keys:        billingv1.NewKeyServiceClient(conn),
 		Admission:   billingv1.NewAdmissionServiceClient(conn),
 		Receipts:    billingv1.NewReceiptServiceClient(conn),
@@ -90,33 +110,27 @@ func (f *fleet) deps() Deps {
 		Visits:      billingv1.NewVisitorServiceClient(conn),
 		Checkouts:   billingv1.NewCheckoutServiceClient(conn),
 
-		Freezes:       billingv1.NewAccountFreezeAdminServiceClient(conn),
-		CheckoutAdmin: billingv1.NewCheckoutAdminServiceClient(conn),
-		Subscriptions: billingv1.NewSubscriptionServiceClient(conn),
-		PlanInvoices:  billingv1.NewSubscriptionAdminServiceClient(conn),
-
-		CardWebhooks: billingv1.NewCardWebhookServiceClient(conn),
-		CardSandbox:  billingv1.NewCardSandboxServiceClient(conn),
-		Router:       routerv1.NewRouterServiceClient(conn),
-		Catalog:      catalogv1.NewCatalogServiceClient(conn),
-		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
-			switch address {
-			case "inprocess":
-				return hubv1.NewDispatchServiceClient(conn), nil
-			case "panic":
-				panic("a programming error")
-			}
-			return nil, errors.New("no such hub")
-		},
+		Freezes:           billingv1.NewAccountFreezeAdminServiceClient(conn),
+		CheckoutAdmin:     billingv1.NewCheckoutAdminServiceClient(conn),
+		Subscriptions:     billingv1.NewSubscriptionServiceClient(conn),
+		PlanInvoices:      billingv1.NewSubscriptionAdminServiceClient(conn),
+		CardWebhooks:      billingv1.NewCardWebhookServiceClient(conn),
+		CardSandbox:       billingv1.NewCardSandboxServiceClient(conn),
+		Router:            routerv1.NewRouterServiceClient(conn),
+		Catalog:           catalogv1.NewCatalogServiceClient(conn),
 		PublicCatalog:     catalogv1.NewPublicCatalogServiceClient(conn),
 		CatalogAdmin:      catalogv1.NewCatalogAdminServiceClient(conn),
 		Accounts:          billingv1.NewAccountAdminServiceClient(conn),
 		Overview:          billingv1.NewAccountOverviewAdminServiceClient(conn),
+		Streams:           billingv1.NewStreamAdminServiceClient(conn),
+		Ledger:            billingv1.NewLedgerAdminServiceClient(conn),
 		Terms:             billingv1.NewEnterpriseAdminServiceClient(conn),
+		Payables:          billingv1.NewVendorPayableAdminServiceClient(conn),
 		ProviderAdmin:     hubv1.NewProviderAdminServiceClient(conn),
 		ProviderSelf:      hubv1.NewProviderSelfServiceClient(conn),
 		Endpoints:         hubv1.NewExternalEndpointServiceClient(conn),
 		EndpointAdmin:     hubv1.NewExternalEndpointAdminServiceClient(conn),
+		Vendors:           hubv1.NewVendorAdminServiceClient(conn),
 		Users:             billingv1.NewUserServiceClient(conn),
 		UserSelf:          billingv1.NewUserSelfServiceClient(conn),
 		Webhooks:          billingv1.NewWebhookServiceClient(conn),
@@ -125,6 +139,8 @@ func (f *fleet) deps() Deps {
 		Passbooks:         billingv1.NewPassbookServiceClient(conn),
 		PassbookExports:   billingv1.NewPassbookExportServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),
+		Stats:             billingv1.NewStatsServiceClient(conn),
+		Providers:         hubv1.NewPublicProviderServiceClient(conn),
 		Reconciliation:    settlementv1.NewReconciliationServiceClient(conn),
 		Penalties:         settlementv1.NewPenaltyServiceClient(conn),
 		PenaltyAdmin:      settlementv1.NewPenaltyAdminServiceClient(conn),

@@ -445,6 +445,25 @@ func (r *router) refuse(err error) {
 	r.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) { return nil, err })
 }
 
+// ListBreakers has an open one.
+func (r *router) ListBreakers(
+	context.Context, *routerv1.ListBreakersRequest,
+) (*routerv1.ListBreakersResponse, error) {
+	return &routerv1.ListBreakersResponse{Total: 1,
+		List: []*routerv1.Breaker{{ProviderId: providerA, ModelId: modelID, State: "open"}}}, nil
+}
+
+// ExplainProvider says that provider A was full twice.
+func (r *router) ExplainProvider(
+	_ context.Context, req *routerv1.ExplainProviderRequest,
+) (*routerv1.ExplainProviderResponse, error) {
+	if req.GetProviderId() != providerA {
+		return &routerv1.ExplainProviderResponse{}, nil
+	}
+	return &routerv1.ExplainProviderResponse{Rejects: []*routerv1.RejectCount{{Reason: "full", Count: 2}},
+		Models: []*routerv1.ModelHealth{{ModelId: modelID, Breaker: "open", Lane: "main"}}}, nil
+}
+
 func (r *router) Select(_ context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 	r.selects <- req
 	r.mu.Lock()
@@ -485,13 +504,25 @@ func (c *catalogPeer) WatchModels(
 }
 
 func (c *catalogPeer) awaitSnapshot(f *fleet) {
-	for f.svc.Ready(context.Background()) != nil {
-		select {
-		case <-f.t.Context().Done():
-			return
-		default:
-			yield()
+	for end := time.Now().Add(patience); f.svc.Ready(context.Background()) != nil; yield() {
+		if time.Now().After(end) {
+			f.t.Fatal("the gateway has no models")
 		}
+	}
+}
+
+// patience bounds the wait for what must happen. In a bubble it is the bubble's time.
+const patience = 5 * time.Minute
+
+// awaited returns what a channel has next.
+func awaited[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatal("what the test waits for did not come")
+		panic("unreachable")
 	}
 }
 

@@ -20,9 +20,9 @@ func TestTheFleetMayBeApart(t *testing.T) {
 			return untilCanceled(p)
 		})
 		leave := f.postAndLeave(true, true)
-		<-f.hub.opens
+		awaited(f.t, f.hub.opens)
 		leave()
-		if err := <-f.hub.ended; err == nil {
+		if err := awaited(f.t, f.hub.ended); err == nil {
 			t.Error("the dispatch went on")
 		}
 		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {

@@ -185,6 +185,8 @@ func (f *fleet) ask(o operation, headers ...string) *http.Response {
 // credential is what an operation needs to be let in.
 func (f *fleet) credential(o operation) []string {
 	switch {
+	case o.path == operator.RefreshPath:
+		return []string{"Cookie", "svc_operator=" + bossToken, "Sec-Fetch-Site", "same-origin"}
 	case o.operators && (operator.Principal{Role: operator.Admin}).Check(o.method, o.template) != nil:
 		return []string{"Authorization", "Bearer " + bossToken} // this act is refused to a machine
 	case o.operators:
@@ -275,7 +277,7 @@ func TestEveryPricedRouteIsAdmitted(t *testing.T) {
 			} else if len(f.billing.admits) != 1 {
 				t.Errorf("without a described price: len(f.billing.admits): got %d, want 1", len(f.billing.admits))
 			}
-			<-f.billing.admits
+			awaited(f.t, f.billing.admits)
 			continue
 		}
 		priced++

@@ -31,7 +31,7 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 		t.Fatalf("got %d, want 200", resp.StatusCode)
 	}
 	for attempt, elsewhere := range []bool{false, false, true} { // a busy provider has failed nothing
-		open := <-f.hub.opens
+		open := awaited(f.t, f.hub.opens)
 		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 ||
 			open.GetFailedElsewhere() != elsewhere {
 			t.Errorf("attempt %d: got tag %q, usual %d ms, failed elsewhere %v; want the tag, 1234 and %v",
@@ -59,7 +59,7 @@ func TestAProviderThatDoesNotSupportARequestHasNotFailedIt(t *testing.T) {
 		if resp := f.post(body); resp.StatusCode != http.StatusOK {
 			t.Fatalf("got %d, want 200", resp.StatusCode)
 		}
-		first, second := <-f.hub.opens, <-f.hub.opens
+		first, second := awaited(f.t, f.hub.opens), awaited(f.t, f.hub.opens)
 		switch {
 		case first.GetNamesMedia() != c.media:
 			t.Errorf("%s: media: got %t, want %t", body, first.GetNamesMedia(), c.media)

@@ -210,7 +210,7 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 			f.t.Errorf("body: got %q, want %q in it", body, `"code":"timeout"`)
 		}
 		for _, want := range []int64{20_010, 20_010, 19_980} { // the prompt has about five tokens
-			if got := (<-f.hub.opens).GetFirstContentTimeoutMs(); got != want {
+			if got := awaited(f.t, f.hub.opens).GetFirstContentTimeoutMs(); got != want {
 				f.t.Errorf("an attempt: got %d, want %d", got, want)
 			}
 		}
@@ -235,7 +235,7 @@ func TestASilentHubIsGivenUp(t *testing.T) {
 			f.t.Errorf("body: got %q, want the suffix %q", body, "[DONE]\n\n")
 		}
 		// The silent dispatch and the dispatch that served, in any order.
-		if first, second := <-f.hub.ended, <-f.hub.ended; first == nil && second == nil {
+		if first, second := awaited(f.t, f.hub.ended), awaited(f.t, f.hub.ended); first == nil && second == nil {
 			f.t.Error("the silent dispatch goes on")
 		}
 	})
@@ -293,7 +293,7 @@ func TestAReaderThatStopsIsCutOff(t *testing.T) {
 			f.t.Fatalf(`line: got %q, want "200" in it`, line)
 		}
 		begun := time.Now()
-		if err, took := <-f.hub.ended, time.Since(begun); err == nil {
+		if err, took := awaited(f.t, f.hub.ended), time.Since(begun); err == nil {
 			f.t.Error("got no error, want one")
 		} else if took > 31*time.Second {
 			f.t.Errorf("took: got %v, want at most %v", took, 31*time.Second)
@@ -467,7 +467,7 @@ func elapse(d time.Duration) func() error {
 func TestAStreamedTranscriptHasTheWholeTimeForItsFirstContent(t *testing.T) {
 	f := withSpeech(t)
 	read(t, f.transcribe(speech(field{"stream", "true"})...))
-	if open := <-f.hub.opens; open.GetFirstContentTimeoutMs() != open.GetTotalTimeoutMs() {
+	if open := awaited(f.t, f.hub.opens); open.GetFirstContentTimeoutMs() != open.GetTotalTimeoutMs() {
 		t.Errorf("open: got %d, want %d", open.GetFirstContentTimeoutMs(), open.GetTotalTimeoutMs())
 	} else if open.GetFirstContentTimeoutMs() <= f.cfg.FirstContentTimeout.Milliseconds() {
 		t.Errorf("open: got %d, want more than %d", open.GetFirstContentTimeoutMs(), f.cfg.FirstContentTimeout.Milliseconds())
@@ -499,7 +499,7 @@ func TestTheTimeToReachAHubIsTakenFromTheTimeOfTheRequest(t *testing.T) {
 	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
 		read(f.t, f.post(hello))
 		want := (f.cfg.TotalTimeout - 3*time.Second).Milliseconds()
-		if got := (<-f.hub.opens).GetTotalTimeoutMs(); got > want {
+		if got := awaited(f.t, f.hub.opens).GetTotalTimeoutMs(); got > want {
 			f.t.Errorf("the time of the request: got %d ms, want at most %d ms", got, want)
 		}
 	})

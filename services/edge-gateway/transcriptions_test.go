@@ -113,8 +113,8 @@ func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 	} else if body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
 		t.Errorf("body: got %q, want %q", body, `{"usage":{"type":"duration","seconds":91},"text":"Hello"}`)
 	}
-	open := <-f.hub.opens
-	admit, sel := <-f.billing.admits, <-f.router.selects
+	open := awaited(f.t, f.hub.opens)
+	admit, sel := awaited(f.t, f.billing.admits), awaited(f.t, f.router.selects)
 	switch {
 	case open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS:
 		t.Errorf("open: got %v, want %v", open.GetEndpoint(), hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS)
@@ -206,9 +206,9 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 				resp.Header.Get("Content-Type"))
 		}
 		for len(f.hub.opens) > 1 {
-			<-f.hub.opens
+			awaited(f.t, f.hub.opens)
 		}
-		if open := <-f.hub.opens; open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON {
+		if open := awaited(f.t, f.hub.opens); open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON {
 			t.Errorf("a stream is asked: got %v, want %v", open.GetAnswerForm(), hubv1.AnswerForm_ANSWER_FORM_JSON)
 		} else if !open.GetStream() {
 			t.Error("open.GetStream(): got false, want true")
@@ -216,9 +216,10 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		f.report()
 	}
 	for range 6 {
-		<-f.router.selects
+		awaited(f.t, f.router.selects)
 	}
-	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions stream" {
+	sel := awaited(f.t, f.router.selects)
+	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions stream" {
 		t.Errorf(`select asks: got %q, want "transcriptions stream"`, strings.Join(sel.GetRequiredCapabilities(), " "))
 	}
 }
@@ -349,7 +350,7 @@ func TestATranscriptionThatIsSentAgainIsAnsweredOnce(t *testing.T) {
 			t.Errorf(`try %d: replayed: again == "true": got %t, want %t`, i, again == "true", i == 1)
 		}
 		if i == 0 {
-			<-f.claims.ended
+			awaited(f.t, f.claims.ended)
 		}
 	}
 	if len(f.hub.opens) != 1 {

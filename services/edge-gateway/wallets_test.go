@@ -199,8 +199,8 @@ func TestASignatureThatDoesNotCountSaysNothingElse(t *testing.T) {
 }
 
 func TestSignaturesAndSignUpsByWalletsAreCounted(t *testing.T) {
-	f := start(t, withOrigins)
-	for i := range 5 { // as many as sign up within an hour
+	f := start(t, withOrigins, func(c *Config) { c.SignUpsPerHour = 4 })
+	for i := range 4 { // as many as sign up within an hour
 		resp := f.do(http.MethodPost, walletLogInPath, walletLogIn(newMessage))
 		if resp.StatusCode != http.StatusCreated {
 			t.Errorf("sign-up %d: got %d, want 201", i+1, resp.StatusCode)
@@ -209,7 +209,7 @@ func TestSignaturesAndSignUpsByWalletsAreCounted(t *testing.T) {
 	}
 	wantError(t, f.do(http.MethodPost, walletLogInPath, walletLogIn(newMessage)), http.StatusTooManyRequests,
 		"rate_limit_exceeded")
-	for i := range 4 { // as many as sign in within a minute, with the six before
+	for i := range 5 { // as many as sign in within a minute, with the five before
 		resp := f.do(http.MethodPost, walletLogInPath, walletLogIn(knownMessage))
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("sign-in %d: got %d, want 200", i+1, resp.StatusCode)
@@ -218,6 +218,16 @@ func TestSignaturesAndSignUpsByWalletsAreCounted(t *testing.T) {
 	}
 	wantError(t, f.do(http.MethodPost, walletLogInPath, walletLogIn(knownMessage)), http.StatusTooManyRequests,
 		"rate_limit_exceeded")
+}
+
+func TestSignUpsPerHourHaveABound(t *testing.T) {
+	for n, want := range map[int]bool{0: false, 1: true, 100: true, 101: false} {
+		cfg := DefaultConfig()
+		cfg.SignUpsPerHour = n
+		if err := cfg.Validate(); (err == nil) != want {
+			t.Errorf("%d: got the error %v, want none: %t", n, err, want)
+		}
+	}
 }
 
 func TestAWalletIsLinkedToTheUserOfTheToken(t *testing.T) {

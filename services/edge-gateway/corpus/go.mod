@@ -24,5 +24,6 @@ require (
 replace (
 	svc.internal/pkg => ../../../pkg
 	svc.internal/proto => ../../../proto
+	svc.internal/services/console => ../../console
 	svc.internal/services/edge-gateway => ../
 )

@@ -37,6 +37,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/inference"
+	"svc.internal/services/edge-gateway/internal/pages"
 	"svc.internal/services/edge-gateway/internal/shapes"
 )
 
@@ -147,6 +148,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 	}
 	g.handler = httpapi.New(httpapi.Parts{
 		Log: s.log, Tracer: tracenoop.Tracer{}, Clock: p.Clock, Random: p.Random, Metrics: s.metrics,
+		Pages: new(pages.Files), // no browser asks it
 		Auth: auth.New(p.Keys, p.Clock, auth.Config{
 			Known: 16, Refused: 16, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: never,
 			WrongKeys: 1000, WrongKeyNetworks: 16,

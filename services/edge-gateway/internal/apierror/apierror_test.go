@@ -46,6 +46,7 @@ var decided = map[int][]fault.Reason{
 	503: {"no_provider_online", "requested_provider_unavailable", "providers_busy", "admission_unavailable",
 		"service_unavailable", "processor_unavailable", "chain_halted"},
 	504: {"timeout"},
+	508: {"loop_detected"},
 }
 
 var types = map[int]string{
@@ -76,7 +77,8 @@ func TestEveryReasonHasItsRow(t *testing.T) {
 			// SDKs retry these on their own; all else is final by its status,
 			// and says so.
 			retried := status == 429 || status >= 500
-			pinned := reason == "requested_provider_failed" || reason == "requested_provider_unavailable"
+			pinned := reason == "requested_provider_failed" || reason == "requested_provider_unavailable" ||
+				reason == "loop_detected"
 			if row.Final != (!retried || pinned) {
 				t.Errorf("%s: final: got %t, want %t", reason, row.Final, !retried || pinned)
 			}

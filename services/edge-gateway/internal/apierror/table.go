@@ -20,8 +20,10 @@ const (
 	UpstreamError               fault.Reason = "upstream_error"
 	IdempotencyAnswerGone       fault.Reason = "idempotency_answer_gone"
 	OriginNotAllowed            fault.Reason = "origin_not_allowed"
-	DuplicateField              fault.Reason = "duplicate_field"
-	MissingRequired             fault.Reason = "missing_required_parameter"
+	// LoopDetected refuses a request that one of our hubs sent.
+	LoopDetected    fault.Reason = "loop_detected"
+	DuplicateField  fault.Reason = "duplicate_field"
+	MissingRequired fault.Reason = "missing_required_parameter"
 	// IdempotencyKeyMissing refuses an act on money without an Idempotency-Key.
 	IdempotencyKeyMissing fault.Reason = "idempotency_key_missing"
 	// OwnerRequired refuses an act on a provider's money that its owner does not do.
@@ -128,6 +130,7 @@ var Table = map[fault.Reason]Row{
 
 	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
 	fault.ConcurrencyLimitExceeded: {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
+	LoopDetected:                   {http.StatusLoopDetected, openai.TypeInvalidRequest, true, 0},
 	BenchmarkTooSoon:               {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Hour},
 
 	fault.NoProviderOnline:             {http.StatusServiceUnavailable, openai.TypeServer, false, 5 * time.Second},

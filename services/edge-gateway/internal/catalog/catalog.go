@@ -55,6 +55,9 @@ type Model struct {
 	// HiddenReasoning reports whether the model bills for thoughts that it does not show:
 	// the catalog lists hidden_reasoning among its capabilities.
 	HiddenReasoning bool
+	// Gateway reports whether vendors serve the model, who bill the platform for each request that
+	// they were sent.
+	Gateway bool
 }
 
 // View is the catalog by its last snapshot. It is safe for concurrent use.

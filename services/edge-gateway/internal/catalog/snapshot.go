@@ -111,6 +111,7 @@ func newModel(m *catalogv1.Model) *Model {
 		ContextLength:   window,
 		MaxOutputTokens: out,
 		HiddenReasoning: slices.Contains(m.GetCapabilities(), hiddenReasoning),
+		Gateway:         m.GetKind() == catalogv1.Kind_KIND_GATEWAY,
 	}
 }
 

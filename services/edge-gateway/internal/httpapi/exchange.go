@@ -39,9 +39,11 @@ type surface struct {
 	// find returns the route of an escaped path and the path's variable part, still
 	// escaped.
 	find func(path string) (route, string)
-	// pages reports whether pages of other origins may call, and whether answers show
+	// page is the route of the listener's pages.
+	page route
+	// foreign reports whether pages of other origins may call, and whether answers show
 	// rates: on the public listener, and on no other.
-	pages bool
+	foreign bool
 	// admit refuses a request before it has a route; nil refuses none.
 	admit func(*http.Request) error
 }
@@ -54,7 +56,7 @@ type exchange struct {
 	request *http.Request
 	route   route
 	rest    string // the path's variable part, escaped
-	pages   bool   // whether pages of other origins may call; see surface
+	foreign bool   // whether pages of other origins may call; see surface
 
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -18,6 +18,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/pages"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
@@ -70,6 +71,8 @@ type Parts struct {
 	Provider *providerapi.API
 	// Cards takes webhooks of the card processor, and shows the sandbox's pages.
 	Cards *cardapi.API
+	// Pages are those of the console.
+	Pages *pages.Files
 	Ready func(context.Context) error
 }
 
@@ -77,13 +80,18 @@ type Parts struct {
 type Handler struct {
 	Parts
 	cfg     Config
+	site    *pages.Site // of the public listener
 	buffers buffers
 	uploads uploads
 }
 
 // New makes the handler.
 func New(parts Parts, cfg Config) *Handler {
-	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{
-		maxBytes: cfg.Uploads, maxBytesOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
-	}}
+	return &Handler{
+		Parts: parts, cfg: cfg,
+		site: parts.Pages.Site(pages.Public),
+		uploads: uploads{
+			maxBytes: cfg.Uploads, maxBytesOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
+		},
+	}
 }

@@ -5,7 +5,7 @@
 //
 // Routes are matched by hand and not by http.ServeMux, because no SDK understands its
 // redirects and plain-text errors, and because model ids hold slashes, raw or as %2F.
-// Nothing is answered in HTML but the sandbox's pages and documents to print.
+// Nothing is answered in HTML but the console's pages, the sandbox's pages and documents to print.
 //
 // Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout. The server
 // bounds headers.
@@ -23,6 +23,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"svc.internal/pkg/dialguard"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/telemetry"
@@ -47,7 +48,7 @@ var fixed = map[string]route{
 	"/v1/messages":             {"/v1/messages", nil, useChat},
 	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
 	"/api/v1/models/catalog":   {"/api/v1/models/catalog", get, (*Handler).market},
-	"/openapi.json":            {"/openapi.json", get, (*Handler).describeAPI},
+	describedAt:                {describedAt, get, (*Handler).describeAPI},
 	webhookPath:                {webhookPath, post, (*Handler).cardWebhook},
 	healthPath:                 {healthPath, get, (*Handler).healthz},
 	readyPath:                  {readyPath, get, (*Handler).readyz},
@@ -81,26 +82,8 @@ var prefixed = []struct {
 	{sandboxPrefix, route{sandboxOf, getOrPost, (*Handler).sandboxPage}},
 	{"/api/v1/provider/statements/", route{"/api/v1/provider/statements/{day}", get,
 		agents((*providerapi.API).Statement)}},
-	{"/api/v1/stats/plan-pool/", route{"/api/v1/stats/plan-pool/{month}", get, agents((*providerapi.API).PlanPool)}},
+	{"/api/v1/stats/plan-pool/", route{planPoolOf, get, agents((*providerapi.API).PlanPool)}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
-}
-
-var unknown = route{"unknown", nil, func(_ *Handler, x *exchange) error {
-	return fault.New(fault.NotFound, apierror.UnknownRoute,
-		"There is no route %s %s. The API is under /v1.", method(x.request.Method), shownPath(x.request.URL.Path))
-}}
-
-// maxShownPath bounds how much of a path an answer repeats, in bytes.
-const maxShownPath = 128
-
-// shownPath is a path as it may stand in a message: bounded, in printable ASCII.
-func shownPath(path string) string {
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '_'
-		}
-		return r
-	}, path[:min(len(path), maxShownPath)])
 }
 
 // find returns the route of an escaped path and the path's variable part, still escaped.
@@ -127,14 +110,25 @@ func (h *Handler) dispatch(x *exchange) error {
 	if h.absent(x.route) {
 		return unknown.serve(h, x)
 	}
-	if x.request.Method == http.MethodOptions && x.pages && crossOrigin(x.request.URL.Path) {
+	if x.request.Method == http.MethodOptions && x.foreign && crossOrigin(x.request.URL.Path) {
 		return h.preflight(x)
+	}
+	if strings.HasPrefix(x.request.URL.Path, "/v1/") && dialguard.HubMarked(x.request.Header) {
+		return errLoop()
 	}
 	if methods := x.route.methods; methods != nil && !slices.Contains(methods, x.request.Method) {
 		x.Header().Set("Allow", strings.Join(methods, ", "))
 		return fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route answers %s.", strings.Join(methods, " and "))
 	}
 	return x.route.serve(h, x)
+}
+
+// errLoop refuses a request that a hub sent. The request came by an external endpoint that leads back
+// here, perhaps through a proxy that hides this, and would be sent round and round. The hub's probe of
+// such an endpoint fails for the same reason.
+func errLoop() error {
+	return fault.New(fault.Precondition, apierror.LoopDetected,
+		"This request comes from a hub of this marketplace: an external endpoint must not lead back to it.")
 }
 
 func useChat(*Handler, *exchange) error {
@@ -145,7 +139,9 @@ func useChat(*Handler, *exchange) error {
 func (h *Handler) describeAPI(x *exchange) error { return h.json(x, openapi.Document()) }
 
 // ServeHTTP answers one request of the public listener and writes its log line.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, public) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.serve(w, r, surface{find: find, page: pageRoute(h.site), foreign: true})
+}
 
 // lastOfConnection reports whether a request is the last of its connection, because its
 // framing is in doubt and nothing behind it may be read as another request.
@@ -164,16 +160,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 		w.Header().Set("Connection", "close")
 	}
 	x := &exchange{
-		started: h.Clock.Now(), pages: s.pages, w: w, control: http.NewResponseController(w),
+		started: h.Clock.Now(), foreign: s.foreign, w: w, control: http.NewResponseController(w),
 	}
 	var refused error
 	if s.admit != nil {
 		refused = s.admit(r)
 	}
 	if x.route = unknown; refused == nil {
-		x.route, x.rest = s.find(r.URL.EscapedPath())
+		x.route, x.rest = s.routeOf(r)
 	}
-	if h.Rates != nil && s.pages && tellsRate(r) {
+	if h.Rates != nil && s.foreign && tellsRate(r) {
 		x.before = func(status int) { h.tellRate(x, status) }
 	}
 	ctx, span := h.startSpan(r, x.route.pattern)
@@ -194,7 +190,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 	}
 	x.nameRequest()
 	x.Header().Set("X-Content-Type-Options", "nosniff")
-	if s.pages && crossOrigin(r.URL.Path) {
+	if s.foreign && crossOrigin(r.URL.Path) {
 		allowOrigin(x.Header(), r.Header.Get("Origin"))
 	}
 	if err := h.dispatch(x); err != nil {
@@ -286,8 +282,6 @@ func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Du
 	}
 	h.Log.LogAttrs(ctx, level, "request", attrs...)
 }
-
-var public = surface{find: find, pages: true}
 
 // absent reports whether a route does not exist as the gateway is configured.
 func (h *Handler) absent(r route) bool {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"svc.internal/pkg/fault"
@@ -15,6 +16,9 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/export"
 )
+
+// receiptTimeout bounds the look-up of one receipt or document.
+const receiptTimeout = 10 * time.Second
 
 // maxParameter bounds a parameter of an export in bytes: a model's id is the longest.
 const maxParameter = 255

@@ -11,6 +11,9 @@ const (
 	readyPath  = "/readyz"
 )
 
+// describedAt is the route of the description of all routes.
+const describedAt = "/openapi.json"
+
 const statusPath = "/api/v1/provider/status"
 
 // playgroundRoutes begins the patterns of the playground's routes.

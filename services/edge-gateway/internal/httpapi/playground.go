@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/origin"
 	"svc.internal/services/edge-gateway/internal/playground"
 )
 
@@ -62,7 +63,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 
 // sameOrigin refuses pages of other sites and callers that are no page.
 func sameOrigin(x *exchange) error {
-	if playground.SameOrigin(x.request) {
+	if origin.Same(x.request) {
 		return nil
 	}
 	return fault.New(fault.Denied, apierror.OriginNotAllowed,

@@ -39,9 +39,13 @@ var ofProviders = byPattern(
 	route{"/api/v1/provider/collateral/refund", []string{http.MethodPost, http.MethodDelete},
 		agents((*providerapi.API).CollateralRefund)},
 	route{"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
+	route{"/api/v1/stats/service", get, agents((*providerapi.API).ServiceStats)},
+	route{"/api/v1/stats/models", get, agents((*providerapi.API).ModelStats)},
+	route{"/api/v1/stats/providers", get, agents((*providerapi.API).ProviderStats)},
 	route{"/api/v1/stats/signers", get, agents((*providerapi.API).Signers)},
 	route{"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
 	route{"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
+	route{"/api/v1/user/sign-in-methods", get, agents((*providerapi.API).SignInMethods)},
 	route{"/api/v1/user/wallet/challenge", post, agents((*providerapi.API).WalletChallenge)},
 	route{"/api/v1/user/wallet/login", post, agents((*providerapi.API).LogInWallet)},
 	route{"/api/v1/user/me/identities/wallet", post, agents((*providerapi.API).LinkWallet)},
@@ -78,6 +82,7 @@ const (
 	endpointOf  = "/api/v1/provider/external-endpoints/{endpoint_id}"
 	checkOf     = endpointOf + providerapi.CheckSuffix
 	openIDOf    = "/api/v1/user/oidc/{issuer}"
+	planPoolOf  = "/api/v1/stats/plan-pool/{month}"
 )
 
 // takes reports whether a route answers the variable part of a path. A route with a suffix
@@ -126,6 +131,7 @@ func agents(ask ask) func(*Handler, *exchange) error {
 		if err != nil {
 			return err
 		}
+		x.err = answer.Shown
 		header := x.Header()
 		maps.Copy(header, answer.Header)
 		header.Set("Content-Type", rewrite.TypeJSON)

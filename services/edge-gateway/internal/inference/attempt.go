@@ -140,7 +140,11 @@ func (m *modelAttempt) dispatch(candidate *routerv1.Candidate) (*hubStream, erro
 	if err != nil {
 		return nil, err
 	}
-	return openStream(m.ctx, hub, m.runner.Clock, func() *hubv1.DispatchOpen { return m.open(candidate) })
+	free := freeTime
+	if m.req.Models[m.at].Gateway {
+		free = 0
+	}
+	return openStream(m.ctx, hub, m.runner.Clock, free, func() *hubv1.DispatchOpen { return m.open(candidate) })
 }
 
 // open is the message that begins an attempt on a candidate.

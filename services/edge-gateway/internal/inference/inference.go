@@ -17,7 +17,8 @@
 // dispatch pays for its prompt: the attempt is committed as the client leaves, and the
 // hub bills the prompt by our count unless the provider hung. Within freeTime the attempt
 // is cut off and costs nothing. An account whose clients leave within freeTime more than
-// 30 times a minute is refused by billing-ledger with rate_limit_exceeded.
+// 30 times a minute is refused by billing-ledger with rate_limit_exceeded. A gateway model has
+// no such time, because its vendor bills the platform for the prompt.
 //
 // A client that leaves and a server that is stopped both end the request's context; the
 // server gives a cause. A stopped server breaks off the hub's stream instead of closing

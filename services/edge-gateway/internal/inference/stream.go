@@ -19,7 +19,8 @@ const (
 	// the hub itself waits up to 2 s for the engine's usage.
 	hangUpWait = 3 * time.Second
 	// freeTime is how long after its dispatch a client that has seen no content may leave
-	// for nothing. The hub applies the same time by its own clock.
+	// for nothing. The hub applies the same time by its own clock. Gateway models have none,
+	// because their vendors bill the prompt however early the client leaves.
 	freeTime = time.Second
 )
 
@@ -55,9 +56,10 @@ type hubStream struct {
 	cancel   context.CancelFunc
 	clock    clock.Clock
 	began    time.Time
-	finished bool  // the hub has told the outcome
-	failed   bool  // which is that the attempt failed, so that nothing is billed of it
-	ended    error // why the stream has ended; nil while it goes on
+	free     time.Duration // how long after began a client that has seen no content leaves for nothing
+	finished bool          // the hub has told the outcome
+	failed   bool          // which is that the attempt failed, so that nothing is billed of it
+	ended    error         // why the stream has ended; nil while it goes on
 
 	mu        sync.Mutex // gRPC allows no Send beside a CloseSend
 	committed bool       // the hub was told that this attempt is the one
@@ -75,9 +77,11 @@ var (
 )
 
 // openStream begins an attempt's stream to a hub. The caller closes it. open makes the
-// first message once there is a connection, because the message says how much time is left.
+// first message once there is a connection, because the message says how much time is left. free
+// is how long its client may leave for nothing.
 func openStream(
-	ctx context.Context, hub hubv1.DispatchServiceClient, clk clock.Clock, open func() *hubv1.DispatchOpen,
+	ctx context.Context, hub hubv1.DispatchServiceClient, clk clock.Clock, free time.Duration,
+	open func() *hubv1.DispatchOpen,
 ) (*hubStream, error) {
 	// A client that leaves must not cut the stream: a commit that was just
 	// sent would be thrown away with it, and the hub would not know that the
@@ -96,7 +100,7 @@ func openStream(
 		return nil, err
 	}
 	crash.At("gateway.dispatched")
-	return &hubStream{stream: stream, cancel: cancel, clock: clk, began: began}, nil
+	return &hubStream{stream: stream, cancel: cancel, clock: clk, began: began, free: free}, nil
 }
 
 // receive waits for the next message. After an error none follows.
@@ -154,14 +158,14 @@ func (s *hubStream) expired() bool {
 }
 
 // late reports whether a client that leaves now, before any content, pays its prompt.
-func (s *hubStream) late() bool { return s.clock.Now().Sub(s.began) >= freeTime }
+func (s *hubStream) late() bool { return s.clock.Now().Sub(s.began) >= s.free }
 
 // giveUp begins to end the stream, once. A hub that has received a commit gets time to
 // end the stream itself, after it has read all messages. Any other attempt is cut off at
 // once, and so is an attempt that this process gives up, because by that the hub
 // distinguishes it from a client that left.
 //
-// An attempt whose client leaves after freeTime is committed as the client leaves: its
+// An attempt whose client leaves after its free time is committed as the client leaves: its
 // provider has worked on the prompt, and the hub bills what is owed for that.
 func (s *hubStream) giveUp(why departure) {
 	s.mu.Lock()

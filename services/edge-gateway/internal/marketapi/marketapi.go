@@ -24,6 +24,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -38,7 +39,9 @@ import (
 	actsv1 "svc.internal/proto/svc/acts/v1"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	healthv1 "svc.internal/proto/svc/health/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
@@ -55,7 +58,9 @@ type Peers struct {
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
 	Accounts       billingv1.AccountAdminServiceClient
 	Overview       billingv1.AccountOverviewAdminServiceClient
+	Ledger         billingv1.LedgerAdminServiceClient
 	Terms          billingv1.EnterpriseAdminServiceClient
+	Payables       billingv1.VendorPayableAdminServiceClient
 	UserSelf       billingv1.UserSelfServiceClient
 	Webhooks       billingv1.WebhookServiceClient
 	Checkouts      billingv1.CheckoutServiceClient
@@ -67,7 +72,9 @@ type Peers struct {
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	Passbooks      billingv1.PassbookServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
+	Router         routerv1.RouterServiceClient
 	Endpoints      hubv1.ExternalEndpointAdminServiceClient
+	Vendors        hubv1.VendorAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 	Penalties      settlementv1.PenaltyAdminServiceClient
 	Earnings       settlementv1.EarningAdminServiceClient
@@ -81,6 +88,8 @@ type Peers struct {
 	Operators      billingv1.OperatorAdminServiceClient
 	// Acts merges those of all services.
 	Acts actsv1.ActServiceClient
+	// Health asks all services.
+	Health healthv1.HealthServiceClient
 }
 
 // Config bounds what is read.
@@ -114,7 +123,9 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
 		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
 		billingv1.RegisterAccountOverviewAdminServiceHandlerClient(ctx, mux, peers.Overview),
+		billingv1.RegisterLedgerAdminServiceHandlerClient(ctx, mux, peers.Ledger),
 		billingv1.RegisterEnterpriseAdminServiceHandlerClient(ctx, mux, peers.Terms),
+		billingv1.RegisterVendorPayableAdminServiceHandlerClient(ctx, mux, peers.Payables),
 		billingv1.RegisterUserSelfServiceHandlerClient(ctx, mux, peers.UserSelf),
 		billingv1.RegisterWebhookServiceHandlerClient(ctx, mux, peers.Webhooks),
 		billingv1.RegisterCheckoutServiceHandlerClient(ctx, mux, peers.Checkouts),
@@ -126,7 +137,9 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
 		billingv1.RegisterPassbookServiceHandlerClient(ctx, mux, peers.Passbooks),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
+		routerv1.RegisterRouterServiceHandlerClient(ctx, mux, peers.Router),
 		hubv1.RegisterExternalEndpointAdminServiceHandlerClient(ctx, mux, peers.Endpoints),
+		hubv1.RegisterVendorAdminServiceHandlerClient(ctx, mux, peers.Vendors),
 		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
 		settlementv1.RegisterPenaltyAdminServiceHandlerClient(ctx, mux, peers.Penalties),
 		settlementv1.RegisterEarningAdminServiceHandlerClient(ctx, mux, peers.Earnings),
@@ -139,6 +152,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		verifierv1.RegisterVerifierAdminServiceHandlerClient(ctx, mux, peers.Verification),
 		billingv1.RegisterOperatorAdminServiceHandlerClient(ctx, mux, peers.Operators),
 		actsv1.RegisterActServiceHandlerClient(ctx, mux, peers.Acts),
+		healthv1.RegisterHealthServiceHandlerClient(ctx, mux, peers.Health),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)
@@ -180,9 +194,9 @@ func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, who operator
 }
 
 // ServeOpen answers a route by which somebody becomes an operator or signs in. issued is told
-// the token of a session that was opened, before the answer shows it.
+// the token of a session that was opened, and when the session ends, before the answer begins.
 func (a *API) ServeOpen(
-	w http.ResponseWriter, r *http.Request, who operator.Principal, issued func(token string),
+	w http.ResponseWriter, r *http.Request, who operator.Principal, issued func(token string, expires time.Time),
 ) error {
 	return a.ServeOperator(w, r.WithContext(context.WithValue(r.Context(), issuedKey{}, issued)), who)
 }
@@ -190,8 +204,8 @@ func (a *API) ServeOpen(
 // tellIssued tells whoever wants to know of the token of a session that was opened.
 func tellIssued(ctx context.Context, _ http.ResponseWriter, answer proto.Message) error {
 	opened, ok := answer.(*billingv1.OpenOperatorSessionResponse)
-	if issued, wanted := ctx.Value(issuedKey{}).(func(string)); ok && wanted {
-		issued(opened.GetToken())
+	if issued, wanted := ctx.Value(issuedKey{}).(func(string, time.Time)); ok && wanted {
+		issued(opened.GetToken(), opened.GetExpiresAt().AsTime())
 	}
 	return nil
 }

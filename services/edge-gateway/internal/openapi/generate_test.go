@@ -18,7 +18,9 @@ import (
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	_ "svc.internal/proto/svc/catalog/v1" // its routes
+	_ "svc.internal/proto/svc/health/v1"  // its routes
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	_ "svc.internal/proto/svc/router/v1"     // its routes
 	_ "svc.internal/proto/svc/settlement/v1" // its routes
 	_ "svc.internal/proto/svc/verifier/v1"   // its routes
 

@@ -46,8 +46,8 @@ func (p Principal) Check(method, pattern string) error {
 		return notAllowed("A machine may not do this. Sign in (POST /api/v1/admin/session). While no admin is active, a " +
 			"bootstrap token makes the first operator.")
 	case permission == Approve && p.Session != "" && !p.MayApprove:
-		return notAllowed("You may approve payouts from 24 hours after your first code made you active. Until then " +
-			"another operator must.")
+		return notAllowed("You may approve payouts and pay vendors from 24 hours after your first code made you " +
+			"active. Until then another operator must.")
 	}
 	return nil
 }
@@ -127,6 +127,25 @@ func (g *Gate) SignIn(from netip.Addr, fn func() error) error {
 // up either.
 func (g *Gate) Issued(token string) { g.guesses.Know(sha256.Sum256([]byte(token))) }
 
+// isSession reports whether a text looks like the token of a session.
+func isSession(secret string) bool {
+	return strings.HasPrefix(secret, sessionPrefix) && len(secret) == sessionBytes
+}
+
+// authenticate asks for the session of a token.
+func (g *Gate) authenticate(
+	ctx context.Context, digest [sha256.Size]byte,
+) (*billingv1.AuthenticateOperatorResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+	defer cancel()
+	resp, err := g.cfg.Sessions.AuthenticateOperator(ctx,
+		&billingv1.AuthenticateOperatorRequest{TokenSha256: digest[:]})
+	if err != nil {
+		return nil, apierror.OfPeer(err)
+	}
+	return resp, nil
+}
+
 func (g *Gate) find(ctx context.Context, secret string, digest [sha256.Size]byte) (Principal, error) {
 	if t, ok := g.cfg.Machines.find(digest); ok {
 		return Principal{Name: t.name, Role: t.role}, nil
@@ -138,15 +157,12 @@ func (g *Gate) find(ctx context.Context, secret string, digest [sha256.Size]byte
 		}
 		return who, nil
 	}
-	if !strings.HasPrefix(secret, sessionPrefix) || len(secret) != sessionBytes {
+	if !isSession(secret) {
 		return Principal{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect operator token provided.")
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
-	defer cancel()
-	resp, err := g.cfg.Sessions.AuthenticateOperator(ctx,
-		&billingv1.AuthenticateOperatorRequest{TokenSha256: digest[:]})
+	resp, err := g.authenticate(ctx, digest)
 	if err != nil {
-		return Principal{}, apierror.OfPeer(err)
+		return Principal{}, err
 	}
 	o := resp.GetOperator()
 	// A role that this gateway does not know may do nothing.

@@ -23,7 +23,8 @@ type Permission string
 
 // The permissions.
 const (
-	// SignIn needs no token: whoever calls shows a secret in the body.
+	// SignIn needs no token: whoever calls shows a secret in the body, or has a page send the cookie
+	// of its session.
 	SignIn Permission = "sign in"
 	// SignOut ends the caller's own session.
 	SignOut Permission = "sign out"
@@ -37,7 +38,8 @@ const (
 	Refund Permission = "refund"
 	// Pay is for what providers get and stake, for deposits, and for terms.
 	Pay Permission = "pay"
-	// Approve is consent to a payout. A person who became an operator of late may not give it.
+	// Approve is consent to a payout, and the payment of a vendor. An operator who became active
+	// within the last 24 hours may not give it.
 	Approve Permission = "approve"
 	// Run is everything else: providers, models, verification, chains, accounts and keys that
 	// are made.
@@ -59,12 +61,14 @@ var may = map[Role][]Permission{
 // needs has the permission that each route needs. A route that is not in it is refused, whoever calls.
 var needs = map[string]Permission{
 	"POST /api/v1/admin/session":           SignIn,
+	"POST /api/v1/admin/session/refresh":   SignIn,
 	"POST /api/v1/admin/operators/accept":  SignIn,
 	"POST /api/v1/admin/operators/confirm": SignIn,
 	"DELETE /api/v1/admin/session":         SignOut,
 	"POST /api/v1/admin/operators/first":   MakeFirst,
 
-	"GET /api/v1/admin/acts": Read,
+	"GET /api/v1/admin/acts":   Read,
+	"GET /api/v1/admin/health": Read,
 
 	"GET /api/v1/admin/operators":                      Read,
 	"POST /api/v1/admin/operators":                     Staff,
@@ -93,6 +97,11 @@ var needs = map[string]Permission{
 	"POST /api/v1/admin/plan-invoices/{invoice_id}/refund":                    Refund,
 	"PUT /api/v1/admin/accounts/{account_id}/terms":                           Pay,
 
+	"GET /api/v1/admin/requests/{request_id}": Read,
+	"GET /api/v1/admin/ledger/accounts":       Read,
+	"GET /api/v1/admin/ledger/entries":        Read,
+	"GET /api/v1/admin/ledger/invariants":     Read,
+
 	"GET /api/v1/admin/held-earnings":                           Read,
 	"POST /api/v1/admin/held-earnings/release":                  Pay,
 	"POST /api/v1/admin/held-earnings/forfeit":                  Pay,
@@ -104,6 +113,8 @@ var needs = map[string]Permission{
 	"POST /api/v1/admin/payouts/{payout_id}/approve":            Approve,
 	"POST /api/v1/admin/payouts/{payout_id}/cancel":             Pay,
 	"POST /api/v1/admin/payouts/{payout_id}/cancel-on-chain":    Pay,
+	"GET /api/v1/admin/vendors/balances":                        Read,
+	"POST /api/v1/admin/vendors/{vendor_id}/payments":           Approve,
 	"GET /api/v1/admin/penalties":                               Read,
 	"POST /api/v1/admin/penalties/{penalty_id}/resolve":         Pay,
 	"GET /api/v1/admin/collateral/refunds":                      Read,
@@ -126,6 +137,7 @@ var needs = map[string]Permission{
 	"GET /api/v1/admin/providers/{provider_id}/changes":         Read,
 	"GET /api/v1/admin/providers/{provider_id}/collateral":      Read,
 	"POST /api/v1/admin/providers/{provider_id}/keys":           Run,
+	"GET /api/v1/admin/providers/{provider_id}/routing":         Read,
 	"POST /api/v1/admin/providers/{provider_id}/qualification":  Run,
 	"POST /api/v1/admin/providers/{provider_id}/reference":      Run,
 	"POST /api/v1/admin/providers/{provider_id}/status":         Run,
@@ -133,6 +145,9 @@ var needs = map[string]Permission{
 	"DELETE /api/v1/admin/provider-keys/{key_id}":               Run,
 	"GET /api/v1/admin/external-endpoints":                      Read,
 	"POST /api/v1/admin/external-endpoints/{endpoint_id}/state": Run,
+	"GET /api/v1/admin/vendors":                                 Read,
+	"POST /api/v1/admin/vendors":                                Run,
+	"PATCH /api/v1/admin/vendors/{provider_id}":                 Run,
 	"PUT /api/v1/admin/models/{model_id}":                       Run,
 	"PUT /api/v1/admin/model-files/{model_id}":                  Run,
 	"POST /api/v1/admin/warmups":                                Run,

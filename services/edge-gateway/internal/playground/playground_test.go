@@ -3,7 +3,6 @@ package playground
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -103,54 +102,4 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 			t.Errorf("%v: f.Kind: got %d, want %d", away, f.Kind, fault.Unavailable)
 		}
 	}
-}
-
-func TestOnlyPagesOfTheSiteItselfAreLetIn(t *testing.T) {
-	for _, tc := range []struct {
-		host    string
-		origins []string
-		sites   []string
-		want    bool
-	}{
-		{"site.example", []string{"https://site.example"}, nil, true},
-		{"site.example", []string{"http://site.example"}, nil, true},
-		{"Site.example:443", []string{"https://site.EXAMPLE"}, nil, true},
-		{"site.example:8080", []string{"http://site.example:8080"}, nil, true},
-		{"[::1]:8080", []string{"http://[::1]:8080"}, nil, true},
-		{"inner", []string{"https://site.example"}, []string{"same-origin"}, true},
-		{"site.example", nil, []string{"same-origin"}, true},
-
-		{"site.example", nil, nil, false},
-		{"site.example", []string{"null"}, nil, false},
-		{"site.example", []string{"https://evil.example"}, []string{"cross-site"}, false},
-		{"site.example", []string{"https://a.site.example"}, []string{"same-site"}, false},
-		{"site.example", []string{"https://site.example:8443"}, nil, false},
-		{"site.example", []string{"https://site.example.evil.example"}, nil, false},
-		{"site.example", []string{"https://site.example@evil.example"}, nil, false},
-		{"site.example", []string{"https://user@site.example"}, nil, false},
-		{"site.example", []string{"https://site.example/"}, nil, false},
-		{"site.example", []string{"https://site.example", "https://evil.example"}, nil, false},
-		{"site.example", []string{"file://site.example"}, nil, false},
-		{"site.example", nil, []string{"same-origin", "cross-site"}, false},
-		{"site.example", nil, []string{"none"}, false},
-		{"", []string{"https://"}, nil, false},
-	} {
-		r := &http.Request{Host: tc.host, Header: http.Header{"Origin": tc.origins, "Sec-Fetch-Site": tc.sites}}
-		if got := SameOrigin(r); got != tc.want {
-			t.Errorf("host %q, origin %q, site %q: got %t, want %t", tc.host, tc.origins, tc.sites, got, tc.want)
-		}
-	}
-}
-
-func FuzzSameOrigin(f *testing.F) {
-	f.Add("site.example", "https://site.example")
-	f.Add("[::1]:80", "http://[::1]")
-	f.Add("site.example", "null")
-	f.Add("", "https://:443")
-	f.Fuzz(func(t *testing.T, host, origin string) {
-		r := &http.Request{Host: host, Header: http.Header{"Origin": {origin}}}
-		if SameOrigin(r) && (host == "" || len(origin) < len("http://")) {
-			t.Errorf("host %q, origin %q", host, origin)
-		}
-	})
 }

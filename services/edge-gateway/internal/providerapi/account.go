@@ -8,7 +8,10 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
 // Bounds of the members, in characters. The hub has its own bounds, which are tighter.
@@ -32,33 +35,26 @@ const (
 // signUpDeprecated is the date since which providers sign up as users.
 var signUpDeprecated = "@" + strconv.FormatInt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)
 
-// UpdateMe answers PUT /api/v1/provider/me. It proposes an address for the earnings and,
-// with signature (0x and hexadecimal) and auth_nonce of a challenge, a wallet that is to
-// own the account. A key may have leaked, so a key can only propose; agents in the field
-// need the status 200 and read no more. The answer has the address that counts in
-// beneficiary_address and the open proposals in proposals. A proposal waits until the
-// account's user confirms it, or, for an account without a user, for 48 hours. A bad
-// signature is invalid_credentials, which is no verdict on the key.
+// UpdateMe answers PUT /api/v1/provider/me: where earnings go and, with signature (0x and hexadecimal)
+// and auth_nonce of a challenge, which wallet owns the account. A key may have leaked, so a key can only
+// propose; agents in the field need the status 200 and read no more. The answer has the address that
+// counts in beneficiary_address and the open proposals in proposals. A proposal waits until the
+// account's user confirms it, or, for an account without a user, for 48 hours. What the account's user
+// asks for by a session counts at once. A bad signature is invalid_credentials, which is no verdict on
+// the key.
 func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
-	var p *hubv1.Provider
 	req := &hubv1.UpdateOwnRequest{}
-	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) error {
-		if req.GetBeneficiaryAddress() == "" && req.GetOwnerAddress() == "" {
-			return a.refuse(ctx, d, missing("beneficiary_address"))
-		}
-		req.KeyDigest = d[:]
-		resp, err := a.peers.Self.UpdateOwn(ctx, req)
-		p = resp.GetProvider()
-		if req.GetOwnerAddress() != "" && fault.Is(err, fault.InvalidAPIKey) {
-			// A hub gives a bad signature the same error, which is no verdict on the key.
-			return a.refuse(ctx, d, unsigned(err))
-		}
-		return ownerTaken(err, "owner_address")
-	},
-		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, limit: maxAddress},
-		member{name: "owner_address", text: &req.OwnerAddress, limit: maxAddress},
-		member{name: "signature", bytes: &req.Signature, limit: maxSignature},
-		member{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce})
+	members := []member{
+		{name: "beneficiary_address", text: &req.BeneficiaryAddress, limit: maxAddress},
+		{name: "owner_address", text: &req.OwnerAddress, limit: maxAddress},
+		{name: "signature", bytes: &req.Signature, limit: maxSignature},
+		{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce},
+	}
+	update := a.updateByKey
+	if BySession(c.Header) {
+		update = a.updateByUser
+	}
+	p, err := update(ctx, c, req, members)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -74,19 +70,82 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	}{p.GetName(), statusWord(p.GetStatus()), bindingsOf(p, message)})
 }
 
-// RequestApproval answers POST /api/v1/provider/request-approval: it asks for an
-// operator's review.
+// updateByKey proposes what a key's holder asks for.
+func (a *API) updateByKey(
+	ctx context.Context, c Call, req *hubv1.UpdateOwnRequest, members []member,
+) (p *hubv1.Provider, err error) {
+	err = a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) error {
+		if req.GetBeneficiaryAddress() == "" && req.GetOwnerAddress() == "" {
+			return a.refuse(ctx, d, missing("beneficiary_address"))
+		}
+		req.KeyDigest = d[:]
+		resp, err := a.peers.Self.UpdateOwn(ctx, req)
+		p = resp.GetProvider()
+		if req.GetOwnerAddress() != "" && fault.Is(err, fault.InvalidAPIKey) {
+			// A hub gives a bad signature the same error, which is no verdict on the key.
+			return a.refuse(ctx, d, unsigned(err))
+		}
+		return ownerTaken(err, "owner_address")
+	}, members...)
+	return p, err
+}
+
+// updateByUser changes what the account's user asks for.
+func (a *API) updateByUser(
+	ctx context.Context, c Call, req *hubv1.UpdateOwnRequest, members []member,
+) (p *hubv1.Provider, err error) {
+	err = a.ofUser(ctx, c, func(ctx context.Context, u *billingv1.User) error {
+		if req.GetBeneficiaryAddress() == "" && req.GetOwnerAddress() == "" {
+			return missing("beneficiary_address")
+		}
+		req.UserId = u.GetUserId()
+		resp, err := a.peers.Self.UpdateOwn(ctx, req)
+		p = resp.GetProvider()
+		switch {
+		case fault.Is(err, fault.InvalidAPIKey) && req.GetOwnerAddress() != "":
+			return unsigned(err)
+		case fault.Is(err, fault.InvalidAPIKey): // no key was sent
+			return walletMustSign(err)
+		}
+		return ownerTaken(err, "owner_address")
+	}, members...)
+	return p, err
+}
+
+// walletMustSign refuses a change that the account's user asks for without the wallet that owns the
+// account.
+func walletMustSign(cause error) error {
+	return fault.Wrap(cause, fault.Denied, apierror.OwnerRequired,
+		"A wallet owns this account. For earnings to go to another address, send owner_address, auth_nonce of a challenge "+
+			"(POST /api/v1/provider/ws-challenge) and the wallet's signature too.").On("signature")
+}
+
+// RequestApproval answers POST /api/v1/provider/request-approval, to a key and to the session of the
+// account's user: it asks for an operator's review.
 func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
 	var resp *hubv1.RequestReviewResponse
 	req := &hubv1.RequestReviewRequest{}
-	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
-		req.KeyDigest = d[:]
+	members := []member{
+		{name: "provider_name", text: &req.ProviderName, limit: maxName},
+		{name: "hardware_summary", text: &req.HardwareSummary, limit: maxText},
+		{name: "contact_email", text: &req.ContactEmail, limit: maxText},
+	}
+	ask := func(ctx context.Context) (err error) {
 		resp, err = a.peers.Self.RequestReview(ctx, req)
 		return err
-	},
-		member{name: "provider_name", text: &req.ProviderName, limit: maxName},
-		member{name: "hardware_summary", text: &req.HardwareSummary, limit: maxText},
-		member{name: "contact_email", text: &req.ContactEmail, limit: maxText})
+	}
+	var err error
+	if BySession(c.Header) {
+		err = a.ofUser(ctx, c, func(ctx context.Context, u *billingv1.User) error {
+			req.UserId = u.GetUserId()
+			return ask(ctx)
+		}, members...)
+	} else {
+		err = a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) error {
+			req.KeyDigest = d[:]
+			return ask(ctx)
+		}, members...)
+	}
 	if err != nil {
 		return Answer{}, err
 	}

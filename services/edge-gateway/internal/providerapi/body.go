@@ -182,20 +182,6 @@ func answer(status int, value any) (Answer, error) {
 	return Answer{Status: status, JSON: body}, nil
 }
 
-// enveloped returns the envelope of the catalog, the statistics and the collateral
-// contract.
-func enveloped(data any) ([]byte, error) {
-	body, err := json.Marshal(struct {
-		Code int    `json:"code"`
-		Msg  string `json:"msg"`
-		Data any    `json:"data"`
-	}{Msg: "success", Data: data})
-	if err != nil {
-		return nil, fmt.Errorf("encode an answer: %w", err)
-	}
-	return body, nil
-}
-
 // publicCache is the Cache-Control of answers that are the same for everybody.
 const publicCache = "public, max-age=60"
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
@@ -83,6 +84,13 @@ func (a *API) refuse(ctx context.Context, digest apikey.Digest, why error) error
 func (a *API) checkKey(ctx context.Context, digest apikey.Digest) error {
 	_, err := a.peers.Self.GetOwnStatus(ctx, &hubv1.GetOwnStatusRequest{KeyDigest: digest[:]})
 	return err
+}
+
+// BySession reports whether a request carries a token that is no key.
+func BySession(h http.Header) bool {
+	token, err := auth.Bearer(h)
+	return err == nil && !strings.HasPrefix(token, string(apikey.Provider)) &&
+		!strings.HasPrefix(token, string(apikey.Consumer))
 }
 
 // user returns the user whose session token a call carries.

@@ -4,14 +4,8 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"net/http"
 	"slices"
-	"strconv"
-	"sync"
-	"time"
 
-	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -29,8 +23,6 @@ const (
 	// fewer than trendRequests requests in both days together it is stable.
 	trendPct      = 10
 	trendRequests = 20
-	// demandRetry is how long a peer that failed is not asked again.
-	demandRetry = 5 * time.Second
 )
 
 // demandRow is the demand for one model in the last 24 hours.
@@ -52,128 +44,19 @@ type demandRow struct {
 	MinVRAMGB        int32   `json:"min_vram_gb"`
 }
 
-// demand keeps the answers to the demand call, one for each category: open models in
-// service, the models with the most requests first. When a caller asks and the last
-// answers are older than Config.DemandFor, they are made again in the background. Only a
-// caller for whom there are no answers that may still be given waits.
+// demand reads open models in service with what was asked of them, for the demand call.
 type demand struct {
 	models catalogv1.PublicCatalogServiceClient
 	ledger billingv1.DemandServiceClient
-	clock  clock.Clock
-	cfg    Config
-
-	// mu is never held while a peer is asked.
-	mu      sync.Mutex
-	last    *demandAnswers // nil for none
-	refresh chan struct{}  // closed when the refresh under way is over; nil for none
-	failed  time.Time
-	why     error // nil unless the last refresh failed
 }
 
-// demandAnswers are the answers of one refresh. They are not changed.
-type demandAnswers struct {
-	bodies map[string][]byte // by category; "" has them all
-	none   []byte            // for a category without models
-	made   time.Time
-}
-
-func (d *demandAnswers) of(category string) []byte {
-	if body, ok := d.bodies[category]; ok {
-		return body
-	}
-	return d.none
-}
-
-func newDemand(peers Peers, cfg Config) *demand {
-	return &demand{models: peers.Models, ledger: peers.Demand, clock: peers.Clock, cfg: cfg}
-}
-
-// ModelDemand answers GET /api/v1/stats/model-demand?category=. It needs no key. For a
-// category without models the answer is empty, because agents know other categories than
-// the catalog does.
-func (a *API) ModelDemand(ctx context.Context, c Call) (Answer, error) {
-	body, age, err := a.demand.get(ctx, c.Query.Get("category"))
-	if err != nil {
-		return Answer{}, ofPeer(ctx, err)
-	}
-	out := ok(body)
-	out.Header = http.Header{"Cache-Control": {publicCache}, "Age": {strconv.FormatInt(int64(age/time.Second), 10)}}
-	return out, nil
-}
-
-func (d *demand) get(ctx context.Context, category string) ([]byte, time.Duration, error) {
-	last, under := d.current(ctx)
-	if last == nil && under != nil {
-		select {
-		case <-under:
-		case <-ctx.Done():
-			return nil, 0, fault.Wrap(ctx.Err(), fault.Canceled, fault.ClientClosed, "Nobody waits for the demand any more.")
-		}
-		last = d.kept()
-	}
-	if last == nil {
-		return nil, 0, d.reason()
-	}
-	return last.of(category), d.clock.Now().Sub(last.made), nil
-}
-
-// current returns the last answers, or nil when there are none that may be given, and the
-// end of the refresh under way. It begins a refresh when one is due.
-func (d *demand) current(ctx context.Context) (last *demandAnswers, under <-chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.clock.Now()
-	stale := d.last == nil || now.Sub(d.last.made) >= d.cfg.DemandFor
-	paused := d.why != nil && now.Sub(d.failed) < demandRetry
-	if stale && !paused && d.refresh == nil {
-		d.refresh = make(chan struct{})
-		// The refresh serves all callers, so it does not end with the caller who asked
-		// first.
-		go d.renew(context.WithoutCancel(ctx), d.refresh)
-	}
-	return d.giveableLocked(now), d.refresh
-}
-
-func (d *demand) kept() *demandAnswers {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.giveableLocked(d.clock.Now())
-}
-
-func (d *demand) reason() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return cmp.Or(d.why, error(fault.New(fault.Unavailable, fault.ServiceUnavailable, "The demand cannot be told now.")))
-}
-
-// giveableLocked returns the last answers unless they are too old.
-func (d *demand) giveableLocked(now time.Time) *demandAnswers {
-	if d.last == nil || now.Sub(d.last.made) >= d.cfg.DemandKept {
-		return nil
-	}
-	return d.last
-}
-
-// renew makes the answers anew, or notes the failure and its time.
-func (d *demand) renew(ctx context.Context, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.CallTimeout)
-	defer cancel()
-	began := d.clock.Now()
+// answers makes the answers, one for each category.
+func (d *demand) answers(ctx context.Context) (*answers, error) {
 	rows, err := d.read(ctx)
-	var made *demandAnswers
-	if err == nil {
-		made, err = answersOf(rows)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer close(done)
-	d.refresh, d.why = nil, err
 	if err != nil {
-		d.failed = d.clock.Now()
-		return
+		return nil, err
 	}
-	made.made = began
-	d.last = made
+	return answersOf(rows)
 }
 
 func (d *demand) read(ctx context.Context) ([]demandRow, error) {
@@ -185,20 +68,14 @@ func (d *demand) read(ctx context.Context) ([]demandRow, error) {
 	for _, m := range asked.GetModels() {
 		byModel[m.GetModelId()] = m
 	}
+	all, err := inService(ctx, d.models)
+	if err != nil {
+		return nil, err
+	}
 	var rows []demandRow
-	for page := int32(1); page <= catalogPages; page++ {
-		resp, err := d.models.ListModels(ctx, &catalogv1.ListModelsRequest{Page: page, PageSize: catalogPage})
-		if err != nil {
-			return nil, err
-		}
-		list := resp.GetData().GetList()
-		for _, m := range list {
-			if m.GetActive() && m.GetKind() == "open" { // providers serve no gateway models
-				rows = append(rows, row(m, byModel[m.GetId()]))
-			}
-		}
-		if len(list) < catalogPage {
-			break
+	for _, m := range all {
+		if m.GetKind() == "open" { // providers serve no gateway models
+			rows = append(rows, row(m, byModel[m.GetId()]))
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b demandRow) int {
@@ -207,8 +84,29 @@ func (d *demand) read(ctx context.Context) ([]demandRow, error) {
 	return rows, nil
 }
 
-// answersOf makes the answers of the rows.
-func answersOf(rows []demandRow) (*demandAnswers, error) {
+// inService reads the models of the catalog that are in service.
+func inService(ctx context.Context, catalog catalogv1.PublicCatalogServiceClient) ([]*catalogv1.PublicModel, error) {
+	var all []*catalogv1.PublicModel
+	for page := int32(1); page <= catalogPages; page++ {
+		resp, err := catalog.ListModels(ctx, &catalogv1.ListModelsRequest{Page: page, PageSize: catalogPage})
+		if err != nil {
+			return nil, err
+		}
+		list := resp.GetData().GetList()
+		for _, m := range list {
+			if m.GetActive() {
+				all = append(all, m)
+			}
+		}
+		if len(list) < catalogPage {
+			break
+		}
+	}
+	return all, nil
+}
+
+// answersOf makes the answers of the rows, one for each category; "" has them all.
+func answersOf(rows []demandRow) (*answers, error) {
 	byCategory := map[string][]demandRow{"": {}}
 	for _, r := range rows {
 		for _, category := range []string{"", r.Category} {
@@ -217,7 +115,7 @@ func answersOf(rows []demandRow) (*demandAnswers, error) {
 			}
 		}
 	}
-	made := &demandAnswers{bodies: make(map[string][]byte, len(byCategory))}
+	made := &answers{bodies: make(map[string][]byte, len(byCategory))}
 	for category, rows := range byCategory {
 		body, err := demandJSON(rows)
 		if err != nil {

@@ -29,6 +29,17 @@ type monthEarned struct {
 	Paid   string `json:"paid_usd_str"`
 }
 
+// periodEarned is what a provider has earned in the last days: whole UTC days, and today so far.
+type periodEarned struct {
+	Since string `json:"since"`
+	// Earned is the sum of the others. Unbatched is of days that no batch has yet, and is not divided.
+	Earned    string `json:"earned_usd_str"`
+	Unbatched string `json:"unbatched_usd_str"`
+	Settled   string `json:"settled_usd_str"`
+	Held      string `json:"held_usd_str"`
+	Pending   string `json:"settlement_pending_usd_str"`
+}
+
 // earnings is where the earnings of a provider stand.
 type earnings struct {
 	Settled        string        `json:"settled_usd_str"`
@@ -42,6 +53,10 @@ type earnings struct {
 	Owed           string        `json:"owed_usd_str"`
 	BatchedThrough string        `json:"batched_through"`
 	Blocked        bool          `json:"blocked"`
+	// The periods are absent where an older settlement does not tell them.
+	Today      *periodEarned `json:"today,omitempty"`
+	SevenDays  *periodEarned `json:"last_7_days,omitempty"`
+	ThirtyDays *periodEarned `json:"last_30_days,omitempty"`
 }
 
 func usd(nano int64) string { return money.NanoUSD(nano).String() }
@@ -67,12 +82,23 @@ func earningsOf(e *settlementv1.GetEarningsResponse) earnings {
 		Months: make([]monthEarned, 0, len(e.GetMonths())), Payable: usd(e.GetPayableNanoUsd()),
 		InFlight: usd(e.GetInFlightNanoUsd()), Paid: usd(e.GetPaidNanoUsd()), Converted: usd(e.GetConvertedNanoUsd()),
 		Owed: usd(e.GetOwedNanoUsd()), BatchedThrough: e.GetBatchedThrough(), Blocked: e.GetBlocked(),
+		Today: periodOf(e.GetToday()), SevenDays: periodOf(e.GetSevenDays()), ThirtyDays: periodOf(e.GetThirtyDays()),
 	}
 	for _, m := range e.GetMonths() {
 		out.Months = append(out.Months, monthEarned{m.GetMonth(), m.GetState(), usd(m.GetEarnedNanoUsd()),
 			usd(m.GetHeldNanoUsd()), usd(m.GetPaidNanoUsd())})
 	}
 	return out
+}
+
+func periodOf(p *settlementv1.PeriodEarning) *periodEarned {
+	if p == nil {
+		return nil
+	}
+	return &periodEarned{Since: p.GetSince(),
+		Earned:    usd(p.GetUnbatchedNanoUsd() + p.GetSettledNanoUsd() + p.GetHeldNanoUsd() + p.GetPendingNanoUsd()),
+		Unbatched: usd(p.GetUnbatchedNanoUsd()), Settled: usd(p.GetSettledNanoUsd()), Held: usd(p.GetHeldNanoUsd()),
+		Pending: usd(p.GetPendingNanoUsd())}
 }
 
 // listedStatement is a statement in a list.

@@ -12,6 +12,8 @@ import (
 
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
 const (
@@ -71,7 +73,7 @@ func endpointOf(e *hubv1.ExternalEndpoint) endpoint {
 }
 
 // Endpoints answers /api/v1/provider/external-endpoints: GET lists the endpoints of the
-// provider, POST registers one.
+// provider, POST registers one in its owner's name.
 func (a *API) Endpoints(ctx context.Context, c Call) (Answer, error) {
 	if c.Method == http.MethodPost {
 		return a.createEndpoint(ctx, c)
@@ -105,10 +107,32 @@ func (a *API) Endpoints(ctx context.Context, c Call) (Answer, error) {
 	}{list, resp.GetTotal(), resp.GetPage(), resp.GetPageSize()})
 }
 
+// endpointOwner reads the members of a call's body, and returns the provider whose endpoints the call
+// adds, changes, checks or deletes. Such a call needs the session of the user who owns the provider; a
+// provider key is refused with owner_required. A provider key lies on every machine and may leak, and
+// an endpoint outlives the key: a thief who added or moved an endpoint would be sent prompts after the
+// key is revoked. A check needs the owner, too, because checks count in the same bound as changes, and
+// a thief could use that bound up.
+func (a *API) endpointOwner(ctx context.Context, c Call, members ...member) (string, error) {
+	if byKey(c.Header) {
+		if err := a.withKey(ctx, c, a.checkKey); err != nil {
+			return "", err
+		}
+		return "", fault.New(fault.Denied, apierror.OwnerRequired,
+			"A provider key only reads external endpoints. To register, change, check or delete one, sign in as the account's "+
+				"user (POST /api/v1/user/login) and send the session's token.")
+	}
+	u, err := a.provider(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return u.GetProviderId(), c.read(members...)
+}
+
 func (a *API) createEndpoint(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.CreateExternalEndpointRequest{IdempotencyKey: c.Header.Get("Idempotency-Key")}
 	var models []byte
-	provider, err := a.keyOrSession(ctx, c,
+	provider, err := a.endpointOwner(ctx, c,
 		member{name: "name", text: &req.Name, limit: maxName, required: true},
 		member{name: "base_url", text: &req.BaseUrl, limit: maxBaseURL, required: true},
 		member{name: "api_key", text: &req.ApiKey, limit: maxEndpointKey},
@@ -132,8 +156,8 @@ func (a *API) createEndpoint(ctx context.Context, c Call) (Answer, error) {
 	return answer(http.StatusCreated, endpointOf(resp.GetEndpoint()))
 }
 
-// Endpoint answers /api/v1/provider/external-endpoints/{endpoint_id}: GET reads it, PATCH
-// changes what is given, DELETE removes it.
+// Endpoint answers /api/v1/provider/external-endpoints/{endpoint_id}: GET reads it. In its owner's
+// name, PATCH changes what is given and DELETE removes it.
 func (a *API) Endpoint(ctx context.Context, c Call) (Answer, error) {
 	switch c.Method {
 	case http.MethodPatch:
@@ -159,7 +183,7 @@ func (a *API) changeEndpoint(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.UpdateExternalEndpointRequest{EndpointId: endpointID(c, "")}
 	var name, base, key optionalText
 	var models []byte
-	provider, err := a.keyOrSession(ctx, c,
+	provider, err := a.endpointOwner(ctx, c,
 		member{name: "name", text: &name.text, given: &name.given, limit: maxName},
 		member{name: "base_url", text: &base.text, given: &base.given, limit: maxBaseURL},
 		member{name: "api_key", text: &key.text, given: &key.given, limit: maxEndpointKey},
@@ -181,7 +205,7 @@ func (a *API) changeEndpoint(ctx context.Context, c Call) (Answer, error) {
 }
 
 func (a *API) deleteEndpoint(ctx context.Context, c Call) (Answer, error) {
-	provider, err := a.keyOrSession(ctx, c)
+	provider, err := a.endpointOwner(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -201,7 +225,7 @@ func (a *API) deleteEndpoint(ctx context.Context, c Call) (Answer, error) {
 // CheckEndpoint answers POST /api/v1/provider/external-endpoints/{endpoint_id}/check: it
 // probes the endpoint now.
 func (a *API) CheckEndpoint(ctx context.Context, c Call) (Answer, error) {
-	provider, err := a.keyOrSession(ctx, c)
+	provider, err := a.endpointOwner(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}

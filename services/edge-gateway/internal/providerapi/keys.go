@@ -7,8 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"svc.internal/pkg/fault"
-	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
@@ -21,24 +19,6 @@ type ownKey struct {
 	CreatedAt *time.Time `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
-}
-
-// provider returns the user whose session a call carries. The user must have a provider
-// account.
-func (a *API) provider(ctx context.Context, c Call) (*billingv1.User, error) {
-	u, err := a.user(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if u.GetProviderId() == "" {
-		return nil, noProvider()
-	}
-	return u, nil
-}
-
-func noProvider() error {
-	return fault.New(fault.NotFound, fault.ProviderNotFound,
-		"This user has no provider account. POST /api/v1/consumer/upgrade-to-provider opens one.")
 }
 
 // ProviderKeys answers /api/v1/user/me/provider-keys: POST makes a key, GET lists them.

@@ -107,6 +107,25 @@ func TestDemandJoinsCatalogAndLedger(t *testing.T) {
 	}
 }
 
+// A provider cannot serve a gateway model, however many requests there are for it.
+func TestGatewayModelsAreNoDemand(t *testing.T) {
+	b := setup(t)
+	gateway := openModel("openai/x", "llm", 1)
+	gateway.Kind = "gateway"
+	b.models.list = []*catalogv1.PublicModel{gateway, openModel("openai/open", "llm", 1)}
+	b.ledger.demand = []*billingv1.ModelDemand{{ModelId: "openai/x", Requests_24H: 1000, Revenue_24HNanoUsd: 1 << 40},
+		{ModelId: "openai/open", Requests_24H: 1}}
+	for _, category := range []string{"", "llm"} {
+		got, a := b.wanted(t, category)
+		if got.Data.Total != 1 {
+			t.Errorf("category %q: got %d models, want 1", category, got.Data.Total)
+		}
+		if strings.Contains(string(a.JSON), `"openai/x"`) {
+			t.Errorf("category %q: got %s, want it without the gateway model", category, a.JSON)
+		}
+	}
+}
+
 func TestDemandIsKeptAndOutlivesItsPeers(t *testing.T) {
 	synctest.Test(t, demandOutlivesItsPeers)
 }
@@ -138,7 +157,7 @@ func demandOutlivesItsPeers(t *testing.T) {
 		t.Errorf("an hour later: %v", err)
 	}
 	b.ledger.err = nil
-	b.clock.Advance(demandRetry)
+	b.clock.Advance(refreshRetry)
 	if _, a := b.wanted(t, ""); a.Header.Get("Age") != "0" {
 		t.Errorf(`the ledger is back: got %q, want "0"`, a.Header.Get("Age"))
 	}
@@ -170,7 +189,7 @@ func TestTheOldDemandIsGivenWhileANewOneIsMade(t *testing.T) {
 		}
 		// The pause is counted from when the failure was known.
 		synctest.Wait()
-		b.clock.Advance(demandRetry)
+		b.clock.Advance(refreshRetry)
 		time.Sleep(testConfig.CallTimeout) //nolint:forbidigo // the bubble's time
 		synctest.Wait()
 		b.wanted(t, "")

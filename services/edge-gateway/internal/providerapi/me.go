@@ -6,14 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"svc.internal/pkg/apikey"
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/trustword"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
-
-	"svc.internal/services/edge-gateway/internal/auth"
 )
 
 // account is a provider's account as its owner reads it in one call. What a hub knows is
@@ -101,7 +97,7 @@ type ownModel struct {
 	NextStep              string `json:"next_step"`
 }
 
-// Me answers /api/v1/provider/me: GET reads the account, PUT proposes addresses.
+// Me answers /api/v1/provider/me: GET reads the account, PUT proposes or changes addresses.
 func (a *API) Me(ctx context.Context, c Call) (Answer, error) {
 	if c.Method == http.MethodPut {
 		return a.UpdateMe(ctx, c)
@@ -114,32 +110,6 @@ func (a *API) Me(ctx context.Context, c Call) (Answer, error) {
 	out.NextSteps = append(out.NextSteps, a.deposits(ctx, resp.GetProvider())...)
 	a.complete(ctx, out)
 	return answer(http.StatusOK, out)
-}
-
-// ownStatus reads the account of the provider that calls: by its key, or by the session of
-// the account's user.
-func (a *API) ownStatus(ctx context.Context, c Call) (resp *hubv1.GetOwnStatusResponse, err error) {
-	if !bySession(c) {
-		err = a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
-			resp, err = a.peers.Self.GetOwnStatus(ctx, &hubv1.GetOwnStatusRequest{KeyDigest: d[:]})
-			return err
-		})
-		return resp, err
-	}
-	u, err := a.provider(ctx, c)
-	if fault.Is(err, fault.InvalidSession) {
-		return nil, auth.WrongKey() // nobody knows which of the two it was to be
-	}
-	if err != nil {
-		return nil, err
-	}
-	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
-	defer cancel()
-	resp, err = a.peers.Self.GetOwnStatus(called, &hubv1.GetOwnStatusRequest{ProviderId: u.GetProviderId()})
-	if err != nil {
-		return nil, ofPeer(ctx, err)
-	}
-	return resp, nil
 }
 
 // accountOf is what a hub knows of an account.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,11 @@ const (
 // Only a browser that a user navigates may start: else a page of another site could use up the starts
 // of its visitors' networks, and their flows.
 func (a *API) StartOpenID(ctx context.Context, c Call) (Answer, error) {
+	out, err := a.startOpenID(ctx, c)
+	return a.atPage(c, out, err)
+}
+
+func (a *API) startOpenID(ctx context.Context, c Call) (Answer, error) {
 	if !navigatesHere(c.Header) {
 		return Answer{}, fault.New(fault.Denied, apierror.OriginNotAllowed,
 			"A sign-in begins in a browser that goes to this address, not in a page of another site or a script.")
@@ -97,11 +103,28 @@ func (a *API) LinkOpenID(ctx context.Context, c Call) (Answer, error) {
 }
 
 // FinishOpenID answers GET /api/v1/user/oidc/{issuer}/callback: it signs in the user whom the provider
-// names, by a cookie as that of signing in, and sends the browser to the site. A user who is seen for
+// names, by a cookie as that of signing in, and sends the browser to the console. A user who is seen for
 // the first time counts as a sign-up. What LinkOpenID has begun ends here too, and signs nobody in. A
 // missing state, code or cookie is refused by billing-ledger, because an unknown issuer must be
 // reported first.
 func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
+	out, err := a.finishOpenID(ctx, c)
+	return a.atPage(c, out, err)
+}
+
+// atPage sends a browser whose sign-in or link failed to the console's page of signing in, which says why
+// by the error's code. Nothing that came with the call is in the address of the page. Whoever does not
+// show pages gets the error itself.
+func (a *API) atPage(c Call, out Answer, err error) (Answer, error) {
+	if err == nil || !strings.Contains(strings.Join(c.Header.Values("Accept"), ","), "text/html") {
+		return out, err
+	}
+	code := url.QueryEscape(apierror.Of(err).KnownCode())
+	return Answer{Status: http.StatusSeeOther, JSON: []byte("{}"), Shown: err,
+		Header: http.Header{"Location": {a.page(signInPage) + "?error=" + code}}}, nil
+}
+
+func (a *API) finishOpenID(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.LogInOpenIDRequest{Issuer: strings.TrimSuffix(c.Rest, CallbackSuffix), State: c.Query.Get("state"),
 		Code: c.Query.Get("code"), NetworkShown: shownNetwork(c.From), Flow: flowOf(c.Header)}
 	if len(req.GetState()) > maxState || len(req.GetCode()) > maxCode || !utf8.ValidString(req.GetState()) ||
@@ -128,8 +151,9 @@ func (a *API) FinishOpenID(ctx context.Context, c Call) (Answer, error) {
 	case err != nil:
 		return Answer{}, err
 	}
-	out := Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {a.home()}}, JSON: []byte("{}")}
+	out := Answer{Status: http.StatusSeeOther, Header: http.Header{"Location": {a.page(linkedPage)}}, JSON: []byte("{}")}
 	if resp.GetLinked() == nil {
+		out.Header.Set("Location", a.page(homePage))
 		setCookie(out.Header, resp.GetRefreshToken(), resp.GetRefreshExpiresAt().AsTime())
 	}
 	setFlow(out.Header, "", time.Time{})
@@ -170,12 +194,20 @@ func navigatesHere(h http.Header) bool {
 		(len(mode) == 0 || slices.Equal(mode, []string{"navigate"}))
 }
 
-// home is the page to which a browser goes that has signed in elsewhere.
-func (a *API) home() string {
+// The pages of the console to which a browser goes that comes from an OpenID provider: signed in, with an
+// identity linked, and refused.
+const (
+	homePage   = "/app/"
+	linkedPage = "/app/settings"
+	signInPage = "/app/sign-in"
+)
+
+// page is the address of a page of the console.
+func (a *API) page(path string) string {
 	if len(a.cfg.Origins) == 0 {
-		return "/"
+		return path
 	}
-	return a.cfg.Origins[0] + "/"
+	return a.cfg.Origins[0] + path
 }
 
 const notBegunHere = "The sign-in does not count: it did not begin in this browser, took longer than ten minutes, " +

@@ -14,8 +14,6 @@ import (
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
-
-	"svc.internal/services/edge-gateway/internal/auth"
 )
 
 const (
@@ -146,11 +144,8 @@ func (a *API) AppealPenalty(ctx context.Context, c Call) (Answer, error) {
 // its key, or by the session of the account's user. The user can call when the provider
 // was removed from the network, because its keys are revoked then.
 func (a *API) keyOrSession(ctx context.Context, c Call, members ...member) (string, error) {
-	if bySession(c) {
-		u, err := a.provider(ctx, c)
-		if fault.Is(err, fault.InvalidSession) {
-			return "", auth.WrongKey() // nobody knows which of the two it was to be
-		}
+	if BySession(c.Header) {
+		u, err := a.ofSession(ctx, c)
 		if err != nil {
 			return "", err
 		}
@@ -168,13 +163,6 @@ func (a *API) keyOrSession(ctx context.Context, c Call, members ...member) (stri
 				"session's token instead.")
 	}
 	return provider, err
-}
-
-// bySession reports whether a call carries a token that is no key.
-func bySession(c Call) bool {
-	token, err := auth.Bearer(c.Header)
-	return err == nil && !strings.HasPrefix(token, string(apikey.Provider)) &&
-		!strings.HasPrefix(token, string(apikey.Consumer))
 }
 
 // number reads a parameter of the query; 0 where it is absent.

@@ -21,7 +21,8 @@
 //
 // Limits: MaxBody bytes of a body, 32 members in it; Config.Kept keys
 // remembered, with answers of Config.KeptBytes; Config.Networks networks counted for each
-// kind of call; 1,000 models of the demand, at most Config.DemandKept old.
+// kind of call; 1,000 models of the demand, and 1,000 models and providers of the figures of the
+// service, at most Config.DemandKept old.
 package providerapi
 
 import (
@@ -53,6 +54,9 @@ type Peers struct {
 	Endpoints hubv1.ExternalEndpointServiceClient
 	Users     billingv1.UserServiceClient
 	Demand    billingv1.DemandServiceClient
+	// Stats has the figures of the service, and Providers names who serves.
+	Stats     billingv1.StatsServiceClient
+	Providers hubv1.PublicProviderServiceClient
 	Models    catalogv1.PublicCatalogServiceClient
 	Router    routerv1.RouterServiceClient
 	// Penalties lists penalties and takes appeals.
@@ -79,8 +83,8 @@ type Config struct {
 	// calls are kept for KeptFor, in at most KeptBytes together.
 	Kept, KeptBytes int
 	KeptFor         time.Duration
-	// DemandFor is how long the demand counts as fresh. DemandKept is how long it is
-	// given while it cannot be read anew.
+	// DemandFor is how long the demand and the figures of the service count as fresh.
+	// DemandKept is how long they are given while they cannot be read anew.
 	DemandFor, DemandKept time.Duration
 	// Networks is how many networks are counted for each kind of call.
 	Networks int
@@ -97,6 +101,8 @@ type Config struct {
 	// Origins are the origins of our pages beside the one that the call goes to. Wallets sign
 	// for them alone.
 	Origins []string
+	// Playground reports whether visitors may ask models without a key.
+	Playground bool
 }
 
 // Call is one request, its body read.
@@ -119,6 +125,8 @@ type Answer struct {
 	Header http.Header
 	// JSON is the body.
 	JSON []byte
+	// Shown is the error that a page shows to which the answer leads; nil for none.
+	Shown error
 }
 
 // API answers calls. The caller answers their errors.
@@ -141,15 +149,17 @@ type API struct {
 	letters        *quota
 	// letterTokens counts the tokens of letters that are tried.
 	letterTokens *quota
-	demand       *demand
-	contracts    *contracts
+	demand       *refreshed
+	stats        *refreshed
+	// contracts says where collateral is taken.
+	contracts     *publicAnswer[*settlementv1.GetContractsResponse]
+	signInMethods *publicAnswer[*billingv1.GetSignInMethodsResponse]
 }
 
 // New makes the API.
 func New(peers Peers, cfg Config) (*API, error) {
-	return &API{
+	a := &API{
 		peers: peers, cfg: cfg,
-		contracts:      &contracts{client: peers.Collateral, clock: peers.Clock, timeout: cfg.CallTimeout},
 		kept:           newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
 		signUps:        newQuota("accounts opened", cfg.SignUps, cfg.Networks),
 		userSigns:      newQuota("accounts opened", cfg.SignUps, cfg.Networks),
@@ -163,8 +173,25 @@ func New(peers Peers, cfg Config) (*API, error) {
 		letters:        newQuota("letters", cfg.Letters, cfg.Networks),
 
 		letterTokens: newQuota("letters' tokens", cfg.LogIns, cfg.Networks),
-		demand:       newDemand(peers, cfg),
-	}, nil
+		demand:       newRefreshed(peers.Clock, cfg, (&demand{models: peers.Models, ledger: peers.Demand}).answers),
+		stats: newRefreshed(peers.Clock, cfg, (&statsPeers{
+			ledger: peers.Stats, models: peers.Models, router: peers.Router, hub: peers.Providers,
+		}).answers),
+	}
+	a.contracts = &publicAnswer[*settlementv1.GetContractsResponse]{clock: peers.Clock, timeout: cfg.CallTimeout,
+		ask: func(ctx context.Context) (*settlementv1.GetContractsResponse, error) {
+			return peers.Collateral.GetContracts(ctx, &settlementv1.GetContractsRequest{})
+		}}
+	a.signInMethods = &publicAnswer[*billingv1.GetSignInMethodsResponse]{clock: peers.Clock, timeout: cfg.CallTimeout,
+		ask: func(ctx context.Context) (*billingv1.GetSignInMethodsResponse, error) {
+			return peers.Users.GetSignInMethods(ctx, &billingv1.GetSignInMethodsRequest{})
+		}}
+	return a, nil
+}
+
+// newRefreshed keeps what is made for as long as the settings say.
+func newRefreshed(clk clock.Clock, cfg Config, by func(context.Context) (*answers, error)) *refreshed {
+	return &refreshed{clock: clk, freshFor: cfg.DemandFor, keptFor: cfg.DemandKept, timeout: cfg.CallTimeout, make: by}
 }
 
 // ofPeer turns the error of a call to a peer into the error for the client: a peer that

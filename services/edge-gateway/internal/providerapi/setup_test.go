@@ -33,7 +33,9 @@ type bundle struct {
 	ledger *ledger
 	models *models
 	places *places
-	key    string
+	// figures are a ledger's, a hub's and a router's.
+	figures *figures
+	key     string
 }
 
 // places says where collateral is taken. Without an answer it is out of reach.
@@ -62,8 +64,9 @@ func setup(t testing.TB) *bundle {
 	b := &bundle{
 		clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), key: newKey(t, apikey.Provider),
 		hub: &hub{}, router: &router{}, ledger: &ledger{}, models: &models{},
-		places: &places{},
+		places: &places{}, figures: &figures{},
 	}
+	b.router.figures = b.figures
 	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		return &hubv1.GetOwnStatusResponse{
 			Provider: &hubv1.Provider{ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING},
@@ -72,6 +75,7 @@ func setup(t testing.TB) *bundle {
 	guard := auth.New(nil, b.clock, auth.Config{Known: 1, Refused: 1, WrongKeys: 3, WrongKeyNetworks: 3, Tokens: 3})
 	api, err := New(Peers{
 		Self: b.hub, Users: b.ledger, Demand: b.ledger, Models: b.models, Router: b.router, Auth: guard, Clock: b.clock,
+		Stats: b.figures, Providers: b.figures,
 		Collateral: b.places,
 	}, testConfig)
 	if err != nil {
@@ -167,6 +171,7 @@ func (h *hub) CreateChallenge(
 
 type router struct {
 	routerv1.RouterServiceClient
+	figures *figures
 	explain func(context.Context) (*routerv1.ExplainProviderResponse, error)
 }
 
@@ -202,6 +207,14 @@ func (l *ledger) GetUser(
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "none")
 	}
 	return &billingv1.GetUserResponse{User: l.user}, nil
+}
+
+func (l *ledger) GetSignInMethods(
+	context.Context, *billingv1.GetSignInMethodsRequest, ...grpc.CallOption,
+) (*billingv1.GetSignInMethodsResponse, error) {
+	l.asked++
+	return &billingv1.GetSignInMethodsResponse{Openid: []*billingv1.OpenIDProvider{{Name: "local", Label: "Local"}},
+		Letters: true}, l.err
 }
 
 func (l *ledger) LinkProvider(

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,10 +50,18 @@ type status struct {
 	Traffic            *traffic          `json:"traffic,omitempty"`
 }
 
-// Status answers GET /api/v1/provider/status. Its faults are the verdicts on the key,
-// rate_limit_exceeded, and service_unavailable for everything else, because no other
-// error may be given in JSON.
+// Status answers GET /api/v1/provider/status, to a key and to the session of the account's user. The
+// faults of a key are the verdicts on it, rate_limit_exceeded, and service_unavailable for everything
+// else, because no other error may be given in JSON. No agent sends a session, so its faults are those
+// of other routes.
 func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
+	if BySession(c.Header) {
+		resp, err := a.ownStatus(ctx, c)
+		if err != nil {
+			return Answer{}, err
+		}
+		return answer(http.StatusOK, a.statusNow(ctx, resp))
+	}
 	var digest apikey.Digest
 	var resp *hubv1.GetOwnStatusResponse
 	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
@@ -68,8 +75,7 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return a.lastStatus(digest, err)
 	}
-	said := statusOf(resp, a.explain(ctx, resp.GetProvider().GetProviderId()))
-	said.NextSteps = append(said.NextSteps, a.deposits(ctx, resp.GetProvider())...)
+	said := a.statusNow(ctx, resp)
 	body, err := json.Marshal(said)
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode a provider's status: %w", err)
@@ -83,6 +89,13 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 	}
 	a.kept.keep(digest, last, a.peers.Clock.Now())
 	return ok(body), nil
+}
+
+// statusNow is a status with what routers and settlement say of it.
+func (a *API) statusNow(ctx context.Context, resp *hubv1.GetOwnStatusResponse) status {
+	said := statusOf(resp, a.explain(ctx, resp.GetProvider().GetProviderId()))
+	said.NextSteps = append(said.NextSteps, a.deposits(ctx, resp.GetProvider())...)
+	return said
 }
 
 // deposits says where collateral is taken, to a provider whose collateral is due. It is empty
@@ -187,14 +200,6 @@ func meaningOf(status string) string {
 		return meaning
 	}
 	return "Your account is " + status + "."
-}
-
-// finite returns a number that JSON can hold.
-func finite(f float64) float64 {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0
-	}
-	return f
 }
 
 // moment returns a time as JSON shows it; nil for none.
