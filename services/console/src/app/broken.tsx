@@ -1,0 +1,37 @@
+import { Button, Container, Stack, Text, Title } from '@mantine/core';
+import { Link, useRouteError } from 'react-router';
+
+/** What stands in place of a page that failed, or whose program has been replaced by a newer one. */
+export function Broken() {
+  const error = useRouteError();
+  const outdated = error instanceof TypeError && /import|module/i.test(error.message);
+  return (
+    <Container py="xl" size="sm">
+      <Stack align="flex-start">
+        <Title order={1} size="h2">
+          {outdated ? 'There is a newer version of this page' : 'This page failed'}
+        </Title>
+        <Text>
+          {outdated
+            ? 'Load it again to get the newer version.'
+            : 'Load it again. Nothing that you did was lost on the way to the service.'}
+        </Text>
+        <Button onClick={() => window.location.reload()}>Load again</Button>
+      </Stack>
+    </Container>
+  );
+}
+
+/** The page of addresses that lead nowhere. */
+export function NotFound() {
+  return (
+    <Stack align="flex-start">
+      <Title order={1} size="h2">
+        There is no such page
+      </Title>
+      <Button component={Link} to="/" variant="default">
+        To the first page
+      </Button>
+    </Stack>
+  );
+}

@@ -1,0 +1,18 @@
+import { describe, expect, it } from 'vitest';
+
+import { change, told } from './told';
+
+describe('figures of the service', () => {
+  it('have a dash where they are not told', () => {
+    expect(told(null, String)).toBe('–');
+    expect(told(undefined, String)).toBe('–');
+    expect(told(0, String)).toBe('0');
+  });
+
+  it('compare a day with the day before', () => {
+    expect(change(5, 0)).toBe('none in the 24 hours before');
+    expect(change(100, 100)).toBe('as many as in the 24 hours before');
+    expect(change(150, 100)).toBe('50% more than in the 24 hours before');
+    expect(change(0, 100)).toBe('100% fewer than in the 24 hours before');
+  });
+});

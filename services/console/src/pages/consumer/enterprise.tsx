@@ -1,0 +1,64 @@
+import { Anchor, List } from '@mantine/core';
+import { Link } from 'react-router';
+
+import { dollars } from '../../format/money';
+import { Empty, Loaded, Page, Section } from '../../ui/page';
+import { Facts } from '../../ui/table';
+import { useLimits } from './queries';
+import { limitText } from './rates';
+
+export default function Enterprise() {
+  const limits = useLimits();
+  return (
+    <Page
+      title="Enterprise"
+      lead={
+        <>
+          For accounts that need more than the defaults: terms that an operator agrees with you, for all keys of the
+          account together.
+        </>
+      }
+    >
+      <Section title="What can be agreed">
+        <List size="sm" spacing="xs">
+          <List.Item>
+            Higher rates, or none: of requests a minute and at a time, for the account or for each category of models.
+          </List.Item>
+          <List.Item>A discount on what is paid from credit. Each receipt shows it as a line of its own.</List.Item>
+          <List.Item>Priority: your requests wait ahead of others while all providers of a model are busy.</List.Item>
+          <List.Item>Spend caps of a day and a month that only an operator can raise.</List.Item>
+        </List>
+      </Section>
+      <Section title="What counts for your account now" json={limits.data}>
+        <Loaded query={limits}>
+          {(data) =>
+            data.limits === null ? (
+              <Empty>The account has the defaults.</Empty>
+            ) : (
+              <Facts
+                facts={[
+                  ['Requests a minute, for each key', limitText(data.limits.requests_per_minute, 'The default')],
+                  [
+                    'Requests at a time, for all keys together',
+                    limitText(data.limits.concurrent_requests, 'The default'),
+                  ],
+                  ['Spend cap of a day', data.limits.day === null ? 'None' : dollars(data.limits.day.bound_usd_str)],
+                  [
+                    'Spend cap of a month',
+                    data.limits.month === null ? 'None' : dollars(data.limits.month.bound_usd_str),
+                  ],
+                  [
+                    'Your own caps',
+                    <Anchor component={Link} to="/limits" inherit>
+                      Limits
+                    </Anchor>,
+                  ],
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Section>
+    </Page>
+  );
+}

@@ -1,0 +1,104 @@
+// Tables. On a narrow screen each row becomes a card with the column's name before each value, so that
+// nothing has to be scrolled sideways.
+
+import { Button, Group, Table, Text } from '@mantine/core';
+import type { ReactNode } from 'react';
+
+import { Empty } from './page';
+
+export interface Column<Row> {
+  name: string;
+  cell: (row: Row) => ReactNode;
+  /** Numbers and money stand at the right. */
+  numeric?: boolean;
+}
+
+interface TableProps<Row> {
+  /** What the table has, for screen readers. */
+  caption: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  id: (row: Row) => string;
+  empty: ReactNode;
+  /** Opens a row. The first column is then a button. */
+  onOpen?: (row: Row) => void;
+  /** Asks for the next page; undefined where there is none. */
+  more?: () => void;
+  loadingMore?: boolean;
+}
+
+export function DataTable<Row>({
+  caption,
+  columns,
+  rows,
+  id,
+  empty,
+  onOpen,
+  more,
+  loadingMore = false,
+}: TableProps<Row>) {
+  if (rows.length === 0) return <Empty>{empty}</Empty>;
+  return (
+    <>
+      <Table className="cards" verticalSpacing={6} highlightOnHover>
+        <caption className="visually-hidden">{caption}</caption>
+        <Table.Thead>
+          <Table.Tr>
+            {columns.map((column) => (
+              <Table.Th key={column.name} scope="col" ta={column.numeric === true ? 'right' : undefined}>
+                {column.name}
+              </Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={id(row)}>
+              {columns.map((column, n) => (
+                <Table.Td
+                  key={column.name}
+                  data-label={column.name}
+                  ta={column.numeric === true ? 'right' : undefined}
+                  className={column.numeric === true ? 'tabular' : undefined}
+                >
+                  {n === 0 && onOpen !== undefined ? (
+                    <button type="button" className="linklike" onClick={() => onOpen(row)}>
+                      {column.cell(row)}
+                    </button>
+                  ) : (
+                    column.cell(row)
+                  )}
+                </Table.Td>
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      <Group justify="space-between" mt="xs">
+        <Text size="sm" c="var(--muted)" aria-live="polite">
+          {rows.length === 1 ? '1 row' : `${rows.length} rows`}
+          {more === undefined ? '' : ', and more'}
+        </Text>
+        {more !== undefined && (
+          <Button size="xs" variant="default" onClick={more} loading={loadingMore}>
+            Show more
+          </Button>
+        )}
+      </Group>
+    </>
+  );
+}
+
+/** Names and values, one pair a line. */
+export function Facts({ facts }: { facts: [name: string, value: ReactNode][] }) {
+  return (
+    <dl className="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
