@@ -82,11 +82,16 @@ func DefaultConfig() Config {
 	}
 	cfg.Log = node.Log{Level: "warn", Format: "text"}
 	cfg.Hub.HubID = node.DefaultHub
+	cfg.Gateway.SignUpsPerHour = signUpsPerHour
 	cfg.Gateway.OperatorAddr = ""                      // see process.listenForOperators
 	cfg.Verifier.Sealed, cfg.Verifier.EdgeURL = "", "" // see withVerifier
 	cfg.Billing.Card.SandboxURL = ""                   // see process.prepare
 	return cfg
 }
+
+// signUpsPerHour is more than a gateway of a cluster allows, because all users of this machine have its address, the
+// demo's two among them.
+const signUpsPerHour = 30
 
 // What DemoCollateral may be.
 const (

@@ -110,6 +110,7 @@ require (
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/grpc v1.85.0 // indirect
+	svc.internal/services/console v0.0.0 // indirect
 )
 
 require (
@@ -140,6 +141,8 @@ replace svc.internal/services/router => ../router
 replace svc.internal/services/provider-hub => ../provider-hub
 
 replace svc.internal/services/edge-gateway => ../edge-gateway
+
+replace svc.internal/services/console => ../console
 
 replace svc.internal/services/verifier => ../verifier
 

@@ -9,6 +9,8 @@ type Credentials struct {
 	// Those of the reference are empty in the file of an earlier release.
 	ReferenceID  string `json:"reference_id"`
 	ReferenceKey string `json:"reference_key"`
+	// ConsumerPassword is that of the user who has the account; empty in the file of an earlier release.
+	ConsumerPassword string `json:"consumer_password"`
 	// OwnerPassword is that of the user who owns the provider; empty where nobody does.
 	OwnerPassword string `json:"owner_password"`
 }

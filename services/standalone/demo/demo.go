@@ -94,7 +94,7 @@ func remembered(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentia
 }
 
 func makeBoth(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
-	consumer, err := makeConsumer(ctx, peers.Accounts)
+	consumer, err := makeConsumer(ctx, peers, dir)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("make the demo's consumer: %w", err)
 	}
@@ -107,13 +107,17 @@ func makeBoth(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials
 	return consumer, nil
 }
 
-func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceClient) (Credentials, error) {
-	created, err := accounts.CreateAccount(ctx, &billingv1.CreateAccountRequest{Name: "Demo consumer",
-		IdempotencyKey: "demo-consumer"})
+// makeConsumer makes the demo's account, which belongs to a user.
+func makeConsumer(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
+	password, err := dir.ConsumerPassword()
 	if err != nil {
 		return Credentials{}, err
 	}
-	id := created.GetAccount().GetAccountId()
+	user, err := signUp(ctx, peers.BaseURL, ConsumerEmail, password, "Demo consumer")
+	if err != nil {
+		return Credentials{}, fmt.Errorf("sign the consumer up: %w", err)
+	}
+	accounts, id := peers.Accounts, user.User.AccountID
 	if _, err := accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{
 		AccountId: id, AmountUsd: credit, IdempotencyKey: "demo-credit", Memo: "Demo credit",
 	}); err != nil {
@@ -128,7 +132,7 @@ func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceCli
 	if err != nil {
 		return Credentials{}, err
 	}
-	return Credentials{AccountID: id, ConsumerKey: key.GetApiKey()}, nil
+	return Credentials{AccountID: id, ConsumerKey: key.GetApiKey(), ConsumerPassword: password}, nil
 }
 
 // makeProvider makes the demo's provider, which belongs to a user.

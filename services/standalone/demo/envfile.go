@@ -20,6 +20,8 @@ type Environment struct {
 	// ChainURLs are the JSON-RPC addresses of the development chains by their numbers: "8453=http://…,254=http://…".
 	// Empty without chains.
 	ChainURLs string
+	// ConsumerPassword is that of ConsumerEmail; empty where no user has the demo's account.
+	ConsumerPassword string
 	// OwnerPassword is that of OwnerEmail; empty where nobody owns the demo's provider.
 	OwnerPassword string
 }
@@ -31,8 +33,9 @@ func (e Environment) File() []byte {
 		{"SVC_BASE_URL", e.BaseURL}, {"SVC_WS_URL", e.WSURL}, {"SVC_API_KEY", e.APIKey},
 		{"SVC_PROVIDER_KEY", e.ProviderKey}, {"SVC_ADMIN_URL", e.AdminURL}, {"SVC_ADMIN_TOKEN", e.AdminToken},
 		{"SVC_DATABASE_URL", e.DatabaseURL}, {"SVC_METRICS_URL", e.MetricsURL}, {"SVC_MODEL", e.Model},
-		{"SVC_CHAIN_URLS", e.ChainURLs}, {"SVC_OWNER_EMAIL", OwnerEmail}, {"SVC_OWNER_PASSWORD", e.OwnerPassword},
-		{"SVC_BENEFICIARY", Beneficiary},
+		{"SVC_CHAIN_URLS", e.ChainURLs}, {"SVC_CONSUMER_EMAIL", ConsumerEmail},
+		{"SVC_CONSUMER_PASSWORD", e.ConsumerPassword}, {"SVC_OWNER_EMAIL", OwnerEmail},
+		{"SVC_OWNER_PASSWORD", e.OwnerPassword}, {"SVC_BENEFICIARY", Beneficiary},
 	} {
 		fmt.Fprintf(&b, "%s=%s\n", v[0], quote(v[1]))
 	}

@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// ConsumerEmail is the e-mail address of the user who has the demo's account.
+	ConsumerEmail = "consumer@demo.example"
 	// OwnerEmail is the e-mail address of the user who owns the demo's provider.
 	OwnerEmail = "owner@demo.example"
 	// Beneficiary is where the demo's provider is paid: the second account of a development chain.
@@ -34,18 +36,30 @@ var (
 	errBusy   = errors.New("a service does not answer yet")
 )
 
-// signUpOwner signs a user up, who becomes a provider, by calls of the public API. What an earlier start made before it
-// broke off is taken up.
-func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, error) {
-	user := map[string]string{"email": OwnerEmail, "password": password, "display_name": "Demo owner"}
-	var session struct {
-		Token string `json:"token"`
-	}
-	err := call(ctx, baseURL+"/api/v1/user/signup", "", user, &session)
+// session is what a user gets who signs up or in.
+type session struct {
+	Token string `json:"token"`
+	User  struct {
+		AccountID string `json:"account_id"`
+	} `json:"user"`
+}
+
+// signUp signs a user up by calls of the public API. A user whom an earlier start signed up before it broke off signs
+// in.
+func signUp(ctx context.Context, baseURL, email, password, name string) (session, error) {
+	user := map[string]string{"email": email, "password": password, "display_name": name}
+	var s session
+	err := call(ctx, baseURL+"/api/v1/user/signup", "", user, &s)
 	if errors.Is(err, errExists) {
 		delete(user, "display_name")
-		err = call(ctx, baseURL+"/api/v1/user/login", "", user, &session)
+		err = call(ctx, baseURL+"/api/v1/user/login", "", user, &s)
 	}
+	return s, err
+}
+
+// signUpOwner signs a user up, who becomes a provider. What an earlier start made before it broke off is taken up.
+func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, error) {
+	owner, err := signUp(ctx, baseURL, OwnerEmail, password, "Demo owner")
 	if err != nil {
 		return Credentials{}, fmt.Errorf("sign the owner up: %w", err)
 	}
@@ -54,11 +68,11 @@ func signUpOwner(ctx context.Context, baseURL, password string) (Credentials, er
 		FirstKey string `json:"provider_api_key"`
 		Key      string `json:"api_key"`
 	}
-	err = call(ctx, baseURL+"/api/v1/user/upgrade-to-provider", session.Token, map[string]string{
+	err = call(ctx, baseURL+"/api/v1/user/upgrade-to-provider", owner.Token, map[string]string{
 		"name": providerName, "wallet_address": "", "beneficiary_address": Beneficiary,
 	}, &provider)
 	if errors.Is(err, errExists) {
-		err = call(ctx, baseURL+"/api/v1/user/me/provider-keys", session.Token,
+		err = call(ctx, baseURL+"/api/v1/user/me/provider-keys", owner.Token,
 			map[string]string{"name": "Demo key"}, &provider)
 	}
 	if err != nil {

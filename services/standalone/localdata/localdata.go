@@ -94,6 +94,9 @@ func (d *Dir) BootstrapToken() (string, error) { return d.secret("bootstrap-toke
 // machineName is the name of the directory's tokens.
 const machineName = "local"
 
+// ConsumerPassword is the password of the user who has the demo's account, made at first use.
+func (d *Dir) ConsumerPassword() (string, error) { return d.secret("consumer-password") }
+
 // OwnerPassword is the password of the user who owns the demo's provider, made at first use.
 func (d *Dir) OwnerPassword() (string, error) { return d.secret("owner-password") }
 
