@@ -8,7 +8,6 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/sashabaranov/go-openai v1.43.0
-	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	svc.internal/pkg v0.0.0
@@ -108,10 +107,12 @@ require (
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.38.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
+	svc.internal/services/console v0.0.0 // indirect
 )
 
 require (
@@ -149,6 +150,8 @@ replace svc.internal/services/router => ../router
 replace svc.internal/services/provider-hub => ../provider-hub
 
 replace svc.internal/services/edge-gateway => ../edge-gateway
+
+replace svc.internal/services/console => ../console
 
 replace svc.internal/services/verifier => ../verifier
 

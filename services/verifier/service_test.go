@@ -75,13 +75,15 @@ func (b *bundle) shows() {
 	if got := offering.GetOffering().GetLevel(); got != "normal" {
 		t.Errorf("level: got %q, want %q", got, "normal")
 	}
-	refs, err := b.admin.ListReferences(ctx, &verifierv1.ListReferencesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(refs.GetList()); n != 2 {
-		t.Errorf("references: got %d, want 2", n)
-	}
+	// A hub reports again and again, and what it reported once is forgotten on a slow machine.
+	b.wait("the two references", func() bool {
+		b.present(ctx)
+		refs, err := b.admin.ListReferences(ctx, &verifierv1.ListReferencesRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(refs.GetList()) == 2
+	})
 	verdicts, err := b.admin.ListVerdicts(ctx, &verifierv1.ListVerdictsRequest{ProviderId: provider(0).String()})
 	if err != nil {
 		t.Fatal(err)

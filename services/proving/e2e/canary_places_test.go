@@ -54,7 +54,12 @@ func (c *canaries) search(texts map[string]func() string, dir string) {
 		c.t.Fatal(err)
 	}
 	for where, text := range texts {
-		c.look(where, []byte(text()), c.said, c.opening)
+		opening := maps.Clone(c.opening)
+		if where == "the console" { // it says how the two people of the demo sign in
+			delete(opening, "the file secrets/consumer-password")
+			delete(opening, "the file secrets/owner-password")
+		}
+		c.look(where, []byte(text()), c.said, opening)
 	}
 	c.look("the agents' log", []byte(c.agents.Text()), c.said, c.opening)
 	c.look("a span", []byte(c.collector.Text()), c.said, c.opening)

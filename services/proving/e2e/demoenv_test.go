@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -49,4 +50,15 @@ func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 		t.Errorf("got %d for an operator's route of the public listener, want 404", status)
 	}
 	m.Admin(t, http.MethodGet, "/api/v1/admin/providers", "")
+	// Both people of the demo sign in by what the file says.
+	for _, who := range []string{"CONSUMER", "OWNER"} {
+		login, err := json.Marshal(map[string]string{"email": m.Env["SVC_"+who+"_EMAIL"],
+			"password": m.Env["SVC_"+who+"_PASSWORD"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, _, body := m.Call(t, http.MethodPost, "/api/v1/user/login", "", string(login)); status != http.StatusOK {
+			t.Errorf("%s signs in: got %d %s, want 200", who, status, body)
+		}
+	}
 }

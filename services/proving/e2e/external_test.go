@@ -11,6 +11,29 @@ import (
 // modeHeader says how the provider that served is reached.
 const modeHeader = "X-Svc-Connection-Mode"
 
+const endpointsPath = "/api/v1/provider/external-endpoints"
+
+// owned makes a qualified provider, and returns it with the session of the user who owns it.
+func owned(t *testing.T, m *trial.Market, name string) (p *trial.Provider, session string) {
+	t.Helper()
+	call := func(path, token, body string) any {
+		t.Helper()
+		status, _, answer := m.Call(t, http.MethodPost, path, token, body)
+		if status != http.StatusCreated {
+			t.Fatalf("%s: status: got %d, want 201, with %s", path, status, answer)
+		}
+		return trial.Decode(t, answer)
+	}
+	session = trial.Text(t, call("/api/v1/user/signup", "",
+		`{"email":"`+name+`@example.org","password":"correct horse battery","display_name":"`+name+`"}`), "token")
+	made := call("/api/v1/user/upgrade-to-provider", session, `{"name":"`+name+`","wallet_address":""}`)
+	p = &trial.Provider{ID: trial.Text(t, made, "provider_id"), Key: trial.Text(t, made, "provider_api_key"),
+		Leave: func() {}}
+	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/qualification",
+		`{"collateral":true,"gpu_waived":true,"reason":"test"}`)
+	return p, session
+}
+
 // A server without an agent serves as long as no agent does, and from then on those who pin it.
 func TestAnExternalEndpointServesUntilAnAgentIsThere(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
@@ -19,10 +42,12 @@ func TestAnExternalEndpointServesUntilAnAgentIsThere(t *testing.T) {
 	m.PutModel(t, model)
 	engine := fakeengine.New(t)
 	engine.Script(model, fakeengine.Behaviour{})
-	endpoint := m.Provider(t, "endpoint")
-	status, _, body := m.Call(t, http.MethodPost, "/api/v1/provider/external-endpoints", endpoint.Key,
-		`{"name":"rack","base_url":"`+engine.URL+`/v1","models":[{"model_id":"`+model+`"}]}`)
-	if status != http.StatusCreated {
+	endpoint, session := owned(t, m, "endpoint")
+	server := `{"name":"rack","base_url":"` + engine.URL + `/v1","models":[{"model_id":"` + model + `"}]}`
+	if status, _, body := m.Call(t, http.MethodPost, endpointsPath, endpoint.Key, server); status != http.StatusForbidden {
+		t.Fatalf("register by a key: status: got %d, want 403, with %s", status, body)
+	}
+	if status, _, body := m.Call(t, http.MethodPost, endpointsPath, session, server); status != http.StatusCreated {
 		t.Fatalf("register: status: got %d, want 201, with %s", status, body)
 	}
 	m.WaitOffered(t, model, endpoint.ID)
@@ -39,7 +64,7 @@ func TestAnExternalEndpointServesUntilAnAgentIsThere(t *testing.T) {
 	servedBy(t, m, key, trial.Chat(model, ""), endpoint.ID, "external", "X-Svc-Provider", endpoint.ID)
 	servedBy(t, m, key, trial.Chat(model, `,"provider":{"order":["`+endpoint.ID+`"]}`), endpoint.ID, "external")
 	modes := map[any]any{}
-	_, _, body = m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
+	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
 	list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
 	for _, offering := range list {
 		modes[trial.At(offering, "provider_id")] = trial.At(offering, "connection_mode")

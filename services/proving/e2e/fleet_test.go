@@ -47,7 +47,9 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	const model = "test/rolling"
 	m.PutModel(t, model)
 	engine := fakeengine.New(t)
-	engine.Script(model, fakeengine.Behaviour{Tokens: fakeengine.Words(12), BeforeToken: pulse(t, 100*time.Microsecond)})
+	// The engine sets the pace, about forty requests a second, because callers without a pace would
+	// take the processor from the restarts and from the tests beside this one.
+	engine.Script(model, fakeengine.Behaviour{Tokens: fakeengine.Words(12), BeforeToken: pulse(t, 2*time.Millisecond)})
 	for n, hub := range m.WSURLs() {
 		m.JoinAt(t, hub, fmt.Sprintf("steady-%d", n+1), engine.URL, model)
 	}

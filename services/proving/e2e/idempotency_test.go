@@ -172,7 +172,7 @@ func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
 			close(begun)
 		}
 	})
-	<-begun
+	await(t, "the first words of the answer", begun)
 	go readKeyed(ctx, dying.Base(), key, "silent", whole, func(string) {})
 	trial.Until(t, "both run", func() bool { return len(engine.Requests()) == 2 })
 	if err := f.Kill(victim); err != nil {

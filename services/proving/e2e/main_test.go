@@ -8,5 +8,6 @@ import (
 
 func TestMain(m *testing.M) {
 	trial.AtOnce(6)
+	trustServersOfTests()
 	trial.Main(m)
 }

@@ -123,8 +123,8 @@ func (b browser) post(t *testing.T, path, token, body string) (status int, answe
 // signsIn goes to the provider, whose user agrees, and arrives at the site.
 func (b browser) signsIn(t *testing.T) {
 	t.Helper()
-	if end, status, page := b.navigate(t, b.base+openIDStart); end.Path != "/" {
-		t.Fatalf("a sign-in: ended at %s with %d %s, want it at the site", end, status, page)
+	if end, status, page := b.navigate(t, b.base+openIDStart); end.Path != "/app/" {
+		t.Fatalf("a sign-in: ended at %s with %d %s, want it at the console", end, status, page)
 	}
 }
 
@@ -296,8 +296,8 @@ func TestAUserLinksAnOpenIDIdentityAndUnlinksIt(t *testing.T) {
 	token, user := m.walletUser(t, wallet, http.StatusCreated)
 	back := m.heldBack(t, b, b.beginLink(t, token))
 	m.browser(t).isRefused(t, "the callback of a link in another browser", back)
-	if end, status, page := b.navigate(t, back); end.Path != "/" {
-		t.Fatalf("the link: ended at %s with %d %s, want it at the site", end, status, page)
+	if end, status, page := b.navigate(t, back); end.Path != "/app/settings" {
+		t.Fatalf("the link: ended at %s with %d %s, want it at the console", end, status, page)
 	}
 	b.hasNoSession(t, "a link")
 	b.isRefused(t, "a link that is done", back)

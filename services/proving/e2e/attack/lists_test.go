@@ -142,6 +142,7 @@ var needy = []string{
 	"/api/v1/consumer/checkout/{checkout_id}", "/api/v1/consumer/invoices/{number}", "/api/v1/consumer/receipts/{number}",
 	"/api/v1/user/me/webhooks/{webhook_id}/deliveries", "/api/v1/provider/external-endpoints/{endpoint_id}",
 	"/api/v1/user/oidc/{issuer}/start", "/api/v1/user/oidc/{issuer}/callback",
+	"/api/v1/admin/ledger/entries",
 }
 
 func malformedQueries(t testing.TB, s *stage) Outcome {
@@ -181,7 +182,7 @@ func malformedQueries(t testing.TB, s *stage) Outcome {
 	routes := s.readings(t)
 	for _, r := range routes {
 		path := strings.NewReplacer("{model_id}", id, "{provider_id}", own.provider, "{account_id}",
-			own.ids["account_id"]).Replace(r.path)
+			own.ids["account_id"], "{request_id}", own.ids["request id"]).Replace(r.path)
 		path = strings.Replace(path, "/requests/{id}", "/requests/"+own.ids["request id"], 1)
 		path = strings.Replace(path, "{id}", id, 1)
 		plain := s.judge(t, r, path, own, other)

@@ -393,7 +393,8 @@ func gatewayAway(t *testing.T, l *laboratory) {
 	l.until(t, "hidden probes are asked", func() bool { return len(l.s.query(t, firing)) == 0 })
 }
 
-// probesOff has the verifier start with probes turned off: what is planned waits.
+// probesOff restarts the verifier with probes turned off: a probe that is planned waits. With probes
+// turned off no probe is planned, so the verifier is stopped only while one is planned for the next hours.
 func probesOff(t *testing.T, l *laboratory) {
 	l.s.quiet(t, "ProbesLate")
 	f := l.m.Fleet()
@@ -413,6 +414,10 @@ func probesOff(t *testing.T, l *laboratory) {
 			t.Fatal(err)
 		}
 	}
+	l.until(t, "a probe is planned", func() bool {
+		return number(t, l.m, `SELECT count(*) FROM verifier.probe WHERE state = 'queued'
+			AND next_at - clock_timestamp() BETWEEN interval '5 minutes' AND interval '90 minutes'`) > 0
+	})
 	restart(off)
 	pass(t, l.m, 3*time.Hour)
 	l.s.lasts(t, "ProbesLate")

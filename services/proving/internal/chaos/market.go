@@ -263,7 +263,29 @@ func (m *market) putModel(ctx context.Context, id string, p price) error {
 		*value.rate = micro(value.usd)
 	}
 	m.setup.Models = append(m.setup.Models, line)
-	return m.fleet.Admin(ctx, http.MethodPut, "models/"+id, body, nil)
+	return m.put(ctx, "models/"+id, body)
+}
+
+// setupTries is how often a call of the setup is made, and setupPause is the time between two.
+const (
+	setupTries = 10
+	setupPause = time.Second
+)
+
+// put says how something shall be. It says it again where a service does not answer, because a fleet that
+// has just come up beside others is short of time.
+func (m *market) put(ctx context.Context, path string, body object) error {
+	for tries := 1; ; tries++ {
+		err := m.fleet.Admin(ctx, http.MethodPut, path, body, nil)
+		if !errors.Is(err, fleet.ErrUnavailable) || tries == setupTries {
+			return err
+		}
+		select {
+		case <-time.After(setupPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // micro converts a decimal number of at most six places to millionths.
@@ -293,7 +315,7 @@ func (m *market) addConsumer(ctx context.Context, number int) error {
 	}
 	if c.perMinute != 0 || c.concurrent != 0 {
 		limits := object{"requests_per_minute": c.perMinute, "concurrent_requests": c.concurrent}
-		if err := m.fleet.Admin(ctx, http.MethodPut, path+"/limits", limits, nil); err != nil {
+		if err := m.put(ctx, path+"/limits", limits); err != nil {
 			return err
 		}
 	}

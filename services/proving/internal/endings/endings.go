@@ -103,8 +103,8 @@ func Table() []Line {
 		{"cut", "longer than it may be: cut at its bound (a whole answer is refused and free)", Count, Bound, Whole},
 		{"stopped_at_once", "nothing but the `stop` that the request named, tokens reported", Usage, One, Whole},
 		{"client_gone_before_dispatch", "client gone before dispatch", Nothing, Nothing, Left},
-		{"client_gone_at_once", "client gone within 1 s after dispatch, before content (30 a minute of an account, then 429)",
-			Nothing, Nothing, Left},
+		{"client_gone_at_once", "client gone within 1 s after dispatch, before content" +
+			" (30 a minute of an account, then 429); of a gateway model it is as later", Nothing, Nothing, Left},
 		{"client_gone_before_content", "client gone later, before content, streamed or whole", Count, Nothing, Left},
 		{"client_gone_from_hung",
 			"the same, and the provider was without content for twice the usual time," +

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,10 @@ const credit = "100"
 
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 1 << 20
+
+// ErrUnavailable is the error of a call that a service did not answer in time. It may have been
+// carried out.
+var ErrUnavailable = errors.New("a service does not answer")
 
 // Admin makes an operator's call at /api/v1/admin/<path> and decodes the response into
 // answer; body and answer may be nil.
@@ -33,6 +38,9 @@ func (o *operator) call(ctx context.Context, method, path string, body, answer a
 	status, text, err := o.send(ctx, o.admin, method, "/api/v1/admin/"+path, o.token, body)
 	if err != nil {
 		return err
+	}
+	if status == http.StatusServiceUnavailable {
+		return fmt.Errorf("%s %s: %w: %d %s", method, path, ErrUnavailable, status, text)
 	}
 	if status != http.StatusOK {
 		return fmt.Errorf("%s %s: %d %s", method, path, status, text)

@@ -212,7 +212,7 @@ func TestAnEndlessStreamIsBounded(t *testing.T) {
 	p := plan(1)
 	p.Streamed = true
 	r := w.run(p)
-	<-ended
+	hasEnded(t, ended)
 	if got, want := len(r.Answer.Raw), flow.AnswerBytes(p); got != want {
 		t.Errorf("bytes: got %d, want %d", got, want)
 	}
@@ -224,7 +224,7 @@ func TestAnEndlessStreamIsBounded(t *testing.T) {
 	}
 	p.HangUp = 3
 	r = w.run(p)
-	<-ended
+	hasEnded(t, ended)
 	if got := len(r.Answer.Raw); got > 1<<20 {
 		t.Errorf("bytes of a stream that is left: got %d, want few", got)
 	}
@@ -282,11 +282,21 @@ func TestACompressedAnswerIsRead(t *testing.T) {
 	}
 }
 
+// hasEnded waits until a peer's answer has ended.
+func hasEnded(t *testing.T, ended <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the peer was not left")
+	}
+}
+
 // A drip that never ends is left when its time is over.
 func TestASlowDripEndsWithItsTime(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.cfg.AnswerTimeout = 300 * time.Millisecond
+	w.cfg.AnswerTimeout = 3 * time.Second
 	w.build()
 	ended := make(chan struct{})
 	w.edge.answer = func(rw http.ResponseWriter, r *http.Request) {
@@ -299,7 +309,7 @@ func TestASlowDripEndsWithItsTime(t *testing.T) {
 	p := plan(1)
 	p.Streamed = true
 	r := w.run(p)
-	<-ended
+	hasEnded(t, ended)
 	if r.Answer.Complete {
 		t.Error("complete: got true, want false")
 	}

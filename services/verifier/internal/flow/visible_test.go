@@ -254,7 +254,7 @@ func TestAnEndlessChallengeIsBounded(t *testing.T) {
 		return nil
 	})
 	a := w.run(visible(1)).Answer
-	<-ended
+	hasEnded(t, ended)
 	if got, want := len(a.Raw), flow.AnswerBytes(visible(1)); got > want {
 		t.Errorf("bytes: got %d, want at most %d", got, want)
 	}
