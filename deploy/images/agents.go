@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,20 +25,49 @@ var installScript []byte
 // agent is the image whose program the archives hold.
 const agent = "provider-agent"
 
+// sumsName is the file with the checksums of all other files.
+const sumsName = "SHA256SUMS"
+
 // target is a system for which there is an archive of the agent.
 type target struct{ system, architecture string }
 
 // targets are all targets. Those of Linux have a Debian package as well.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
-// buildAgents builds the agent for all systems and writes its archives, its packages, their
-// checksums and the script that installs them to out.
-func buildAgents(ctx context.Context, tree, out string, commit commit) error {
+func (t target) String() string { return t.system + "/" + t.architecture }
+
+// chooseTargets returns the targets that list names, separated by commas; all targets for an empty list.
+func chooseTargets(list string) ([]target, error) {
+	if list == "" {
+		return targets, nil
+	}
+	var chosen []target
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no archive for %q: want some of %v", name, targets)
+		}
+		chosen = append(chosen, targets[i])
+	}
+	return chosen, nil
+}
+
+// release says what is built from which tree, where it is written, and who signs it.
+type release struct {
+	tree, out string
+	targets   []target
+	// key is the file of the key with which ssh-keygen signs the checksums; empty for none.
+	key string
+}
+
+// buildAgents builds the agent for its targets and writes its archives, its packages, their
+// checksums and the script that installs them.
+func buildAgents(ctx context.Context, r release, commit commit) error {
 	chosen, err := program.Choose(agent)
 	if err != nil {
 		return err
 	}
-	docs, err := docsOf(tree)
+	docs, err := docsOf(r.tree)
 	if err != nil {
 		return err
 	}
@@ -44,11 +77,11 @@ func buildAgents(ctx context.Context, tree, out string, commit commit) error {
 	}
 	group, building := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
-	made := make([][]archive.File, len(targets))
-	for i, t := range targets {
+	made := make([][]archive.File, len(r.targets))
+	for i, t := range r.targets {
 		group.Go(func() (err error) {
 			env := []string{"GOOS=" + t.system, "GOARCH=" + t.architecture}
-			files, err := chosen[0].Build(building, tree, commit.version(), env, work)
+			files, err := chosen[0].Build(building, r.tree, commit.version(), env, work)
 			if err != nil {
 				return err
 			}
@@ -63,7 +96,30 @@ func buildAgents(ctx context.Context, tree, out string, commit commit) error {
 	if err := errors.Join(group.Wait(), os.RemoveAll(work)); err != nil {
 		return err
 	}
-	return writeAgents(out, made)
+	if err := writeAgents(r.out, made); err != nil {
+		return err
+	}
+	if r.key == "" {
+		_, err := fmt.Fprintln(os.Stdout, "The checksums are not signed: no key was given.")
+		return err
+	}
+	return sign(ctx, r.out, r.key)
+}
+
+// namespace keeps a signature of a release from counting as a signature of anything else.
+const namespace = "svc-agent"
+
+// sign signs the checksums with ssh-keygen, because nearly every machine that installs the agent has
+// ssh-keygen, and so can verify the signature. The key may also be in ssh-agent or in hardware. An
+// Ed25519 key gives the same signature each time.
+func sign(ctx context.Context, out, key string) error {
+	//nolint:gosec // the key's file is named by who makes the release
+	cmd := exec.CommandContext(ctx, "ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", namespace,
+		filepath.Join(out, sumsName))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("sign the checksums: %w\n%s", err, bytes.TrimSpace(text))
+	}
+	return nil
 }
 
 // docsOf are the documents that are packed with the program.
@@ -127,7 +183,7 @@ func writeAgents(out string, made [][]archive.File) error {
 	}
 	all = append(all, archive.File{Name: "install.sh", Program: true, Bytes: installScript})
 	sums := archive.Sums(all)
-	for _, f := range append(all, archive.File{Name: "SHA256SUMS", Bytes: sums}) {
+	for _, f := range append(all, archive.File{Name: sumsName, Bytes: sums}) {
 		mode := os.FileMode(0o644)
 		if f.Program {
 			mode = 0o755

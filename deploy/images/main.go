@@ -3,7 +3,7 @@
 //
 //	images -out .bin/images [-platforms linux/amd64,linux/arm64] [-only name,...]
 //	images -out .bin/images -unpack DIR -platforms linux/amd64
-//	images -out .bin/agents -agents
+//	images -out .bin/agents -agents [-platforms linux/amd64,darwin/arm64] [-sign KEYFILE]
 //
 // It writes <out>/<image>/ (a layout whose index names the image for every platform),
 // digests.json (each image's digest by its name), values.yaml (those of the services, as the
@@ -12,7 +12,8 @@
 // and package program for how programs are built.
 // With -unpack it builds nothing and writes the programs of the images in <out> to DIR.
 // With -agents it writes archives of the agent for Linux and macOS, Debian packages, their
-// checksums and the script that installs them, and no image: see package archive.
+// checksums and the script that installs them, and no image: see package archive. With -sign it
+// has ssh-keygen sign the checksums.
 package main
 
 import (
@@ -57,8 +58,11 @@ type options struct {
 	source string
 	// unpack is a folder for the programs of images that were written before.
 	unpack string
-	// agents writes archives of the agent, and no image.
-	agents bool
+	// agents reports whether archives of the agent are written for targets, and no images.
+	agents  bool
+	targets []target
+	// sign is the file of the key with which ssh-keygen signs the checksums; empty for none.
+	sign string
 }
 
 func run(ctx context.Context, args []string) error {
@@ -74,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if opts.agents {
-		return buildAgents(ctx, opts.tree, opts.out, commit)
+		return buildAgents(ctx, release{opts.tree, opts.out, opts.targets, opts.sign}, commit)
 	}
 	work, err := os.MkdirTemp("", "images-")
 	if err != nil {
@@ -99,7 +103,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&opts.source, "source", "", "URL of the source, where it is published")
 	flags.StringVar(&opts.unpack, "unpack", "", "folder for the programs of the images in out, of the first platform")
 	flags.BoolVar(&opts.agents, "agents", false, "write archives of the agent instead of images")
-	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "what the images are for")
+	flags.StringVar(&opts.sign, "sign", "", "with -agents, the file of an SSH key that signs the checksums")
+	platforms := flags.String("platforms", "", "what is built, such as linux/amd64, with commas; empty means all")
 	only := flags.String("only", "", "names of the images; empty means all")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
@@ -107,16 +112,31 @@ func parse(args []string) (options, error) {
 	if flags.NArg() > 0 {
 		return opts, fmt.Errorf("%q is no flag", flags.Arg(0))
 	}
-	for name := range strings.SplitSeq(*platforms, ",") {
-		platform, err := image.ParsePlatform(name)
-		if err != nil {
-			return opts, err
-		}
-		opts.platforms = append(opts.platforms, platform)
+	if err := opts.choosePlatforms(*platforms); err != nil {
+		return opts, err
 	}
 	var err error
 	opts.images, err = program.Choose(*only)
 	return opts, err
+}
+
+// choosePlatforms reads for which platforms to build; an empty list means all.
+func (o *options) choosePlatforms(list string) (err error) {
+	if o.agents {
+		o.targets, err = chooseTargets(list)
+		return err
+	}
+	if list == "" {
+		list = "linux/amd64,linux/arm64"
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		platform, err := image.ParsePlatform(name)
+		if err != nil {
+			return err
+		}
+		o.platforms = append(o.platforms, platform)
+	}
+	return nil
 }
 
 // unpack writes the programs of the images that were written before.
