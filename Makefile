@@ -23,6 +23,9 @@ CONTRACTS := services/settlement/contracts
 COMPILE = tools=$$(deploy/dev/tool.sh solidity) && node $(CONTRACTS)/compile.mjs "$$tools"
 E2E := ./services/proving/e2e
 FLEET := ./services/proving/internal/fleet ./services/proving/cmd/fleet
+# What a slow machine tests without the race detector, because a database or a model does most of the work.
+UNRACED := $(patsubst %,./services/%/...,billing-ledger settlement standalone verifier) \
+  ./services/provider-hub/internal/rpc ./services/provider-hub/internal/store
 SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
 # Ends a command whose events SHOW reads, because SHOW decides what fails.
 ENDED = || echo '{"Action":"fail"}'
@@ -30,7 +33,8 @@ ENDED = || echo '{"Action":"fail"}'
 CHECK := go test -json -count=1 -vet=off $(TEST_FLAGS)
 SUITE := $(CHECK) -timeout 40m
 
-export GOFLAGS ?= -buildvcs=false
+# Without the paths of this machine, another clone on it finds what this one has compiled.
+export GOFLAGS ?= -buildvcs=false -trimpath
 
 .PHONY: help
 help: ## Show what can be made
@@ -90,20 +94,21 @@ apart: # Vets and tests the modules that stand apart, which the linters and the 
 .PHONY: unit
 unit: postgres ## Run all tests but the long ones and the suites with the race detector (needs a C compiler)
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && { $(CHECK) -race -short -timeout 20m \
-	  $$(go list work | grep -v /services/proving/e2e) $(ENDED); } | $(SHOW)/unit.json -again 2 -- -race -short
+	@. deploy/dev/postgres.env.sh && { raced=$$(go list work | grep -v /services/proving/e2e); \
+	  if [ -n "$${SLOW_MACHINE:-}" ]; then \
+	    unraced=$$(go list $(UNRACED)); raced=$$(grep -vxF "$$unraced" <<<"$$raced"); \
+	    $(CHECK) -short -timeout 40m $$unraced $(ENDED); fi; \
+	  $(CHECK) -race -short -timeout 40m $$raced $(ENDED); } | $(SHOW)/unit.json -again 2 -- -race -short
 
 .PHONY: e2e
 e2e: suites payout-stories attack ## Run the end-to-end tests whole: the fleet killed, restarted, under load and attacked
 
 .PHONY: suites
-suites: postgres # Two packages at a time: a fleet has 24 processes. The one process and what starts fleets have the race detector
+suites: postgres # One package after the other: a fleet has 24 processes. The one process and what starts fleets have the race detector
 	@mkdir -p $(TESTED)
-	@. deploy/dev/postgres.env.sh && { \
-	  { $(SUITE) -p 1 -race $(FLEET) $(ENDED); \
-	    $(SUITE) -p 1 $$(go list $(E2E)/... | grep -vE '/(e2e|attack|settlement)$$') $(ENDED); } & \
-	  $(SUITE) -p 1 -race $(E2E) $(ENDED); \
-	  wait; } | $(SHOW)/e2e.json -again 3 -- -race
+	@. deploy/dev/postgres.env.sh && { $(SUITE) -p 1 $${SLOW_MACHINE:--race} $(E2E) $(FLEET) $(ENDED); \
+	  $(SUITE) -p 1 $${SLOW_MACHINE:+-skip=AtEveryPoint/round1} $$(go list $(E2E)/... | grep -vE '/(e2e|attack|settlement)$$') $(ENDED); } \
+	  | $(SHOW)/e2e.json -again 3 -- $${SLOW_MACHINE:--race}
 
 .PHONY: attack
 attack: postgres ## Run the attacks, which measure times: nothing else should run
@@ -256,15 +261,19 @@ sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
 images: ## Write an OCI image of each service and of the agent to .bin/images (PLATFORMS=linux/amd64 for one platform)
 	@GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $(BIN)/images $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
+AGENTS = GOWORK=off go -C deploy/images run . -tree $(CURDIR) -agents $(if $(PLATFORMS),-platforms $(PLATFORMS)) \
+  $(if $(AGENTS_KEY),-sign $(abspath $(AGENTS_KEY)))
+
 .PHONY: agents
-agents: ## Write archives of the agent for Linux and macOS, Debian packages, checksums and install.sh to .bin/agents
-	@GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $(BIN)/agents -agents
+agents: ## Write archives of the agent for Linux and macOS, Debian packages, checksums and install.sh to .bin/agents (AGENTS_KEY=file signs)
+	@$(AGENTS) -out $(BIN)/agents
 
 .PHONY: agents-check
-agents-check: agents ## Build the agent's archives again with nothing cached, compare them, and install and start one
+agents-check: agents ## Build the agent's archives again with nothing cached, compare them, inspect each, and install and start one
 	@again=$$(mktemp -d) && trap 'rm -rf $$again' EXIT && \
-	  GOCACHE=$$again/cache GOWORK=off go -C deploy/images run . -tree $(CURDIR) -out $$again/agents -agents >/dev/null && \
+	  GOCACHE=$$again/cache $(AGENTS) -out $$again/agents >/dev/null && \
 	  diff -r $(BIN)/agents $$again/agents && (cd $(BIN)/agents && sha256sum --quiet -c SHA256SUMS) && \
+	  (cd deploy/images && SVC_AGENTS=$(BIN)/agents GOWORK=off go test -count=1 -run 'EachBuilt' .) && \
 	  $(BIN)/agents/install.sh --to $$again/bin && $$again/bin/svc-agent help >/dev/null && \
 	  echo "  The agent's archives are the same when they are built again."
 
@@ -355,6 +364,8 @@ verify: drift generate-check chart-check lint unit ## Everything that must hold 
 .PHONY: prepare
 prepare: postgres ## Install the tools and compile what others wrote, so that the checks find them
 	@deploy/dev/curl-jq.sh
+	@deploy/dev/chromium.sh
+	@$(MAKE) --no-print-directory console-packages
 	@for t in buf generators golangci-lint anvil solidity; do deploy/dev/tool.sh $$t >/dev/null; done
 	@deploy/engine/build.sh
 	@others=$$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' work) && \
@@ -363,6 +374,27 @@ prepare: postgres ## Install the tools and compile what others wrote, so that th
 .PHONY: reference
 reference: # The work by which .ci/run compares machines: it compiles gofmt anew, with the standard library
 	@go build -a -o /dev/null cmd/gofmt
+
+.PHONY: console
+console: console-packages ## Check and test the console's program, and build its pages anew into services/console/dist (needs node)
+	@cd services/console && npm run --silent types && npm run --silent check && npm test --silent && npm run --silent build
+
+.PHONY: console-packages
+console-packages: # Installs what the console's lock file names, unless it is there
+	@cd services/console && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent --ignore-scripts; }
+
+.PHONY: console-check
+console-check: console # Fails if the committed pages are not what the sources make
+	@changed=$$(git status --porcelain -- services/console/dist) && [ -z "$$changed" ] || \
+	  { echo "$$changed"; echo "  The console's pages differ from its sources: run make console, and commit dist."; exit 1; }
+
+.PHONY: console-e2e
+console-e2e: postgres ## Open each page of the console in Chromium, and go through what users do there (CONSOLE_TESTS=name of a file)
+	@. deploy/dev/postgres.env.sh && go test -count=1 -vet=off -timeout 40m -v ./services/proving/e2e/console
+
+.PHONY: screenshots
+screenshots: ## Write pictures of the console's pages at 1440 and 360 pixels, light and dark, to .run/screenshots
+	@SCREENSHOTS=$(CURDIR)/.run/screenshots CONSOLE_TESTS=pages $(MAKE) --no-print-directory console-e2e
 
 .PHONY: postgres
 postgres: # Makes sure that PostgreSQL's server programs are there

@@ -13,8 +13,9 @@ import (
 // FAIL names fails, and a target that BURN names takes three seconds of CPU time. With
 // AWAIT chaos ends behind lint.
 const stages = `SHELL := /bin/bash
-prepare reference drift unit suites attack verification payout-sim payout-stories generate-check lint chaos engine:
-	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice) lab=$$LAB"
+ALL := prepare reference console-check drift unit suites attack verification payout-sim payout-stories
+$(ALL) generate-check lint chaos engine:
+	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice) lab=$$LAB slow=$$SLOW_MACHINE"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ $@ != lint ] || touch .ci/linted
 	@[ $@ != chaos ] || [ -z "$$AWAIT" ] || timeout 60 bash -c 'until [ -e .ci/linted ]; do sleep 0.1; done'
@@ -68,7 +69,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
 	for _, stage := range []string{
-		"prepare", "reference", "drift", "unit", "e2e", "attack", "verify", "payouts", "lint", "chaos", "engine",
+		"prepare", "reference", "console", "drift", "unit", "e2e", "attack", "verify", "payouts", "lint", "chaos", "engine",
 	} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
@@ -85,8 +86,23 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	}
 }
 
+func TestASlowMachineDoesLess(t *testing.T) {
+	for factor, want := range map[string][]string{
+		"1.24": {"made unit .* slow=\n", "made chaos .*faults=each "},
+		"1.25": {"made unit .* slow=-race=false\n", "made chaos .*faults=24 ", "this machine is slow"},
+	} {
+		out, _ := runStages(t, "CI_CPU_FACTOR="+factor)
+		for _, one := range want {
+			if !regexp.MustCompile(one).MatchString(out) {
+				t.Errorf("factor %s: got no %q in\n%s", factor, one, out)
+			}
+		}
+	}
+}
+
 func TestAStageThatFailsEndsTheRun(t *testing.T) {
 	for _, c := range []struct{ target, stage, never string }{
+		{"console-check", "console", "unit"},
 		{"unit", "unit", "suites"},
 		{"suites", "e2e", "attack"},
 		{"attack", "attack", "verification"},

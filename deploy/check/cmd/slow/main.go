@@ -72,7 +72,7 @@ func run(in io.Reader, out io.Writer, keep string, n, again int, alone func(slow
 
 // alone runs one test.
 func alone(root string, t slow.Test, flags []string) error {
-	args := append([]string{"test", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=20m"}, flags...)
+	args := append([]string{"test", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=40m"}, flags...)
 	cmd := exec.Command("go", append(args, "-run=^"+t.Name+"$", t.Package)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOWORK=") // make sets it off for this program
