@@ -345,7 +345,7 @@ plan plan_id_check | id = 'Not a name'
 plan plan_pkey | =
 plan_counter plan_counter_account_id_fkey | account_id = gen_random_uuid()
 plan_counter plan_counter_cap_check | cap = -1, excess = 9
-plan_counter plan_counter_check | period = 'month', window_start = window_start + 1
+plan_counter plan_counter_check | period = 'month', window_start = '2026-03-02'
 plan_counter plan_counter_excess_check | excess = -1
 plan_counter plan_counter_kind_check | kind = 'smiles'
 plan_counter plan_counter_period_check | period = 'year', window_start = '2026-01-01'
