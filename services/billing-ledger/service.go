@@ -317,8 +317,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run,
 		s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
-		s.users.mail.Run, s.stats.folder.Run}, s.cards.loops(), s.passbooks.loops(),
-		s.webhooks.loops()) {
+		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops(), s.stats.loops(), s.webhooks.loops()) {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

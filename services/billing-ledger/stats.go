@@ -1,6 +1,8 @@
 package billingledger
 
 import (
+	"context"
+
 	"google.golang.org/grpc"
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -21,10 +23,14 @@ func newStatsWork(cfg PassbookConfig, st *store.Store, deps Deps) *statsWork {
 	sums := store.Stats{Store: st}
 	return &statsWork{
 		folder: &passbook.Folder{Store: sums, Name: "stats", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.Log},
-		cache:  stats.NewCache(sums, deps.Clock),
+		cache:  stats.NewCache(sums, deps.Clock, deps.Log),
 	}
 }
 
 func (w *statsWork) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterStatsServiceServer(r, &rpc.Stats{Cache: w.cache})
+}
+
+func (w *statsWork) loops() []func(context.Context) {
+	return []func(context.Context){w.folder.Run, w.cache.Run}
 }

@@ -856,12 +856,18 @@ type AttemptRecord struct {
 	ProviderId   string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	ProviderName string                 `protobuf:"bytes,3,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	// served, failed, timeout, busy, refused, client_gone or unavailable.
-	Result        string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	EngineStatus  int32  `protobuf:"varint,5,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
-	LatencyMs     int64  `protobuf:"varint,6,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
-	HubId         string `protobuf:"bytes,7,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Result       string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	EngineStatus int32  `protobuf:"varint,5,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
+	LatencyMs    int64  `protobuf:"varint,6,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
+	HubId        string `protobuf:"bytes,7,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
+	// Of a committed stream: from the beginning of the attempt to its first content, from then
+	// to its end, and the part of the latter in which the gateway waited for the client to
+	// read. 0 otherwise, and of gateways that do not report it.
+	FirstContentMs int64 `protobuf:"varint,8,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
+	ContentMs      int64 `protobuf:"varint,9,opt,name=content_ms,json=contentMs,proto3" json:"content_ms,omitempty"`
+	ClientMs       int64 `protobuf:"varint,10,opt,name=client_ms,json=clientMs,proto3" json:"client_ms,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
@@ -941,6 +947,27 @@ func (x *AttemptRecord) GetHubId() string {
 		return x.HubId
 	}
 	return ""
+}
+
+func (x *AttemptRecord) GetFirstContentMs() int64 {
+	if x != nil {
+		return x.FirstContentMs
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetContentMs() int64 {
+	if x != nil {
+		return x.ContentMs
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetClientMs() int64 {
+	if x != nil {
+		return x.ClientMs
+	}
+	return 0
 }
 
 // Metered is what a hub told that it bills for an answer served to its end.
@@ -1303,7 +1330,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x0erelayed_tokens\x18\x05 \x01(\x03R\rrelayedTokens\x12#\n" +
 	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"=\n" +
 	"\rRenewResponse\x12,\n" +
-	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\xe2\x01\n" +
+	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\xc8\x02\n" +
 	"\rAttemptRecord\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -1313,7 +1340,12 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\rengine_status\x18\x05 \x01(\x05R\fengineStatus\x12\x1d\n" +
 	"\n" +
 	"latency_ms\x18\x06 \x01(\x03R\tlatencyMs\x12\x15\n" +
-	"\x06hub_id\x18\a \x01(\tR\x05hubId\"[\n" +
+	"\x06hub_id\x18\a \x01(\tR\x05hubId\x12(\n" +
+	"\x10first_content_ms\x18\b \x01(\x03R\x0efirstContentMs\x12\x1d\n" +
+	"\n" +
+	"content_ms\x18\t \x01(\x03R\tcontentMs\x12\x1b\n" +
+	"\tclient_ms\x18\n" +
+	" \x01(\x03R\bclientMs\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xf1\x04\n" +

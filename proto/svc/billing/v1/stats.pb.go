@@ -70,8 +70,9 @@ type GetStatsResponse struct {
 	// The last 30 days (UTC), the oldest first. The last one is today. A day without requests is
 	// there, with none.
 	Days []*DayFigures `protobuf:"bytes,5,rep,name=days,proto3" json:"days,omitempty"`
-	// The models and the providers with requests in the last 24 hours, those with the most
-	// requests first: at most 10,000 models and 5,000 providers.
+	// The models and the providers with requests of enough accounts in the 24 hours up to the
+	// last whole hour, those with the most requests first: at most 10,000 models and 5,000
+	// providers.
 	Models        []*ModelFigures    `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
 	Providers     []*ProviderFigures `protobuf:"bytes,7,rep,name=providers,proto3" json:"providers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -164,14 +165,19 @@ type RequestFigures struct {
 	// Prompt and completion, of models that are priced by tokens.
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// The part of the requests with an answer to its end, 0 to 1. Requests that their callers
-	// left or that were refused do not count.
+	// left, that were refused, or that no provider worked on do not count. A failed request
+	// costs nothing, so of an account's failures in an hour at most as many count as it had
+	// requests served there.
 	SuccessRate *float64 `protobuf:"fixed64,3,opt,name=success_rate,json=successRate,proto3,oneof" json:"success_rate,omitempty"`
-	// The part of the requests that had more than one attempt, 0 to 1.
+	// The part of the requests that had more than one attempt or went on with another model, 0
+	// to 1.
 	RetriedShare *float64 `protobuf:"fixed64,4,opt,name=retried_share,json=retriedShare,proto3,oneof" json:"retried_share,omitempty"`
-	// From when the gateway has the request to the first content of a streamed answer.
+	// To the first content of a streamed answer: from when the gateway has the request, of a
+	// model from its first attempt on, and of a provider from the beginning of its own attempt.
 	TtftMsP50 *float64 `protobuf:"fixed64,5,opt,name=ttft_ms_p50,json=ttftMsP50,proto3,oneof" json:"ttft_ms_p50,omitempty"`
 	TtftMsP95 *float64 `protobuf:"fixed64,6,opt,name=ttft_ms_p95,json=ttftMsP95,proto3,oneof" json:"ttft_ms_p95,omitempty"`
-	// From the first content of a streamed answer to its end.
+	// From the first content of a streamed answer to its end, without the time that the client
+	// took to read. An answer to a slow client does not count.
 	TokensPerSecondP50 *float64 `protobuf:"fixed64,7,opt,name=tokens_per_second_p50,json=tokensPerSecondP50,proto3,oneof" json:"tokens_per_second_p50,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -361,9 +367,9 @@ func (x *ModelFigures) GetFigures() *RequestFigures {
 	return nil
 }
 
-// ProviderFigures are of the requests whose last attempt was the provider's. An attempt that
-// failed and that another provider's attempt followed counts against its own provider's
-// success_rate, and in no other figure.
+// ProviderFigures are of the requests whose last attempt was the provider's. Its success_rate
+// is of its attempts: an attempt that failed counts in full where another provider then served
+// the request.
 type ProviderFigures struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`

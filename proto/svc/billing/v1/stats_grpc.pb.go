@@ -29,12 +29,15 @@ const (
 // StatsService has the figures of the service that anybody may see. They are sums of what
 // gateways reported of requests, and say nothing of accounts.
 //
-// A rate and a percentile are absent where they rest on fewer than 10 requests, and a 95th
-// percentile where it rests on fewer than 20, because figures of few requests would tell
-// what one consumer did. A percentile is within 4.43 % of the exact one.
+// Figures of few requests or of few consumers would tell what one consumer did. So a rate and
+// a percentile are absent where they rest on fewer than 10 requests, and a 95th percentile
+// where it rests on fewer than 20. A model or a provider is absent unless requests of at least
+// 5 accounts were served there in the window, and its window is 24 whole hours, so its figures
+// change at most once an hour. Numbers of requests and of tokens have two significant digits,
+// and rates three decimals. A percentile is within 4.43 % of the exact one.
 type StatsServiceClient interface {
 	// GetStats sums up the last 24 hours and the last 30 days. The answer is not older than
-	// a minute, or than an hour while the store cannot be read. Read only. Fails with
+	// two minutes, or than an hour while the store cannot be read. Read only. Fails with
 	// UNAVAILABLE (service_unavailable).
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 }
@@ -64,12 +67,15 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 // StatsService has the figures of the service that anybody may see. They are sums of what
 // gateways reported of requests, and say nothing of accounts.
 //
-// A rate and a percentile are absent where they rest on fewer than 10 requests, and a 95th
-// percentile where it rests on fewer than 20, because figures of few requests would tell
-// what one consumer did. A percentile is within 4.43 % of the exact one.
+// Figures of few requests or of few consumers would tell what one consumer did. So a rate and
+// a percentile are absent where they rest on fewer than 10 requests, and a 95th percentile
+// where it rests on fewer than 20. A model or a provider is absent unless requests of at least
+// 5 accounts were served there in the window, and its window is 24 whole hours, so its figures
+// change at most once an hour. Numbers of requests and of tokens have two significant digits,
+// and rates three decimals. A percentile is within 4.43 % of the exact one.
 type StatsServiceServer interface {
 	// GetStats sums up the last 24 hours and the last 30 days. The answer is not older than
-	// a minute, or than an hour while the store cannot be read. Read only. Fails with
+	// two minutes, or than an hour while the store cannot be read. Read only. Fails with
 	// UNAVAILABLE (service_unavailable).
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	mustEmbedUnimplementedStatsServiceServer()

@@ -31,6 +31,12 @@ type Attempt struct {
 	EngineStatus int32  `json:"engine_status"`
 	LatencyMS    int64  `json:"latency_ms"`
 	HubID        string `json:"hub_id,omitempty"`
+	// FirstContentMS is from the attempt's beginning to its first content, ContentMS from then
+	// to its end, and ClientMS the part of the latter in which the gateway waited for the
+	// client to read. All are 0 where no stream was committed, and of older gateways.
+	FirstContentMS int64 `json:"first_content_ms,omitempty"`
+	ContentMS      int64 `json:"content_ms,omitempty"`
+	ClientMS       int64 `json:"client_ms,omitempty"`
 }
 
 // RequestReport is the gateway's account of how a request ended.
@@ -107,6 +113,7 @@ func (w RequestReport) bounded() RequestReport {
 		a.ProviderName = cut(a.ProviderName, 4*maxText)
 		a.Result = cut(a.Result, maxText)
 		a.HubID = cut(a.HubID, maxText)
+		a.FirstContentMS, a.ContentMS, a.ClientMS = max(a.FirstContentMS, 0), max(a.ContentMS, 0), max(a.ClientMS, 0)
 		attempts = append(attempts, a)
 	}
 	w.Attempts = attempts

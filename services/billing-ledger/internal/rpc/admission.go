@@ -183,7 +183,8 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 		w.Attempts = append(w.Attempts, hold.Attempt{
 			Attempt: int32(min(a.GetAttempt(), 1<<30)), ProviderID: a.GetProviderId(), ProviderName: a.GetProviderName(),
 			Result: a.GetResult(), EngineStatus: a.GetEngineStatus(), LatencyMS: a.GetLatencyMs(),
-			HubID: a.GetHubId(),
+			HubID: a.GetHubId(), FirstContentMS: a.GetFirstContentMs(), ContentMS: a.GetContentMs(),
+			ClientMS: a.GetClientMs(),
 		})
 	}
 	// A malformed id counts as none: a report is taken as far as it is valid.

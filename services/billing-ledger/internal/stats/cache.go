@@ -3,6 +3,8 @@ package stats
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -10,108 +12,149 @@ import (
 )
 
 const (
-	goodFor = time.Minute
+	// every is the time between two readings.
+	every   = time.Minute
 	keptFor = time.Hour
-	// pauseAfter is the pause after a failure.
-	pauseAfter = 5 * time.Second
+	// A reading that failed is tried again after firstPause, twice that, and so on up to every.
+	firstPause = 5 * time.Second
+	// patience bounds a reading.
+	patience = 30 * time.Second
 )
 
 // Store reads sums.
 type Store interface {
 	// FoldedUntil returns up to when reports are in the sums.
 	FoldedUntil(ctx context.Context) (time.Time, error)
-	// Groups calls add with the sums of a window, each of a model at a provider, in parts.
-	Groups(ctx context.Context, w Window, add func(*Group)) error
-	// Requests counts the requests of a window.
-	Requests(ctx context.Context, w Window) (int64, error)
-	// ByDay sums up each day (UTC) from a day on.
-	ByDay(ctx context.Context, from time.Time) (map[time.Time]*Sum, error)
+	// Groups calls add with the sums of a window of whole hours, each of a model or a provider
+	// in an hour, of those where requests of at least so many accounts were served in the
+	// window.
+	Groups(ctx context.Context, w Window, accounts int, add func(*Group)) error
+	// OfService returns the sums of the whole service, by the beginning of their spans.
+	OfService(ctx context.Context, span Span, from time.Time) (map[time.Time]*Sum, error)
 }
 
-// Cache answers gateways. It is safe for concurrent use. An answer is good for a minute. One
-// caller makes it, and the others wait for it. Where no new one can be made, the last one is
-// given until it is an hour old.
+// Cache answers gateways. It is safe for concurrent use. Run reads the sums in the
+// background, so no caller waits for the database. Where they cannot be read, the last answer
+// is given until it is an hour old.
 type Cache struct {
 	store Store
 	clock clock.Clock
-	// turn is held while the fields below are read or written.
-	turn chan struct{}
+	log   *slog.Logger
 
-	last     *Answer // nil for none
-	madeAt   time.Time
-	failed   bool
-	failedAt time.Time
+	// Of Run alone: the groups of the models and the providers, which are read once an hour.
+	groupsOf Window
+	groups   gathering
+
+	begun chan struct{} // closed after the first reading
+	once  sync.Once
+	mu    sync.Mutex
+	last  *Answer // nil for none
+	made  time.Time
 }
 
 // NewCache makes a cache that has read nothing yet.
-func NewCache(store Store, clk clock.Clock) *Cache {
-	return &Cache{store: store, clock: clk, turn: make(chan struct{}, 1)}
+func NewCache(store Store, clk clock.Clock, log *slog.Logger) *Cache {
+	return &Cache{store: store, clock: clk, log: log, begun: make(chan struct{})}
 }
 
-// Answer returns the figures. The caller must not change them.
+// Run reads the sums until ctx ends.
+func (c *Cache) Run(ctx context.Context) {
+	for pause := firstPause; ; {
+		wait := every
+		if err := c.Look(ctx); err != nil && ctx.Err() == nil {
+			c.log.WarnContext(ctx, "the figures of the service could not be summed up", "error", err, "wait", pause)
+			wait, pause = pause, min(2*pause, every)
+		} else {
+			pause = firstPause
+		}
+		if clock.Sleep(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// Look reads the sums once. It is never called twice at once.
+func (c *Cache) Look(ctx context.Context) error {
+	defer c.once.Do(func() { close(c.begun) })
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := c.clock.Now()
+	made, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.made = made, now
+	return nil
+}
+
+// Answer returns the figures. The caller must not change them. It waits only for the first
+// reading of the process.
 func (c *Cache) Answer(ctx context.Context) (*Answer, error) {
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case <-c.begun:
 	case <-ctx.Done():
 		return nil, unavailable(ctx.Err())
 	}
-	switch now := c.clock.Now(); {
-	case c.last != nil && within(now.Sub(c.madeAt), goodFor):
-		return c.last, nil
-	case c.failed && within(now.Sub(c.failedAt), pauseAfter):
-		return c.kept(now, nil)
-	}
-	made, err := read(ctx, c.store)
-	// A caller that gave up proves nothing of the store.
-	c.failed = err != nil && ctx.Err() == nil
-	now := c.clock.Now()
-	if err != nil {
-		c.failedAt = now
-		return c.kept(now, err)
-	}
-	c.last, c.madeAt = made, now
-	return made, nil
-}
-
-// kept returns the last answer in place of one that cannot be made, unless it is too old.
-func (c *Cache) kept(now time.Time, cause error) (*Answer, error) {
-	if c.last != nil && within(now.Sub(c.madeAt), keptFor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// An age below zero is of a clock that was set back.
+	if age := c.clock.Now().Sub(c.made); c.last != nil && age >= 0 && age < keptFor {
 		return c.last, nil
 	}
-	return nil, unavailable(cause)
+	return nil, unavailable(nil)
 }
-
-// within reports whether an age is below maxAge. It returns false for a clock that was set
-// back.
-func within(age, maxAge time.Duration) bool { return age >= 0 && age < maxAge }
 
 func unavailable(cause error) error {
 	return fault.Wrap(cause, fault.Unavailable, fault.ServiceUnavailable,
-		"the figures of the service cannot be summed up now").After(pauseAfter)
+		"the figures of the service cannot be summed up now").After(firstPause)
 }
 
-func read(ctx context.Context, store Store) (*Answer, error) {
-	at, err := store.FoldedUntil(ctx)
+func (c *Cache) read(ctx context.Context) (*Answer, error) {
+	at, err := c.store.FoldedUntil(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask how far the sums are: %w", err)
 	}
-	a := &Answer{MadeAt: at}
-	day, all := Last(at, 24*time.Hour), newGathering()
-	if err := store.Groups(ctx, day, all.add); err != nil {
-		return nil, fmt.Errorf("sum up the last 24 hours: %w", err)
+	if err := c.readGroups(ctx, LastHours(at, 24*time.Hour)); err != nil {
+		return nil, err
 	}
-	a.LastDay, a.Models, a.Providers = Of(&all.all), all.models(), all.providers()
-	if a.DayBefore, err = store.Requests(ctx, day.Before()); err != nil {
-		return nil, fmt.Errorf("count the 24 hours before: %w", err)
-	}
-	if a.LastHour, err = store.Requests(ctx, Last(at, time.Hour)); err != nil {
-		return nil, fmt.Errorf("count the last hour: %w", err)
-	}
-	sums, err := store.ByDay(ctx, Day.Start(at).AddDate(0, 0, 1-Days))
+	a := &Answer{MadeAt: at, Models: c.groups.models(), Providers: c.groups.providers()}
+	day, hour := Last(at, 24*time.Hour), Last(at, time.Hour)
+	sums, err := c.store.OfService(ctx, FiveMinutes, day.Before().From)
 	if err != nil {
+		return nil, fmt.Errorf("sum up the last two days: %w", err)
+	}
+	var all Sum
+	for begin, s := range sums {
+		switch {
+		case day.has(begin):
+			all.Add(s)
+		case day.Before().has(begin):
+			a.DayBefore += s.Requests
+		}
+		if hour.has(begin) {
+			a.LastHour += s.Requests
+		}
+	}
+	a.LastDay, a.DayBefore, a.LastHour = Of(&all), Rounded(a.DayBefore), Rounded(a.LastHour)
+	if sums, err = c.store.OfService(ctx, Day, Day.Start(at).AddDate(0, 0, 1-Days)); err != nil {
 		return nil, fmt.Errorf("sum up the last days: %w", err)
 	}
 	a.Days = daysOf(at, sums)
 	return a, nil
+}
+
+// readGroups reads the sums of models and providers, unless they are there. The sums of hours
+// that are over do not change.
+func (c *Cache) readGroups(ctx context.Context, w Window) error {
+	if c.groups != nil && w == c.groupsOf {
+		return nil
+	}
+	groups := gathering{}
+	if err := c.store.Groups(ctx, w, LeastAccounts, groups.add); err != nil {
+		return fmt.Errorf("sum up models and providers: %w", err)
+	}
+	c.groups, c.groupsOf = groups, w
+	return nil
 }

@@ -3,6 +3,7 @@ package stats
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 const (
 	LeastShown = 10
 	LeastTail  = 20
+	// LeastAccounts is how many accounts the figures of a model or a provider are of.
+	LeastAccounts = 5
 )
 
 // Bounds of an answer: those with the most requests are in it.
@@ -34,8 +37,8 @@ type Figures struct {
 
 // Of makes the figures of a sum.
 func Of(s *Sum) Figures {
-	f := Figures{Requests: s.Requests, Tokens: s.Tokens}
-	f.SuccessRate = share(s.Succeeded, s.Judged+s.FailedOver)
+	f := Figures{Requests: Rounded(s.Requests), Tokens: Rounded(s.Tokens)}
+	f.SuccessRate = share(s.Succeeded, s.Judged)
 	f.RetriedShare = share(s.Retried, s.Requests)
 	f.FirstContentP50 = percentile(&s.FirstContent, 0.5, LeastShown)
 	f.FirstContentP95 = percentile(&s.FirstContent, 0.95, LeastTail)
@@ -46,11 +49,24 @@ func Of(s *Sum) Figures {
 	return f
 }
 
+// Rounded returns a number with two significant digits.
+func Rounded(n int64) int64 {
+	unit := int64(1)
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
+}
+
+// shareScale is the scale of a rate: with more decimals, a rate would tell the numbers that it
+// is made of.
+const shareScale = 1000
+
 func share(part, of int64) *float64 {
 	if of < LeastShown {
 		return nil
 	}
-	rate := float64(part) / float64(of)
+	rate := math.Round(float64(part)/float64(of)*shareScale) / shareScale
 	return &rate
 }
 
@@ -62,7 +78,7 @@ func percentile(h *Histogram, part float64, least int64) *float64 {
 	return &value
 }
 
-// Window is a span of time whose ends are at whole five minutes.
+// Window is a span of time.
 type Window struct{ From, Until time.Time }
 
 // Last returns the window that ends with the five minutes in which a moment lies.
@@ -71,25 +87,23 @@ func Last(at time.Time, length time.Duration) Window {
 	return Window{From: end.Add(-length), Until: end}
 }
 
+// LastHours returns the window of whole hours up to a moment.
+func LastHours(at time.Time, length time.Duration) Window {
+	end := Hour.Start(at)
+	return Window{From: end.Add(-length), Until: end}
+}
+
 // Before returns the window of the same length that ends where this one begins.
 func (w Window) Before() Window {
 	return Window{From: w.From.Add(w.From.Sub(w.Until)), Until: w.From}
 }
 
-// Hours returns the whole hours of a window. The rest of it lies before and behind them.
-func (w Window) Hours() Window {
-	from, until := Hour.Start(w.From.Add(Hour.Duration()-1)), Hour.Start(w.Until)
-	if until.Before(from) {
-		until = from
-	}
-	return Window{From: from, Until: until}
-}
+func (w Window) has(at time.Time) bool { return !at.Before(w.From) && at.Before(w.Until) }
 
-// Group is what a store reads: the sum of a model at a provider.
+// Group is what a store reads: the sum of a model or a provider in an hour.
 type Group struct {
-	Model    string
-	Provider ids.ProviderID
-	Sum      Sum
+	Subject
+	Sum Sum
 }
 
 // Answer has the figures of the service.
@@ -123,41 +137,24 @@ type OfProvider struct {
 	Figures
 }
 
-// gathering gathers the groups of the last 24 hours.
-type gathering struct {
-	all        Sum
-	byModel    map[string]*Sum
-	byProvider map[ids.ProviderID]*Sum
-}
+// gathering gathers the groups of 24 hours.
+type gathering map[Subject]*Sum
 
-func newGathering() *gathering {
-	return &gathering{byModel: map[string]*Sum{}, byProvider: map[ids.ProviderID]*Sum{}}
-}
-
-// add adds a group. An attempt that failed and that another followed is no failure of the
-// request, so it counts against its provider only.
-func (g *gathering) add(group *Group) {
-	if !group.Provider.IsZero() {
-		into(g.byProvider, group.Provider, &group.Sum)
-	}
-	group.Sum.FailedOver = 0
-	g.all.Add(&group.Sum)
-	into(g.byModel, group.Model, &group.Sum)
-}
-
-func into[K comparable](sums map[K]*Sum, k K, more *Sum) {
-	s := sums[k]
+func (g gathering) add(group *Group) {
+	s := g[group.Subject]
 	if s == nil {
 		s = &Sum{}
-		sums[k] = s
+		g[group.Subject] = s
 	}
-	s.Add(more)
+	s.Add(&group.Sum)
 }
 
-func (g *gathering) models() []OfModel {
-	list := make([]OfModel, 0, len(g.byModel))
-	for id, s := range g.byModel {
-		list = append(list, OfModel{Model: id, Figures: Of(s)})
+func (g gathering) models() []OfModel {
+	var list []OfModel
+	for of, s := range g {
+		if of.Model != "" {
+			list = append(list, OfModel{Model: of.Model, Figures: Of(s)})
+		}
 	}
 	slices.SortFunc(list, func(a, b OfModel) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Model, b.Model))
@@ -165,10 +162,12 @@ func (g *gathering) models() []OfModel {
 	return list[:min(len(list), MaxModels)]
 }
 
-func (g *gathering) providers() []OfProvider {
-	list := make([]OfProvider, 0, len(g.byProvider))
-	for id, s := range g.byProvider {
-		list = append(list, OfProvider{Provider: id, Figures: Of(s)})
+func (g gathering) providers() []OfProvider {
+	var list []OfProvider
+	for of, s := range g {
+		if !of.Provider.IsZero() {
+			list = append(list, OfProvider{Provider: of.Provider, Figures: Of(s)})
+		}
 	}
 	slices.SortFunc(list, func(a, b OfProvider) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), bytes.Compare(a.Provider[:], b.Provider[:]))
@@ -184,7 +183,6 @@ func daysOf(at time.Time, sums map[time.Time]*Sum) []OfDay {
 		if s == nil {
 			s = &Sum{}
 		}
-		s.FailedOver = 0
 		days = append(days, OfDay{Day: day, Figures: Of(s)})
 	}
 	return days

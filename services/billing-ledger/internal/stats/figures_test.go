@@ -3,13 +3,16 @@ package stats_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 	"svc.internal/services/billing-ledger/internal/stats"
 )
 
@@ -87,7 +90,29 @@ func TestARateOfFewJudgedRequestsIsNotShown(t *testing.T) {
 	}
 }
 
-func TestAWindowIsWholeHoursAndTheRest(t *testing.T) {
+func TestNumbersHaveTwoSignificantDigits(t *testing.T) {
+	for n, want := range map[int64]int64{
+		0: 0, 7: 7, 99: 99, 104: 100, 105: 110, 994: 990, 995: 1000, 1_249: 1_200, 1_250: 1_300, 123_456_789: 120_000_000,
+	} {
+		if got := stats.Rounded(n); got != want {
+			t.Errorf("%d: got %d, want %d", n, got, want)
+		}
+	}
+	s := requests(1234)
+	s.Tokens, s.Succeeded, s.Judged = 98_765, 1233, 1234
+	f := stats.Of(s)
+	if f.Requests != 1200 {
+		t.Errorf("requests: got %d, want 1200", f.Requests)
+	}
+	if f.Tokens != 99_000 {
+		t.Errorf("tokens: got %d, want 99000", f.Tokens)
+	}
+	if *f.SuccessRate != 0.999 {
+		t.Errorf("success rate: got %v, want 0.999", *f.SuccessRate)
+	}
+}
+
+func TestWindowsEndWithFiveMinutesOrBeforeTheHour(t *testing.T) {
 	w := stats.Last(noon, 24*time.Hour)
 	if want := time.Date(2026, 7, 30, 12, 35, 0, 0, time.UTC); !w.Until.Equal(want) {
 		t.Errorf("the end: got %s, want %s", w.Until, want)
@@ -95,32 +120,32 @@ func TestAWindowIsWholeHoursAndTheRest(t *testing.T) {
 	if got := w.Until.Sub(w.From); got != 24*time.Hour {
 		t.Errorf("the length: got %s, want 24h", got)
 	}
-	hours := w.Hours()
-	if got := hours.Until.Sub(hours.From); got != 23*time.Hour {
-		t.Errorf("the whole hours: got %s, want 23h", got)
-	}
 	if before := w.Before(); !before.Until.Equal(w.From) {
 		t.Errorf("the window before ends: got %s, want %s", before.Until, w.From)
 	}
-	if short := stats.Last(noon, 10*time.Minute).Hours(); !short.From.Equal(short.Until) {
-		t.Errorf("whole hours of ten minutes: got %s to %s, want none", short.From, short.Until)
+	hours := stats.LastHours(noon, 24*time.Hour)
+	if want := time.Date(2026, 7, 30, 12, 0, 0, 0, time.UTC); !hours.Until.Equal(want) {
+		t.Errorf("the end of the hours: got %s, want %s", hours.Until, want)
 	}
 }
 
 // sums is a store that may fail.
 type sums struct {
-	groups []stats.Group
-	days   map[time.Time]*stats.Sum
-	err    error
-	reads  int
+	at          time.Time
+	groups      []stats.Group
+	fives, days map[time.Time]*stats.Sum
+	err         error
+	reads       int
+	groupReads  int
 }
 
 func (s *sums) FoldedUntil(context.Context) (time.Time, error) {
 	s.reads++
-	return noon, s.err
+	return s.at, s.err
 }
 
-func (s *sums) Groups(_ context.Context, _ stats.Window, add func(*stats.Group)) error {
+func (s *sums) Groups(_ context.Context, _ stats.Window, _ int, add func(*stats.Group)) error {
+	s.groupReads++
 	for i := range s.groups {
 		group := s.groups[i]
 		add(&group)
@@ -128,40 +153,49 @@ func (s *sums) Groups(_ context.Context, _ stats.Window, add func(*stats.Group))
 	return s.err
 }
 
-func (s *sums) Requests(_ context.Context, w stats.Window) (int64, error) {
-	return int64(w.Until.Sub(w.From) / time.Hour), s.err
+func (s *sums) OfService(_ context.Context, span stats.Span, _ time.Time) (map[time.Time]*stats.Sum, error) {
+	if span == stats.Day {
+		return s.days, s.err
+	}
+	return s.fives, s.err
 }
 
-func (s *sums) ByDay(context.Context, time.Time) (map[time.Time]*stats.Sum, error) {
-	return s.days, s.err
+func newCache(store *sums) (*stats.Cache, *clock.Manual) {
+	store.at = noon
+	now := clock.NewManual(noon)
+	return stats.NewCache(store, now, slog.New(slog.DiscardHandler)), now
 }
 
 func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	a, b := newProvider(t), newProvider(t)
-	failed := requests(12)
-	failed.FailedOver = 12
 	store := &sums{
 		groups: []stats.Group{
-			{Model: "m", Provider: a, Sum: *failed}, {Model: "m", Provider: b, Sum: *requests(20)},
-			{Model: "n", Provider: b, Sum: *requests(3)}, {Model: "n", Sum: *requests(1)},
+			{Subject: stats.Subject{Provider: a}, Sum: *requests(12)}, {Subject: stats.Subject{Provider: b}, Sum: *requests(20)},
+			{Subject: stats.Subject{Model: "n"}, Sum: *requests(3)}, {Subject: stats.Subject{Model: "m"}, Sum: *requests(2)},
+			{Subject: stats.Subject{Model: "m"}, Sum: *requests(30)},
+		},
+		fives: map[time.Time]*stats.Sum{
+			noon.Truncate(5 * time.Minute): requests(36), noon.Truncate(time.Hour).Add(-2 * time.Hour): requests(4),
+			noon.Truncate(time.Hour).Add(-26 * time.Hour): requests(7),
 		},
 		days: map[time.Time]*stats.Sum{stats.Day.Start(noon): requests(36)},
 	}
-	got, err := stats.NewCache(store, clock.NewManual(noon)).Answer(t.Context())
+	cache, _ := newCache(store)
+	if err := cache.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := cache.Answer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.LastDay.Requests != 36 {
-		t.Errorf("all: got %d requests, want 36", got.LastDay.Requests)
-	}
-	if rate := *got.LastDay.SuccessRate; rate != 1 {
-		t.Errorf("the rate of all: got %v, want 1, because other attempts followed", rate)
+	if got.LastDay.Requests != 40 {
+		t.Errorf("all: got %d requests, want 40", got.LastDay.Requests)
 	}
 	if len(got.Models) != 2 {
 		t.Fatalf("models: got %d, want 2", len(got.Models))
 	}
-	if got.Models[0].Model != "m" {
-		t.Errorf("the first model: got %q, want m, which has the most requests", got.Models[0].Model)
+	if first := got.Models[0]; first.Model != "m" || first.Requests != 32 {
+		t.Errorf("the first model: got %q with %d requests, want m with 32", first.Model, first.Requests)
 	}
 	if len(got.Providers) != 2 {
 		t.Fatalf("providers: got %d, want 2", len(got.Providers))
@@ -169,48 +203,98 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if got.Providers[0].Provider != b {
 		t.Errorf("the first provider: got %s, want %s", got.Providers[0].Provider, b)
 	}
-	if rate := *got.Providers[1].SuccessRate; rate != 0.5 {
-		t.Errorf("the rate of the provider with failed attempts: got %v, want 0.5", rate)
-	}
 	if len(got.Days) != stats.Days {
 		t.Fatalf("days: got %d, want %d", len(got.Days), stats.Days)
 	}
 	if today := got.Days[stats.Days-1]; today.Requests != 36 {
 		t.Errorf("today: got %d requests, want 36", today.Requests)
 	}
-	if got.LastHour != 1 {
-		t.Errorf("the last hour: got %d, want 1", got.LastHour)
+	if got.LastHour != 36 {
+		t.Errorf("the last hour: got %d, want 36", got.LastHour)
 	}
-	if got.DayBefore != 24 {
-		t.Errorf("the day before: got %d, want 24", got.DayBefore)
+	if got.DayBefore != 7 {
+		t.Errorf("the day before: got %d, want 7", got.DayBefore)
 	}
 }
 
-func TestAnAnswerIsKeptForAMinuteAndOutlivesTheStore(t *testing.T) {
-	store, now := &sums{}, clock.NewManual(noon)
-	cache := stats.NewCache(store, now)
-	ask := func(reads int, fails bool) {
-		t.Helper()
-		_, err := cache.Answer(t.Context())
-		if got := err != nil; got != fails {
-			t.Errorf("it fails: got %t, want %t: %v", got, fails, err)
+func TestModelsAndProvidersAreReadOnceAnHour(t *testing.T) {
+	store := &sums{}
+	cache, _ := newCache(store)
+	for minutes, want := range []int{0: 1, 1: 1, 25: 1, 26: 2, 27: 2} {
+		if want == 0 {
+			continue
 		}
-		if store.reads != reads {
-			t.Errorf("reads: got %d, want %d", store.reads, reads)
+		store.at = noon.Add(time.Duration(minutes) * time.Minute)
+		if err := cache.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if store.groupReads != want {
+			t.Errorf("%d minutes later: got %d readings, want %d", minutes, store.groupReads, want)
 		}
 	}
-	ask(1, false)
-	now.Advance(59 * time.Second)
-	ask(1, false)
-	now.Advance(time.Second)
-	ask(2, false)
+}
+
+func TestAnAnswerOutlivesTheStoreForAnHour(t *testing.T) {
+	store := &sums{}
+	cache, now := newCache(store)
+	look := func(fails bool) {
+		t.Helper()
+		if err := cache.Look(t.Context()); (err != nil) != fails {
+			t.Errorf("the reading: got the error %v, want one: %t", err, fails)
+		}
+	}
+	answer := func(fails bool) {
+		t.Helper()
+		if _, err := cache.Answer(t.Context()); fault.Is(err, fault.ServiceUnavailable) != fails {
+			t.Errorf("the answer: got the error %v, want one: %t", err, fails)
+		}
+	}
+	look(false)
 	store.err = errors.New("the store is away")
-	now.Advance(time.Minute)
-	ask(3, false) // the last answer
-	ask(3, false) // and a pause
 	now.Advance(59 * time.Minute)
-	ask(4, true)
+	look(true)
+	answer(false)
+	now.Advance(time.Minute)
+	answer(true)
 	store.err = nil
-	now.Advance(5 * time.Second)
-	ask(5, false)
+	look(false)
+	answer(false)
+	if store.reads != 3 {
+		t.Errorf("readings, of which callers make none: got %d, want 3", store.reads)
+	}
+}
+
+func TestACallerWaitsForTheFirstReadingAlone(t *testing.T) {
+	cache, _ := newCache(&sums{})
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := cache.Answer(gone); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("before the first reading: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
+	}
+	if err := cache.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.Answer(gone); err != nil {
+		t.Errorf("after it: got the error %v, want none", err)
+	}
+}
+
+func TestReadingsThatFailAreTriedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &sums{err: errors.New("the store is away")}
+		cache, _ := newCache(store)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			cache.Run(ctx)
+		}()
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // the bubble's time
+		cancel()
+		<-done
+		// After 0, 5, 15, 35 and 75 s, and then each minute.
+		if store.reads != 13 {
+			t.Errorf("readings in ten minutes: got %d, want 13", store.reads)
+		}
+	})
 }

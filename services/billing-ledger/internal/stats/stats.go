@@ -1,16 +1,34 @@
 // Package stats sums up what gateways reported of requests, for the figures of the service
 // that anybody may see.
 //
-// The fold adds each report once to three sums: of five minutes, of the hour and of the day
-// (UTC) in which it was recorded. A sum is of one model at one provider in one mode of
-// connection. Figures are made of the sums that cover a span of time: whole hours, with
-// spans of five minutes at both ends.
+// The fold adds each report once to the sums of the whole service, of five minutes and of
+// the day (UTC) in which it was recorded, and to the sums of its model and of its providers,
+// of the hour.
 //
 // The requests of the platform's own accounts count as all others do. Without them, a
 // provider that counts its requests would learn how many of them were probes.
 //
-// Figures that rest on few requests would tell what one consumer did. So a rate and a
-// percentile need LeastShown requests, and a 95th percentile needs LeastTail.
+// # What nobody may learn
+//
+// The difference of two figures of a quiet model would be what one consumer did. So:
+//   - A model or a provider has figures only when requests of at least LeastAccounts accounts
+//     were served there in the window. Only served requests make an account count, because a
+//     refused request costs nothing.
+//   - The window of a model or a provider is 24 whole hours, so its figures change at most
+//     once an hour.
+//   - Numbers of requests and of tokens have two significant digits, and rates three decimals.
+//   - A rate and a percentile need LeastShown requests, and a 95th percentile LeastTail.
+//
+// The figures of the whole service are of all accounts, so they may change each minute.
+//
+// # What nobody may spoil
+//
+// A failed request costs its consumer nothing. So a failure counts only where the consumer
+// has paid for as much: an attempt whose request another provider then served counts, and
+// of the failures of requests that nobody served, an account has at most as many counted
+// as it had requests served at the same model or provider in the same hour. What no provider
+// worked on (a price or a pin that nobody meets, a busy provider), what an engine refused and
+// what its caller left say nothing of how well the service works, so they count for nobody.
 package stats
 
 import (
@@ -23,19 +41,24 @@ import (
 // Span is the length of the time of a sum, in minutes.
 type Span int16
 
-// The spans, each a multiple of the one before.
+// The spans. Those of the whole service are FiveMinutes and Day. Those of models and of
+// providers are Hour.
 const (
 	FiveMinutes Span = 5
 	Hour        Span = 60
 	Day         Span = 1440
 )
 
-// Spans are all spans with the time for which their sums are kept.
+// Spans are all spans with the time for which their sums are kept. Figures reach two days
+// back, and the fold is behind.
 var Spans = map[Span]time.Duration{
-	FiveMinutes: 49 * time.Hour, // the figures reach two days back, and the fold is behind
-	Hour:        35 * 24 * time.Hour,
+	FiveMinutes: 49 * time.Hour,
+	Hour:        49 * time.Hour,
 	Day:         400 * 24 * time.Hour,
 }
+
+// UsesKept is how long it is kept what an account did in an hour.
+const UsesKept = 49 * time.Hour
 
 // Duration returns the length of a span.
 func (s Span) Duration() time.Duration { return time.Duration(s) * time.Minute }
@@ -43,21 +66,22 @@ func (s Span) Duration() time.Duration { return time.Duration(s) * time.Minute }
 // Start returns the beginning of the span in which a moment lies.
 func (s Span) Start(at time.Time) time.Time { return at.UTC().Truncate(s.Duration()) }
 
-// Report is what a gateway reported of a request, with what its hold and its settled line say.
+// Report is what a gateway reported of a request, with what its hold says.
 type Report struct {
 	Request    ids.RequestID
 	RecordedAt time.Time
 	// Model is empty where the request's hold is gone.
-	Model string
+	Model   string
+	Account ids.AccountID
 	// ByTokens reports whether the model is priced by tokens.
 	ByTokens bool
-	// Mode is how the provider was reached; 0 where that is not known.
-	Mode int16
 	// Outcome and the fields below are those of hold.RequestReport.
-	Outcome        string
-	Committed      int32
-	Attempts       []hold.Attempt
-	Continued      bool
+	Outcome   string
+	Committed int32
+	Attempts  []hold.Attempt
+	// NextModel reports whether the request went on with another model. The next prompt of a
+	// request with several prompts is of the same model.
+	NextModel      bool
 	Stream         bool
 	FirstContentMS int64
 	TotalMS        int64
@@ -65,26 +89,46 @@ type Report struct {
 	Completion     int64
 }
 
+// Subject is a model, a provider, or with both empty the whole service.
+type Subject struct {
+	Model    string
+	Provider ids.ProviderID
+}
+
 // Key says of what a sum is.
 type Key struct {
 	Span Span
 	At   time.Time
-	// Provider is zero where no provider worked on the requests.
-	Model    string
-	Provider ids.ProviderID
-	Mode     int16
+	Subject
+}
+
+// UseKey is an account at a model or a provider, in an hour.
+type UseKey struct {
+	At time.Time
+	Subject
+	Account ids.AccountID
+}
+
+// Use is what an account did. Failed are its requests that were tried and that nobody served,
+// of a provider their failed attempts.
+type Use struct{ Served, Failed int64 }
+
+// Add adds to a use and returns how many more of its failures count.
+func (u *Use) Add(served, failed int64) (counted int64) {
+	before := min(u.Served, u.Failed)
+	u.Served += served
+	u.Failed += failed
+	return min(u.Served, u.Failed) - before
 }
 
 // Sum is of requests.
 type Sum struct {
 	Requests int64
-	// Judged are the requests that tell how well the service works: those with an answer to
-	// its end, those that failed and those that took too long. Succeeded are the first.
+	// Judged tell how well requests are served, and Succeeded are those of them that were
+	// served. They are requests, of a provider attempts.
 	Judged, Succeeded int64
 	// Retried requests had more than one attempt, or went on with another model.
 	Retried int64
-	// FailedOver counts the provider's attempts that failed and that another attempt followed.
-	FailedOver int64
 	// Tokens are of prompts and completions, for models that are priced by tokens.
 	Tokens int64
 	// FirstContent is of milliseconds until the first content of streamed answers, and Speed
@@ -98,127 +142,110 @@ func (s *Sum) Add(o *Sum) {
 	s.Judged += o.Judged
 	s.Succeeded += o.Succeeded
 	s.Retried += o.Retried
-	s.FailedOver += o.FailedOver
 	s.Tokens += o.Tokens
 	s.FirstContent.Add(&o.FirstContent)
 	s.Speed.Add(&o.Speed)
 }
 
-// leastTokens is the number of tokens from which an answer tells a speed: a few tokens come
-// in one piece.
-const leastTokens = 16
+// Tally is what reports add to sums and to uses.
+type Tally struct {
+	Sums map[Key]*Sum
+	// Uses are whole: what was there before, with what the reports add.
+	Uses map[UseKey]*Use
+}
 
-// Results of an attempt that a provider worked on.
-const (
-	resultServed     = "served"
-	resultFailed     = "failed"
-	resultTimeout    = "timeout"
-	resultRefused    = "refused"
-	resultClientGone = hold.ClientGone
-)
-
-// Outcomes of a request that tell how well the service works.
-const (
-	outcomeCompleted = "completed"
-	outcomeFailed    = "failed"
-	outcomeTimeout   = "timeout"
-)
-
-// SumUp sums reports up in all spans.
-func SumUp(reports []Report) map[Key]*Sum {
-	sums := map[Key]*Sum{}
+// UsesOf returns of whose uses a tally of the reports needs to know what was there before.
+func UsesOf(reports []Report) map[UseKey]*Use {
+	uses := map[UseKey]*Use{}
 	for i := range reports {
 		r := &reports[i]
 		if r.Model == "" {
-			continue // its hold is gone
-		}
-		last := r.provider()
-		own := r.sum()
-		r.add(sums, last, r.Mode, &own)
-		for _, provider := range r.failedOver() {
-			r.add(sums, provider, 0, &Sum{FailedOver: 1})
-		}
-	}
-	return sums
-}
-
-func (r *Report) add(sums map[Key]*Sum, provider ids.ProviderID, mode int16, more *Sum) {
-	for span := range Spans {
-		k := Key{Span: span, At: span.Start(r.RecordedAt), Model: r.Model, Provider: provider, Mode: mode}
-		if sums[k] == nil {
-			sums[k] = &Sum{}
-		}
-		sums[k].Add(more)
-	}
-}
-
-// sum is the sum of this request alone.
-func (r *Report) sum() Sum {
-	s := Sum{Requests: 1}
-	switch r.Outcome {
-	case outcomeCompleted:
-		s.Judged, s.Succeeded = 1, 1
-	case outcomeFailed, outcomeTimeout:
-		s.Judged = 1
-	}
-	if len(r.Attempts) > 1 || r.Continued {
-		s.Retried = 1
-	}
-	if r.ByTokens {
-		s.Tokens = r.Prompt + r.Completion
-	}
-	if !r.Stream || r.Committed == 0 || r.FirstContentMS <= 0 {
-		return s
-	}
-	s.FirstContent.Count(float64(r.FirstContentMS))
-	if took := r.TotalMS - r.FirstContentMS; r.ByTokens && r.Completion >= leastTokens && took > 0 {
-		s.Speed.Count(float64(r.Completion) * 1000 / float64(took) * speedUnit)
-	}
-	return s
-}
-
-// provider returns whose attempt the request ended with; zero where no provider worked on it.
-func (r *Report) provider() ids.ProviderID {
-	for i := len(r.Attempts) - 1; i >= 0; i-- {
-		a := &r.Attempts[i]
-		if r.Committed != 0 && a.Attempt != r.Committed {
 			continue
 		}
-		if r.Committed == 0 && !worked(a.Result) {
-			return ids.ProviderID{}
+		uses[r.use(Subject{Model: r.Model})] = &Use{}
+		for _, a := range r.Attempts {
+			if id := providerOf(&a); !id.IsZero() && worked(a.Result) {
+				uses[r.use(Subject{Provider: id})] = &Use{}
+			}
 		}
-		return providerOf(a)
 	}
-	return ids.ProviderID{}
+	return uses
 }
 
-func worked(result string) bool {
-	switch result {
-	case resultServed, resultFailed, resultTimeout, resultRefused, resultClientGone:
-		return true
+// SumUp sums reports up in their order. uses are those of UsesOf, with what was there before.
+func SumUp(reports []Report, uses map[UseKey]*Use) *Tally {
+	t := &Tally{Sums: map[Key]*Sum{}, Uses: uses}
+	for i := range reports {
+		if reports[i].Model != "" { // else its hold is gone
+			t.add(&reports[i])
+		}
 	}
-	return false
+	return t
 }
 
-// failedOver returns the providers of the attempts that failed and that another followed.
-func (r *Report) failedOver() []ids.ProviderID {
-	var failed []ids.ProviderID
-	for i := range max(len(r.Attempts)-1, 0) {
+func (t *Tally) add(r *Report) {
+	own := r.sum()
+	model := own
+	failed := int64(0)
+	if r.failed() {
+		failed = 1
+	}
+	model.Judged = own.Succeeded + t.use(r.use(Subject{Model: r.Model}), own.Succeeded, failed)
+	service := model
+	if r.told() {
+		service.FirstContent.Count(float64(r.FirstContentMS))
+		model.FirstContent.Count(r.firstContent(true))
+	}
+	t.sum(FiveMinutes, r, Subject{}, &service)
+	t.sum(Day, r, Subject{}, &service)
+	t.sum(Hour, r, Subject{Model: r.Model}, &model)
+	t.addProviders(r, own)
+}
+
+// addProviders adds a request to the provider that its last attempt was at, and each attempt
+// that was served or failed to its own provider.
+func (t *Tally) addProviders(r *Report, own Sum) {
+	own.Succeeded = 0
+	if last := r.provider(); !last.IsZero() {
+		if first := r.firstContent(false); first > 0 && r.told() {
+			own.FirstContent.Count(first)
+		}
+		t.sum(Hour, r, Subject{Provider: last}, &own)
+	}
+	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		if a.Result != resultFailed && a.Result != resultTimeout {
+		of := Subject{Provider: providerOf(a)}
+		if of.Provider.IsZero() {
 			continue
 		}
-		if id := providerOf(a); !id.IsZero() {
-			failed = append(failed, id)
+		var judged Sum
+		switch {
+		case a.Result == resultServed:
+			judged.Judged, judged.Succeeded = 1+t.use(r.use(of), 1, 0), 1
+		case !failedAttempt(a):
+			continue
+		case r.Outcome == outcomeCompleted:
+			judged.Judged = 1
+		default:
+			judged.Judged = t.use(r.use(of), 0, 1)
 		}
+		t.sum(Hour, r, of, &judged)
 	}
-	return failed
 }
 
-func providerOf(a *hold.Attempt) ids.ProviderID {
-	id, err := ids.ParseProvider(a.ProviderID)
-	if err != nil {
-		return ids.ProviderID{}
+func (t *Tally) use(k UseKey, served, failed int64) (counted int64) {
+	u := t.Uses[k]
+	if u == nil {
+		u = &Use{}
+		t.Uses[k] = u
 	}
-	return id
+	return u.Add(served, failed)
+}
+
+func (t *Tally) sum(span Span, r *Report, of Subject, more *Sum) {
+	k := Key{Span: span, At: span.Start(r.RecordedAt), Subject: of}
+	if t.Sums[k] == nil {
+		t.Sums[k] = &Sum{}
+	}
+	t.Sums[k].Add(more)
 }

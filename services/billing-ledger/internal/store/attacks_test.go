@@ -70,8 +70,10 @@ func besieged(t *testing.T) *env {
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
 	e.besiegeWebhooks(t, account)
-	e.exec(t, `INSERT INTO stats_sum VALUES (5, date_trunc('hour', now()), 'm', gen_random_uuid(), 0, 2, 1, 1, 0, 0, 5,
-		'{}', '{}')`)
+	e.exec(t, `INSERT INTO stats_sum VALUES (60, date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000',
+		2, 1, 1, 0, 5, '{}', '{}')`)
+	e.exec(t, `INSERT INTO stats_use VALUES (date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000', $1,
+		1, 0)`, account)
 	e.exec(t, `INSERT INTO account_mark VALUES ($1, sha256('m'), 'card')`, account)
 	e.exec(t, `INSERT INTO provider_mark VALUES (gen_random_uuid(), sha256('m'), 'card')`)
 	return e
@@ -404,8 +406,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
 		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
 		"stats_fold":      "SELECT UPDATE(until_at,last)",
-		"stats_sum": "DELETE INSERT SELECT " +
-			"UPDATE(requests,judged,succeeded,retried,failed_over,tokens,ttft,speed)",
+		"stats_sum":       "DELETE INSERT SELECT UPDATE(requests,judged,succeeded,retried,tokens,ttft,speed)",
+		"stats_use":       "DELETE INSERT SELECT UPDATE(served,failed)",
 		"document_number": "SELECT", "passbook_fold": "SELECT UPDATE(until_at,invoice_month,invoiced)",
 		"passbook_line": "INSERT SELECT", "vendor": "INSERT SELECT", "vendor_price": "INSERT SELECT",
 		"vendor_invoice": "SELECT INSERT(vendor_id,number,amount,counted,note,asked_by,paid_by,paid_at) " +

@@ -42,12 +42,18 @@ stats_fold stats_fold_moves_on | ! DELETE FROM stats_fold WHERE false; UPDATE st
 stats_fold stats_fold_one_check | one = false
 stats_fold stats_fold_pkey | =
 stats_sum stats_sum_aligned | at = at + interval '1 minute'
-stats_sum stats_sum_counts | mode = 1, judged = 3
+stats_sum stats_sum_counts | model_id = 'n', judged = 0
 stats_sum stats_sum_is_kept | ! DELETE FROM stats_sum => may not change any more
 stats_sum stats_sum_pkey | =
 stats_sum stats_sum_span | span = 6, at = '2026-01-01Z'
-stats_sum stats_sum_speed | mode = 1, speed = '{1}'
-stats_sum stats_sum_ttft | mode = 1, ttft = '{1}'
+stats_sum stats_sum_speed | model_id = 'n', speed = '{1}'
+stats_sum stats_sum_subject | span = 5
+stats_sum stats_sum_ttft | model_id = 'n', ttft = '{1}'
+stats_use stats_use_aligned | at = at + interval '1 minute'
+stats_use stats_use_counts | model_id = 'n', served = 0
+stats_use stats_use_is_kept | ! DELETE FROM stats_use => may not change any more
+stats_use stats_use_pkey | =
+stats_use stats_use_subject | model_id = ''
 usage_day usage_day_charged_check | day = day + 1, charged = -1
 usage_day usage_day_covered_check | day = day + 1, covered = -1
 usage_day usage_day_pkey | =

@@ -25,23 +25,16 @@ func (s Stats) FoldedUntil(ctx context.Context) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// inWindow are the sums of a window from $1 until $2 whose whole hours are from $3 until $4.
-const inWindow = `(span = 60 AND at >= $3 AND at < $4
-	OR span = 5 AND (at >= $1 AND at < least($2, $3) OR at >= greatest($1, $4) AND at < $2))`
-
-func windowArgs(w stats.Window) []any {
-	hours := w.Hours()
-	return []any{w.From, w.Until, hours.From, hours.Until}
-}
-
-const selectGroups = `SELECT model_id, provider_id, requests, judged, succeeded, retried, failed_over, tokens,
-		ttft, speed
-	FROM stats_sum WHERE ` + inWindow
+// selectGroups withholds what is of fewer than $3 accounts.
+const selectGroups = `WITH shown AS MATERIALIZED (SELECT model_id, provider_id FROM stats_use
+		WHERE at >= $1 AND at < $2 AND served > 0 GROUP BY model_id, provider_id HAVING count(DISTINCT account_id) >= $3)
+	SELECT s.model_id, s.provider_id, s.requests, s.judged, s.succeeded, s.retried, s.tokens, s.ttft, s.speed
+	FROM stats_sum s JOIN shown USING (model_id, provider_id) WHERE s.span = 60 AND s.at >= $1 AND s.at < $2`
 
 // Groups reads the sums of a window; see stats.Store.
-func (s Stats) Groups(ctx context.Context, w stats.Window, add func(*stats.Group)) error {
+func (s Stats) Groups(ctx context.Context, w stats.Window, accounts int, add func(*stats.Group)) error {
 	return s.readSums(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, selectGroups, windowArgs(w)...)
+		rows, err := tx.Query(ctx, selectGroups, w.From, w.Until, accounts)
 		if err != nil {
 			return fmt.Errorf("read sums: %w", err)
 		}
@@ -62,49 +55,33 @@ func (s Stats) Groups(ctx context.Context, w stats.Window, add func(*stats.Group
 	})
 }
 
-// Requests counts the requests of a window; see stats.Store.
-func (s Stats) Requests(ctx context.Context, w stats.Window) (int64, error) {
-	var n int64
+// OfService reads the sums of the whole service; see stats.Store.
+func (s Stats) OfService(ctx context.Context, span stats.Span, from time.Time) (map[time.Time]*stats.Sum, error) {
+	sums := map[time.Time]*stats.Sum{}
 	err := s.readSums(ctx, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, `SELECT coalesce(sum(requests), 0)::bigint FROM stats_sum WHERE `+inWindow,
-			windowArgs(w)...).Scan(&n)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("count requests: %w", err)
-	}
-	return n, nil
-}
-
-// ByDay sums up days; see stats.Store.
-func (s Stats) ByDay(ctx context.Context, from time.Time) (map[time.Time]*stats.Sum, error) {
-	days := map[time.Time]*stats.Sum{}
-	err := s.readSums(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT at, requests, judged, succeeded, retried, failed_over, tokens, ttft, speed
-			FROM stats_sum WHERE span = 1440 AND at >= $1`, from)
+		rows, err := tx.Query(ctx, `SELECT at, requests, judged, succeeded, retried, tokens, ttft, speed
+			FROM stats_sum WHERE span = $1 AND at >= $2 AND model_id = ''`, span, from)
 		if err != nil {
-			return fmt.Errorf("read days: %w", err)
+			return fmt.Errorf("read sums of the service: %w", err)
 		}
-		var day time.Time
+		var at time.Time
 		var sum stats.Sum
 		var ttft, speed []pgtype.Int4
-		_, err = pgx.ForEachRow(rows, append([]any{&day}, sumColumns(&sum, &ttft, &speed)...), func() error {
-			sum.FirstContent, sum.Speed = histogramOf(ttft), histogramOf(speed)
-			day = day.UTC()
-			if days[day] == nil {
-				days[day] = &stats.Sum{}
-			}
-			days[day].Add(&sum)
+		_, err = pgx.ForEachRow(rows, append([]any{&at}, sumColumns(&sum, &ttft, &speed)...), func() error {
+			read := sum
+			read.FirstContent, read.Speed = histogramOf(ttft), histogramOf(speed)
+			sums[at.UTC()] = &read
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("read days: %w", err)
+			return fmt.Errorf("read sums of the service: %w", err)
 		}
 		return nil
 	})
-	return days, err
+	return sums, err
 }
 
-// readSums reads in a transaction of bounded time, by the key of stats_sum.
+// readSums reads in a transaction of bounded time, by the keys of the tables.
 func (s Stats) readSums(ctx context.Context, read func(pgx.Tx) error) error {
 	return pg.InTx(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx,
@@ -118,7 +95,7 @@ func (s Stats) readSums(ctx context.Context, read func(pgx.Tx) error) error {
 
 // sumColumns are where the columns from requests to speed of a row go.
 func sumColumns(s *stats.Sum, ttft, speed *[]pgtype.Int4) []any {
-	return []any{&s.Requests, &s.Judged, &s.Succeeded, &s.Retried, &s.FailedOver, &s.Tokens, ttft, speed}
+	return []any{&s.Requests, &s.Judged, &s.Succeeded, &s.Retried, &s.Tokens, ttft, speed}
 }
 
 func histogramOf(array []pgtype.Int4) (h stats.Histogram) {

@@ -56,22 +56,25 @@ func (s Stats) Fold(ctx context.Context, upTo time.Time, rows int) (passbook.Pro
 			end := &reports[len(reports)-1]
 			until, last = end.RecordedAt, end.Request
 		}
-		return addSums(ctx, tx, stats.SumUp(reports), until, last)
+		uses, err := readUses(ctx, tx, stats.UsesOf(reports))
+		if err != nil {
+			return err
+		}
+		return addTally(ctx, tx, stats.SumUp(reports, uses), until, last)
 	})
 	return done, err
 }
 
 // selectReports reads reports by the index request_report_recorded, and of each its hold and
-// its settled line by their keys. A request may be settled later than it is reported. Then
-// its mode is not known.
-const selectReports = `SELECT w.request_id, w.recorded_at, coalesce(h.model_id, ''), coalesce(h.unit = 0, false),
-		coalesce(s.connection_mode, 0), w.outcome, w.committed_attempt, w.attempts, w.continued_as IS NOT NULL, w.stream,
-		w.first_content_ms, w.total_ms, coalesce(w.metered_prompt, 0), coalesce(w.metered_completion, w.relayed_tokens)
+// that of the request that it went on as, by their keys.
+const selectReports = `SELECT w.request_id, w.recorded_at, coalesce(h.model_id, ''),
+		coalesce(h.account_id, '00000000-0000-0000-0000-000000000000'), coalesce(h.unit = 0, false), w.outcome,
+		w.committed_attempt, w.attempts, coalesce(n.model_id <> h.model_id, false), w.stream, w.first_content_ms,
+		w.total_ms, coalesce(w.metered_prompt, 0), coalesce(w.metered_completion, w.relayed_tokens)
 	FROM (SELECT * FROM request_report WHERE (recorded_at, request_id) > ($1, $2) AND recorded_at < $3
 		ORDER BY recorded_at, request_id LIMIT $4) w
 	LEFT JOIN hold h ON h.request_id = w.request_id
-	LEFT JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'
-		+ (('x' || left(replace(w.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer
+	LEFT JOIN hold n ON n.request_id = w.continued_as
 	ORDER BY w.recorded_at, w.request_id`
 
 func nextReports(
@@ -87,10 +90,10 @@ func nextReports(
 		return nil, fmt.Errorf("read reports: %w", err)
 	}
 	reports, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r stats.Report, err error) {
-		var request [16]byte
-		err = row.Scan(&request, &r.RecordedAt, &r.Model, &r.ByTokens, &r.Mode, &r.Outcome, &r.Committed, &r.Attempts,
-			&r.Continued, &r.Stream, &r.FirstContentMS, &r.TotalMS, &r.Prompt, &r.Completion)
-		r.Request = ids.RequestID(request)
+		var request, account [16]byte
+		err = row.Scan(&request, &r.RecordedAt, &r.Model, &account, &r.ByTokens, &r.Outcome, &r.Committed, &r.Attempts,
+			&r.NextModel, &r.Stream, &r.FirstContentMS, &r.TotalMS, &r.Prompt, &r.Completion)
+		r.Request, r.Account = ids.RequestID(request), ids.AccountID(account)
 		return r, err
 	})
 	if err != nil {
@@ -99,25 +102,74 @@ func nextReports(
 	return reports, nil
 }
 
-const addSum = `INSERT INTO stats_sum AS s (span, at, model_id, provider_id, mode, requests, judged, succeeded, retried,
-		failed_over, tokens, ttft, speed)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-	ON CONFLICT (span, at, model_id, provider_id, mode) DO UPDATE SET requests = s.requests + excluded.requests,
-		judged = s.judged + excluded.judged, succeeded = s.succeeded + excluded.succeeded,
-		retried = s.retried + excluded.retried, failed_over = s.failed_over + excluded.failed_over,
-		tokens = s.tokens + excluded.tokens, ttft = add_histograms(s.ttft, excluded.ttft),
-		speed = add_histograms(s.speed, excluded.speed)`
-
-// addSums adds sums and moves the fold on.
-func addSums(ctx context.Context, tx pgx.Tx, sums map[stats.Key]*stats.Sum, until time.Time, last [16]byte) error {
-	batch := &pgx.Batch{}
-	for k, s := range sums {
-		batch.Queue(addSum, k.Span, k.At, k.Model, [16]byte(k.Provider), k.Mode, s.Requests, s.Judged, s.Succeeded,
-			s.Retried, s.FailedOver, s.Tokens, histogramToArray(&s.FirstContent), histogramToArray(&s.Speed))
+// useArgs are uses in columns. Uses of which there is nothing to say are left out on request.
+func useArgs(uses map[stats.UseKey]*stats.Use, withEmpty bool) []any {
+	var at []time.Time
+	var models []string
+	var providers, accounts [][16]byte
+	var served, failed []int64
+	for k, u := range uses {
+		if *u == (stats.Use{}) && !withEmpty {
+			continue
+		}
+		at, models = append(at, k.At), append(models, k.Model)
+		providers, accounts = append(providers, k.Provider), append(accounts, k.Account)
+		served, failed = append(served, u.Served), append(failed, u.Failed)
 	}
+	return []any{at, models, providers, accounts, served, failed}
+}
+
+const useKeys = `unnest($1::timestamptz[], $2::text[], $3::uuid[], $4::uuid[]`
+
+// readUses fills in what the accounts did before. The lock of the fold keeps it so.
+func readUses(
+	ctx context.Context, tx pgx.Tx, uses map[stats.UseKey]*stats.Use,
+) (map[stats.UseKey]*stats.Use, error) {
+	rows, err := tx.Query(ctx, `SELECT u.at, u.model_id, u.provider_id, u.account_id, u.served, u.failed
+		FROM `+useKeys+`) AS k (at, model_id, provider_id, account_id)
+		JOIN stats_use u USING (at, model_id, provider_id, account_id)`, useArgs(uses, true)[:4]...)
+	if err != nil {
+		return nil, fmt.Errorf("read what accounts did: %w", err)
+	}
+	var k stats.UseKey
+	var u stats.Use
+	var provider, account [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&k.At, &k.Model, &provider, &account, &u.Served, &u.Failed}, func() error {
+		k.At, k.Provider, k.Account = k.At.UTC(), ids.ProviderID(provider), ids.AccountID(account)
+		read := u
+		uses[k] = &read
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what accounts did: %w", err)
+	}
+	return uses, nil
+}
+
+const addSum = `INSERT INTO stats_sum AS s (span, at, model_id, provider_id, requests, judged, succeeded, retried,
+		tokens, ttft, speed)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+	ON CONFLICT (span, at, model_id, provider_id) DO UPDATE SET requests = s.requests + excluded.requests,
+		judged = s.judged + excluded.judged, succeeded = s.succeeded + excluded.succeeded,
+		retried = s.retried + excluded.retried, tokens = s.tokens + excluded.tokens,
+		ttft = add_histograms(s.ttft, excluded.ttft), speed = add_histograms(s.speed, excluded.speed)`
+
+const setUses = `INSERT INTO stats_use (at, model_id, provider_id, account_id, served, failed)
+	SELECT * FROM ` + useKeys + `, $5::integer[], $6::integer[])
+	ON CONFLICT (at, model_id, provider_id, account_id) DO UPDATE SET served = excluded.served, failed = excluded.failed
+	WHERE (stats_use.served, stats_use.failed) <> (excluded.served, excluded.failed)`
+
+// addTally adds sums and uses and moves the fold on.
+func addTally(ctx context.Context, tx pgx.Tx, t *stats.Tally, until time.Time, last [16]byte) error {
+	batch := &pgx.Batch{}
+	for k, s := range t.Sums {
+		batch.Queue(addSum, k.Span, k.At, k.Model, [16]byte(k.Provider), s.Requests, s.Judged, s.Succeeded, s.Retried,
+			s.Tokens, histogramToArray(&s.FirstContent), histogramToArray(&s.Speed))
+	}
+	batch.Queue(setUses, useArgs(t.Uses, false)...)
 	batch.Queue(`UPDATE stats_fold SET until_at = $1, last = $2`, until, last)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("add %d sums: %w", len(sums), err)
+		return fmt.Errorf("add %d sums: %w", len(t.Sums), err)
 	}
 	return nil
 }
@@ -133,10 +185,15 @@ func histogramToArray(h *stats.Histogram) []pgtype.Int4 {
 	return array
 }
 
-// PruneStats deletes up to limit sums of each span that are older than they are kept, and
-// returns the largest number that it deleted of a span.
+// PruneStats deletes up to limit sums of each span and uses that are older than they are
+// kept, and returns the largest number that it deleted of one kind.
 func (s *Store) PruneStats(ctx context.Context, limit int) (int, error) {
-	largest := 0
+	largest, err := s.pruneExpired(ctx, "what accounts did", `DELETE FROM stats_use WHERE ctid = ANY (ARRAY(
+		SELECT ctid FROM stats_use WHERE at < now() - $2::interval ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED))`,
+		limit, stats.UsesKept)
+	if err != nil {
+		return 0, err
+	}
 	for span, kept := range stats.Spans {
 		n, err := s.pruneExpired(ctx, "sums of requests", `DELETE FROM stats_sum WHERE ctid = ANY (ARRAY(
 			SELECT ctid FROM stats_sum WHERE span = $2 AND at < now() - $3::interval ORDER BY at
