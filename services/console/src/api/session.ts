@@ -11,6 +11,7 @@ export type Operator = components['schemas']['Operator'];
 export type SessionState =
   | { kind: 'unknown' } // the first refresh has not ended
   | { kind: 'out' }
+  | { kind: 'lost'; error: ApiError } // the first refresh got no answer, so nobody knows
   | { kind: 'user'; user: SessionUser }
   | { kind: 'operator'; operator: Operator };
 
@@ -92,8 +93,7 @@ async function renew(): Promise<boolean> {
   try {
     response = await fetch(refreshPath, { method: 'POST', headers: { Accept: 'application/json' } });
   } catch (thrown) {
-    if (state.kind === 'unknown') signedOut();
-    throw asApiError(thrown);
+    throw lost(asApiError(thrown));
   }
   const body = (await response.json().catch(() => null)) as unknown;
   if (response.ok) {
@@ -105,7 +105,11 @@ async function renew(): Promise<boolean> {
     signedOut();
     return false;
   }
-  const error: ApiError = readError(response, body);
-  if (state.kind === 'unknown') signedOut();
-  throw error;
+  throw lost(readError(response, body));
+}
+
+/** Keeps why nobody knows who is signed in. A session that is known stays as it is. */
+function lost(error: ApiError): ApiError {
+  if (state.kind === 'unknown' || state.kind === 'lost') change({ kind: 'lost', error });
+  return error;
 }

@@ -4,16 +4,17 @@ import { Link, useRouteError } from 'react-router';
 /** What stands in place of a page that failed, or whose program has been replaced by a newer one. */
 export function Broken() {
   const error = useRouteError();
-  const outdated = error instanceof TypeError && /import|module/i.test(error.message);
+  // A browser says the same of a connection that is lost and of a file that a newer version has replaced.
+  const unloaded = error instanceof TypeError && /import|module/i.test(error.message);
   return (
     <Container py="xl" size="sm">
       <Stack align="flex-start">
         <Title order={1} size="h2">
-          {outdated ? 'There is a newer version of this page' : 'This page failed'}
+          {unloaded ? 'This page was not loaded' : 'This page failed'}
         </Title>
         <Text>
-          {outdated
-            ? 'Load it again to get the newer version.'
+          {unloaded
+            ? 'The connection was lost, or there is a newer version of it. Load it again.'
             : 'Load it again. Nothing that you did was lost on the way to the service.'}
         </Text>
         <Button onClick={() => window.location.reload()}>Load again</Button>

@@ -1,6 +1,8 @@
 import { Loader } from '@mantine/core';
 import { Navigate, Outlet, useLocation } from 'react-router';
 
+import { refresh } from '../api/session';
+import { Failure } from '../ui/page';
 import { useSession } from './session';
 
 /** Lets users who are signed in through, and others sign in first. They come back to where they were. */
@@ -8,6 +10,14 @@ export function SignedIn() {
   const session = useSession();
   const location = useLocation();
   if (session.kind === 'unknown') return <Loader aria-label="Loading" />;
+  if (session.kind === 'lost')
+    return (
+      <Failure
+        error={session.error}
+        title="Whether you are signed in is not known"
+        retry={() => void refresh().catch(() => undefined)}
+      />
+    );
   if (session.kind === 'out')
     return <Navigate to="/sign-in" replace state={{ from: location.pathname + location.search }} />;
   return <Outlet />;

@@ -141,7 +141,7 @@ function Account() {
   const session = useSession();
   const navigate = useNavigate();
   const queries = useQueryClient();
-  if (session.kind === 'unknown') return null;
+  if (session.kind === 'unknown' || session.kind === 'lost') return null;
   if (session.kind === 'out') {
     return (
       <Button component={Link} to="/sign-in" size="xs">

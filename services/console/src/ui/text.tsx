@@ -9,7 +9,8 @@ import { moment, relative } from '../format/time';
 import { CheckIcon, CopyIcon } from './icons';
 
 /** Dollars, in digits of one width. */
-export function Money({ usd }: { usd: string }) {
+export function Money({ usd }: { usd: string | null }) {
+  if (usd === null) return '–';
   return (
     <Text span inherit className={isNegative(usd) ? 'tabular negative' : 'tabular'}>
       {dollars(usd)}

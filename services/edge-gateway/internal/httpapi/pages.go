@@ -36,11 +36,6 @@ func (h *Handler) page(site *pages.Site, x *exchange) error {
 		return unknown.serve(h, x)
 	}
 	maps.Copy(x.Header(), answer.Header)
-	if answer.Status == http.StatusNotModified { // it has no body, and so no length
-		h.setWriteDeadline(x)
-		x.WriteHeader(answer.Status)
-		return nil
-	}
 	h.answer(x, answer.Status, answer.Body)
 	return nil
 }

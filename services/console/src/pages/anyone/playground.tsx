@@ -120,7 +120,12 @@ function Bench({ apiKey, models, closed }: BenchProps) {
           <Section title="Conversation" json={chat.turns.length === 0 ? undefined : chat.turns}>
             <Stack>
               <Conversation turns={chat.turns} visitor={apiKey === ''} />
-              {chat.error !== null && <NoAnswer error={chat.error} brokeOff={chat.turns.at(-1)?.state === 'failed'} />}
+              {chat.error !== null && (
+                <NoAnswer
+                  error={chat.error}
+                  retry={chat.turns.at(-1)?.state === 'failed' ? () => void chat.askAgain(wish, apiKey) : undefined}
+                />
+              )}
               <Composer chat={chat} wish={wish} apiKey={apiKey} />
             </Stack>
           </Section>
@@ -142,11 +147,16 @@ function Bench({ apiKey, models, closed }: BenchProps) {
   );
 }
 
-function NoAnswer({ error, brokeOff }: { error: ApiError; brokeOff: boolean }) {
+/** Why there is no answer, or no whole one, which can be asked for again. */
+function NoAnswer({ error, retry }: { error: ApiError; retry: (() => void) | undefined }) {
   const unpaid = error.code === 'insufficient_credits' || error.code === 'plan_allowance_exceeded';
   return (
     <>
-      <Failure error={error} title={brokeOff ? 'The answer broke off' : 'There is no answer'} />
+      <Failure
+        error={error}
+        title={retry === undefined ? 'There is no answer' : 'The answer broke off'}
+        retry={retry}
+      />
       {unpaid && (
         <Button component={Link} to="/credits" variant="default">
           Add credit

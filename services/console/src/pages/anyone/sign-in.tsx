@@ -5,13 +5,14 @@ import { flushSync } from 'react-dom';
 import { Link, Navigate, useSearchParams } from 'react-router';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { useWallet } from '../../api/wallet';
 import { useSession } from '../../app/session';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Failure, Page, Section } from '../../ui/page';
 import { useEnter, useFrom } from './account';
 import { KeyOnce } from './key-once';
 import { refusalOf } from './sign-in-refusal';
-import { signInWithWallet, useWallet } from './wallet';
+import { signInWithWallet } from './wallet';
 
 type NewSession = Schemas['NewSession'];
 type Methods = Schemas['SignInMethods'];

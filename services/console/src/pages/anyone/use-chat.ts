@@ -28,6 +28,8 @@ export interface Chat {
   visits: Visits | null;
   /** Asks, and reports whether the question is in the conversation now. */
   ask: (question: string, wish: Wish, key: string) => Promise<boolean>;
+  /** Asks the last question once more, in place of its answer that broke off. It is a request of its own. */
+  askAgain: (wish: Wish, key: string) => Promise<boolean>;
   stop: () => void;
   startOver: () => void;
 }
@@ -44,13 +46,13 @@ export function useChat(): Chat {
   const stop = useCallback(() => stopper.current?.abort(), []);
   useEffect(() => stop, [stop]); // a page that is left asks for nothing more
 
-  async function ask(question: string, wish: Wish, key: string): Promise<boolean> {
+  async function ask(question: string, wish: Wish, key: string, before = turns): Promise<boolean> {
     const control = new AbortController();
     stopper.current = control;
     lastId.current += 1;
     const turn = newTurn(lastId.current, question);
-    const body = bodyOf(wish, turns, question);
-    const pen = drawing(() => setTurns((now) => [...now.filter(({ id }) => id !== turn.id), { ...turn }]));
+    const body = bodyOf(wish, before, question);
+    const pen = drawing(() => setTurns([...before, { ...turn }]));
     setBusy(true);
     setError(null);
     pen.now();
@@ -66,9 +68,14 @@ export function useChat(): Chat {
       turn.state = stopped ? 'stopped' : 'failed';
     }
     if (kept) pen.now();
-    else pen.drop(() => setTurns((now) => now.filter(({ id }) => id !== turn.id)));
+    else pen.drop(() => setTurns(turns));
     setBusy(false);
     return kept;
+  }
+
+  async function askAgain(wish: Wish, key: string): Promise<boolean> {
+    const last = turns.at(-1);
+    return last !== undefined && ask(last.asked, wish, key, turns.slice(0, -1));
   }
 
   function startOver() {
@@ -76,7 +83,16 @@ export function useChat(): Chat {
     setError(null);
   }
 
-  return { turns, busy, error, visits, ask, stop, startOver };
+  return {
+    turns,
+    busy,
+    error,
+    visits,
+    ask: (question, wish, key) => ask(question, wish, key),
+    askAgain,
+    stop,
+    startOver,
+  };
 }
 
 function newTurn(id: number, asked: string): Turn {

@@ -4,12 +4,12 @@ import { Link } from 'react-router';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { isZero } from '../../format/money';
+import { CsvButton } from '../../ui/download';
 import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Id, Moment, Money } from '../../ui/text';
 import { Documents } from './documents';
-import { CsvButton } from './download';
 import { Figures } from './figures';
 import { Period } from './period';
 import { given, ledgerKey, useBalance } from './queries';

@@ -2,11 +2,11 @@ import { Button, Drawer, Group, Stack, Text } from '@mantine/core';
 import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { save } from '../../ui/download';
 import { JsonView } from '../../ui/json';
 import { Failure } from '../../ui/page';
 import { DataTable, Facts } from '../../ui/table';
 import { Id, Moment, Money } from '../../ui/text';
-import { save } from './download';
 import { factIf } from './facts';
 
 type Document = Schemas['Document'];

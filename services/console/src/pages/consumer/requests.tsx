@@ -3,10 +3,10 @@ import { useState, type FormEvent } from 'react';
 import { useNavigate } from 'react-router';
 
 import { answer, api } from '../../api/client';
+import { CsvButton } from '../../ui/download';
 import { useFilters } from '../../ui/filters';
 import { Loaded, Page, Section } from '../../ui/page';
 import { Moment } from '../../ui/text';
-import { CsvButton } from './download';
 import { RequestFilters } from './period';
 import { given, useKeys, useUsedRequests } from './queries';
 import { RequestTable } from './request-table';

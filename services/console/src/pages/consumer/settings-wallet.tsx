@@ -5,21 +5,21 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
+import { accountOf, sign, useWallet, type Wallet } from '../../api/wallet';
 import { CodeBlock } from '../../ui/code';
 import { Form, useForm } from '../../ui/form';
 import { Failure } from '../../ui/page';
 import { identitiesKey } from './queries';
-import { accountOf, browserWallet, sign, type Wallet } from './wallet';
 
 export function LinkWallet() {
   const [byHand, setByHand] = useState(false);
-  const wallet = browserWallet();
+  const wallet = useWallet();
   return (
     <Stack>
       <Group>
-        {wallet !== undefined && <LinkBrowserWallet wallet={wallet} />}
+        {wallet !== null && <LinkBrowserWallet wallet={wallet} />}
         <Button variant="default" size="xs" onClick={() => setByHand((now) => !now)} aria-expanded={byHand}>
-          {wallet === undefined ? 'Link a wallet' : 'Link a wallet that is elsewhere'}
+          {wallet === null ? 'Link a wallet' : 'Link a wallet that is elsewhere'}
         </Button>
       </Group>
       {byHand && <LinkByHand onDone={() => setByHand(false)} />}

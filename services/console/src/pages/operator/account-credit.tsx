@@ -5,11 +5,11 @@ import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
 import { ApiError } from '../../api/error';
+import { nano, usd } from '../../format/amounts';
 import { dollars } from '../../format/money';
 import type { Account } from './account';
 import { Act } from './act';
 import { needs } from './allowed';
-import { nano, usd } from './amounts';
 import { useDone } from './lists';
 import { useSteadyKey } from './steady-key';
 

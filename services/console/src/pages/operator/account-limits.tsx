@@ -5,13 +5,13 @@ import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { ApiError } from '../../api/error';
+import { nano } from '../../format/amounts';
 import { Section } from '../../ui/page';
 import { Facts } from '../../ui/table';
 import { Moment, Money } from '../../ui/text';
 import type { Account } from './account';
 import { Act } from './act';
 import { needs } from './allowed';
-import { nano } from './amounts';
 import { useDone } from './lists';
 
 type Spend = Schemas['SpendBound'];

@@ -5,6 +5,7 @@ import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { ApiError } from '../../api/error';
+import { nano } from '../../format/amounts';
 import { dollars } from '../../format/money';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
@@ -12,7 +13,6 @@ import { Id, Moment, Money, State } from '../../ui/text';
 import type { Account } from './account';
 import { Act } from './act';
 import { needs } from './allowed';
-import { nano } from './amounts';
 import { useCursorList, useDone } from './lists';
 import { useSteadyKey } from './steady-key';
 

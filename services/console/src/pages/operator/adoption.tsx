@@ -5,12 +5,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { sum } from '../../format/amounts';
 import { useFilters } from '../../ui/filters';
 import { Loaded, Section } from '../../ui/page';
 import { Money } from '../../ui/text';
 import { Act, RoleNote } from './act';
 import { AdoptedCalls, AdoptedPayouts, noWords, said, type Words } from './adoption-plan';
-import { sum } from './amounts';
 import { useChainName, useChains } from './chain-names';
 import { useDone } from './lists';
 

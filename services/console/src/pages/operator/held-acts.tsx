@@ -4,9 +4,9 @@ import { Stack } from '@mantine/core';
 import type { ReactNode } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { sum } from '../../format/amounts';
 import { Money } from '../../ui/text';
 import { Act } from './act';
-import { sum } from './amounts';
 import { ProviderLink } from './links';
 import { useDone } from './lists';
 

@@ -5,12 +5,12 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { sum } from '../../format/amounts';
 import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Money, Moment } from '../../ui/text';
 import { RoleNote } from './act';
-import { sum } from './amounts';
 import { Forfeit, Release } from './held-acts';
 import { AccountLink, IdLink, ProviderLink } from './links';
 

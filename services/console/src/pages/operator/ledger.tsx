@@ -4,9 +4,9 @@ import { Button, Group, SimpleGrid, TextInput } from '@mantine/core';
 import { useState, type FormEvent } from 'react';
 import { useNavigate } from 'react-router';
 
+import { coverage } from '../../format/amounts';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { Moment } from '../../ui/text';
-import { coverage } from './amounts';
 import { Entries } from './ledger-entries';
 import { books, reserveAmount, ReserveState, useReserves } from './reserves';
 

@@ -1,9 +1,9 @@
 // States of payouts and what keeps them, in words.
 
 import type { Schemas } from '../../api/client';
+import { isBelow } from '../../format/amounts';
 import { units } from '../../format/money';
 import type { Tone } from '../../ui/text';
-import { isAbove } from './amounts';
 
 export type Payout = Schemas['Payout'];
 type PayoutState = Payout['state'];
@@ -63,10 +63,10 @@ export function waitsFor(payout: Payout): string {
 }
 
 /** Above this many dollars, two operators must approve. */
-const one = 10_000;
+const one = '10000';
 
 export function needsTwo(payout: Payout): boolean {
-  return isAbove(payout.gross_usd_str, one);
+  return isBelow(one, payout.gross_usd_str);
 }
 
 /** What is sent. Without a rate it is USDC, which has six decimals. Of a coin the digits are those of its smallest unit. */

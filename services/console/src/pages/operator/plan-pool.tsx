@@ -5,6 +5,7 @@ import { useQueries, useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { ApiError } from '../../api/error';
+import { less } from '../../format/amounts';
 import { dollars, forChart } from '../../format/money';
 import { count, percent } from '../../format/quantity';
 import { Chart } from '../../ui/chart';
@@ -12,7 +13,6 @@ import { useFilters } from '../../ui/filters';
 import { Empty, Figure, Loaded, Page, Section } from '../../ui/page';
 import { Facts, type Column } from '../../ui/table';
 import { Money, Moment, State } from '../../ui/text';
-import { less } from './amounts';
 
 type Pool = Schemas['PlanPool'];
 

@@ -4,11 +4,11 @@ import { Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { usd } from '../../format/amounts';
 import { units } from '../../format/money';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, Facts, type Column } from '../../ui/table';
 import { Id, Moment, Money, State } from '../../ui/text';
-import { usd } from './amounts';
 import { useChainName } from './chain-names';
 
 type Whole = Schemas['ProviderCollateral'];

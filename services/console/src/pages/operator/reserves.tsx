@@ -3,11 +3,11 @@
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { coverage, usd } from '../../format/amounts';
 import { dollars, units } from '../../format/money';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Moment, State } from '../../ui/text';
-import { coverage, usd } from './amounts';
 import { useChainName } from './chain-names';
 
 export type Reserve = Schemas['Reserve'];

@@ -4,12 +4,12 @@ import { SimpleGrid } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { sum } from '../../format/amounts';
 import { count } from '../../format/quantity';
 import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Money, Moment, State } from '../../ui/text';
-import { sum } from './amounts';
 import { BlockedProviders, useBlocks } from './settlement-blocks';
 import { AllowDay, DayDetail } from './settlement-day';
 

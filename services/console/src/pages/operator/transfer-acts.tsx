@@ -4,9 +4,9 @@ import { Group, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { usd } from '../../format/amounts';
 import { Id, Money } from '../../ui/text';
 import { Act } from './act';
-import { usd } from './amounts';
 import { useChainName } from './chain-names';
 import { useDone } from './lists';
 

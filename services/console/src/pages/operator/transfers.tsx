@@ -5,12 +5,12 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { usd } from '../../format/amounts';
 import { useFilters } from '../../ui/filters';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, Facts, type Column } from '../../ui/table';
 import { Id, Money, Moment, State, type Tone } from '../../ui/text';
 import { RoleNote } from './act';
-import { usd } from './amounts';
 import { useChainName } from './chain-names';
 import { Detail } from './detail';
 import { AccountLink, shortId } from './links';

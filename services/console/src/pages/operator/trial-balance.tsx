@@ -4,12 +4,12 @@ import { SimpleGrid, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { coverage, less } from '../../format/amounts';
 import { count } from '../../format/quantity';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, Facts, type Column } from '../../ui/table';
 import { Money, Moment, State } from '../../ui/text';
 import { useFilters } from '../../ui/filters';
-import { coverage, less } from './amounts';
 import { Invariants, TrialBalance } from './ledger-accounts';
 import { ProviderLink } from './links';
 import { books, Reserves, ReserveState, useReserves, reserveAmount } from './reserves';

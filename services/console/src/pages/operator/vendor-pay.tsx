@@ -5,10 +5,10 @@ import { useState, type ReactNode } from 'react';
 
 import { answer, api } from '../../api/client';
 import { useNow } from '../../app/live';
+import { less, nano } from '../../format/amounts';
 import type { FormState } from '../../ui/form';
 import { Id, Money } from '../../ui/text';
 import { Act } from './act';
-import { less, nano } from './amounts';
 import { operatorName } from './history';
 import { useDone } from './lists';
 import { useOwnName } from './role';

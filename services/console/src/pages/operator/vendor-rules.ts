@@ -1,8 +1,8 @@
 // When the payment of an invoice needs a second operator, as billing-ledger decides it (internal/payable).
 
 import type { Schemas } from '../../api/client';
+import { nano } from '../../format/amounts';
 import { dollars } from '../../format/money';
-import { nano } from './amounts';
 
 /** What of an earlier payment counts. */
 type Paid = Pick<Schemas['VendorPayment'], 'amount_usd_str' | 'counted_usd_str' | 'correction_usd_str' | 'paid_at'>;

@@ -5,11 +5,11 @@ import { useState } from 'react';
 import { Link } from 'react-router';
 
 import { answer, api } from '../../api/client';
+import { isBelow, nano } from '../../format/amounts';
 import { dollars, isZero } from '../../format/money';
 import { Confirm } from '../../ui/confirm';
 import { Anchor, Section } from '../../ui/page';
 import { Money } from '../../ui/text';
-import { isBelow, nano } from './amounts';
 import { useChanged, useOnce, type Account, type Earnings } from './queries';
 
 export function Convert({ me, earnings }: { me: Account; earnings: Earnings }) {

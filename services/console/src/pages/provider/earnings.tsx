@@ -4,9 +4,8 @@ import { Link } from 'react-router';
 import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { Money } from '../../ui/text';
-import { earningsCsv } from './csv';
-import { Download } from './download';
 import { ByDay } from './earnings-chart';
+import { EarningsCsv } from './earnings-csv';
 import { Months, Places } from './earnings-states';
 import { useEarnings, type Earnings } from './queries';
 
@@ -81,12 +80,7 @@ function Csv() {
       <Group align="flex-end" gap="sm">
         <Day label="From (UTC)" value={days.from} onChange={(from) => set({ from })} />
         <Day label="To (UTC)" value={days.to} onChange={(to) => set({ to })} />
-        <Download
-          label="Download the CSV"
-          name={`earnings-${days.from}-${days.to}.csv`}
-          fetchFile={() => earningsCsv(days.from, days.to)}
-          disabled={!right}
-        />
+        <EarningsCsv from={days.from} to={days.to} disabled={!right} />
       </Group>
     </Section>
   );

@@ -6,9 +6,9 @@ import { useDisclosure } from '@mantine/hooks';
 import { useInfiniteQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { save } from '../../ui/download';
 import { Empty, Loaded } from '../../ui/page';
 import { Id, Moment } from '../../ui/text';
-import { save } from './download';
 import { kindWord } from './words';
 
 type Body = Schemas['ProviderEvidence']['list'][number];

@@ -6,13 +6,13 @@ import { Link } from 'react-router';
 
 import { answer, api } from '../../api/client';
 import { useNow } from '../../app/live';
+import { isBelow, less, nano } from '../../format/amounts';
 import { dollars } from '../../format/money';
 import { duration } from '../../format/quantity';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Section } from '../../ui/page';
 import { Facts } from '../../ui/table';
 import { Id, Money, Moment } from '../../ui/text';
-import { isBelow, less, nano } from './amounts';
 import { useChainName } from './chains';
 import { useChanged, type Account, type Earnings, type Payout } from './queries';
 import { isAhead } from './words';

@@ -2,13 +2,13 @@ import { Button, Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { saveJson } from '../../ui/download';
 import { Loaded, Section } from '../../ui/page';
 import { JsonView } from '../../ui/json';
 import { DataTable, Facts, type Column } from '../../ui/table';
 import { Id, Money, State } from '../../ui/text';
 import { useChainName } from './chains';
-import { earningsCsv } from './csv';
-import { Download, saveJson } from './download';
+import { EarningsCsv } from './earnings-csv';
 import { readStatement, type Balance, type Read, type Sum } from './statement';
 
 type Signed = Schemas['ProviderStatement'];
@@ -28,11 +28,7 @@ export function Statement({ day }: { day: string }) {
               <Button size="xs" variant="default" onClick={() => saveJson(signed, `statement-${day}.json`)}>
                 Download the statement
               </Button>
-              <Download
-                label="Download its CSV"
-                name={`earnings-${day}-${day}.csv`}
-                fetchFile={() => earningsCsv(day, day)}
-              />
+              <EarningsCsv from={day} to={day} />
               <JsonView value={signed} title={`statement of ${day}`} />
             </Group>
             <Share signed={signed} read={read} />

@@ -1,6 +1,5 @@
+import { usd } from '../../format/amounts';
 // Reads a daily statement. It is canonical JSON, kept as it was signed, so its members are read here one by one.
-
-import { usdOfDigits } from './amounts';
 
 export interface Balance {
   name: string;
@@ -40,10 +39,10 @@ export function readStatement(value: unknown): Read {
     day: text(value, 'day'),
     chain: text(value, 'chain_id'),
     beneficiary: text(leaf, 'beneficiary'),
-    amount: usdOfDigits(text(leaf, 'amount_nano_usd')),
-    earned: usdOfDigits(text(value, 'earned_nano_usd')),
-    given: usdOfDigits(text(value, 'given_nano_usd')),
-    carried: usdOfDigits(text(value, 'carried_nano_usd')),
+    amount: usd(text(leaf, 'amount_nano_usd')),
+    earned: usd(text(value, 'earned_nano_usd')),
+    given: usd(text(value, 'given_nano_usd')),
+    carried: usd(text(value, 'carried_nano_usd')),
     leaf: text(leaf, 'hash'),
     root: text(value, 'root'),
     seal: text(value, 'seal'),
@@ -55,7 +54,7 @@ export function readStatement(value: unknown): Read {
       entry: text(sum, 'entry_kind'),
       month: text(sum, 'month'),
       lines: text(sum, 'lines'),
-      usd: usdOfDigits(text(sum, 'amount_nano_usd')),
+      usd: usd(text(sum, 'amount_nano_usd')),
     })),
   };
 }
@@ -73,8 +72,8 @@ const states = [
 function balances(opening: unknown, closing: unknown): Balance[] {
   const known = states.map(([name, field]) => ({
     name,
-    opening: usdOfDigits(text(opening, field)),
-    closing: usdOfDigits(text(closing, field)),
+    opening: usd(text(opening, field)),
+    closing: usd(text(closing, field)),
   }));
   const before = pending(opening);
   const after = pending(closing);
@@ -92,7 +91,7 @@ function balances(opening: unknown, closing: unknown): Balance[] {
 
 function pending(balance: unknown): Map<string, string> {
   return new Map(
-    list(balance, 'settlement_pending').map((one) => [text(one, 'month'), usdOfDigits(text(one, 'amount_nano_usd'))]),
+    list(balance, 'settlement_pending').map((one) => [text(one, 'month'), usd(text(one, 'amount_nano_usd'))]),
   );
 }
 

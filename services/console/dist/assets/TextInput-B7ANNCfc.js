@@ -1,1 +1,0 @@
-import{dt as e,it as t}from"./icons-VGiEOxYJ.js";import{t as n}from"./InputBase-D18k2vrI.js";import{t as r}from"./jsx-runtime-Bjnrdt46.js";var i=r(),a=t(t=>{let r=e([`Input`,`InputWrapper`,`TextInput`],null,t);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

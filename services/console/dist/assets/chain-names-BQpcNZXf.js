@@ -1,1 +1,0 @@
-import{t as e}from"./useQuery-BmIqB3bH.js";import{o as t,s as n}from"./icons-VGiEOxYJ.js";function r(){return e({queryKey:[`admin`,`chains`,`states`],queryFn:()=>t(n.GET(`/api/v1/admin/chains`)),refetchInterval:3e4})}function i(){let{data:e}=r();return t=>{let n=e?.chains.find(e=>e.chain_id===String(t))?.name??``;return n===``?`Chain ${t}`:`${n} (${t})`}}export{r as n,i as t};

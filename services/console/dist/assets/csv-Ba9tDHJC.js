@@ -1,1 +1,0 @@
-import{o as e,s as t}from"./icons-VGiEOxYJ.js";async function n(n,r){return e(t.GET(`/api/v1/provider/earnings.csv`,{params:{query:{from:n,to:r}},parseAs:`blob`}))}export{n as t};

@@ -1,1 +1,0 @@
-import{D as e}from"./page-7qaTHkDy.js";import{S as t}from"./icons-VGiEOxYJ.js";import{t as n}from"./jsx-runtime-Bjnrdt46.js";var r=n();function i({title:n,open:i,onClose:a,children:o}){return(0,r.jsx)(e,{opened:i,onClose:a,position:`right`,size:`xl`,title:n,closeButtonProps:{"aria-label":`Close`},children:(0,r.jsx)(t,{children:o})})}export{i as t};

@@ -1,1 +1,0 @@
-import{_ as e,h as t}from"./jsx-runtime-Bjnrdt46.js";import{c as n,y as r}from"./icons-VGiEOxYJ.js";var i=e(t(),1);function a(){let e=(0,i.useRef)(``);return(0,i.useCallback)(async t=>{e.current===``&&(e.current=n());try{let n=await t(e.current);return e.current=``,n}catch(t){let n=r(t);throw n.status>=400&&n.status<500&&(e.current=``),n}},[])}export{a as t};

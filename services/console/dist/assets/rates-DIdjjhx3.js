@@ -1,1 +1,0 @@
-import{S as e}from"./page-7qaTHkDy.js";function t(t,n){return t===0?n:t<0?`No limit`:e(t)}export{t};

@@ -1,0 +1,1 @@
+import{D as e}from"./client-vI1kNjNb.js";function t(t,n){return t===0?n:t<0?`No limit`:e(t)}export{t};
