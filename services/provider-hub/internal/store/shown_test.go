@@ -1,23 +1,26 @@
 package store
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/provider/providertest"
 )
 
 func TestOnlyActiveProvidersAreShownTheOldestFirst(t *testing.T) {
 	t.Parallel()
 	s, d := setup(t)
-	first, second, reference := create(t, d, "First"), create(t, d, "Second"), create(t, d, "Reference")
+	first, second, suspended := create(t, d, "First"), create(t, d, "Second"), create(t, d, "Suspended")
 	create(t, d, "Pending")
 	providertest.Activate(t, d, second.ID, time.Now())
 	providertest.Activate(t, d, first.ID, time.Now())
-	providertest.Activate(t, d, reference.ID, time.Now())
+	providertest.Activate(t, d, suspended.ID, time.Now())
 	s.mustExec(t, `UPDATE provider SET active_since = now() - interval '1 day', uptime_30d = 0.5 WHERE provider_id = $1`,
 		first.ID)
-	s.mustExec(t, `UPDATE provider SET status = 'suspended', active_since = NULL WHERE provider_id = $1`, reference.ID)
+	s.mustExec(t, `UPDATE provider SET status = 'suspended', active_since = NULL WHERE provider_id = $1`, suspended.ID)
 	list, total, err := s.Active(t.Context(), 10)
 	if err != nil {
 		t.Fatal(err)
@@ -48,5 +51,42 @@ func TestOnlyActiveProvidersAreShownTheOldestFirst(t *testing.T) {
 	}
 	if len(list) != 1 {
 		t.Errorf("within the bound: got %d providers, want 1", len(list))
+	}
+}
+
+// A reference is never active by the rules of the database, which the test takes away: what is shown to
+// everybody does not rest on them.
+func TestNeitherReferencesNorVendorsAreShown(t *testing.T) {
+	t.Parallel()
+	s, d := setup(t)
+	shown, reference := create(t, d, "Shown"), create(t, d, "Reference")
+	providertest.Activate(t, d, shown.ID, time.Now())
+	providertest.Activate(t, d, reference.ID, time.Now())
+	if v := bigCo(t, s, d); v.Status != provider.Active {
+		t.Fatalf("the vendor: status: got %q, want active", v.Status)
+	}
+	owner := pgtest.Owner(t, s.pool)
+	for _, sql := range []string{
+		`ALTER TABLE provider DROP CONSTRAINT provider_reference_never_active`,
+		`DROP TRIGGER provider_reference_begins ON provider`,
+		`UPDATE provider SET reference = true WHERE name = 'Reference'`,
+	} {
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, total, err := s.Active(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, []string{"Shown"}) {
+		t.Errorf("got %q, want Shown alone", names)
+	}
+	if total != 1 {
+		t.Errorf("total: got %d, want 1", total)
 	}
 }
