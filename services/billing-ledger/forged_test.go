@@ -96,7 +96,7 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		t.Errorf("got hub-1 told that %s is settled, want it told nothing: it would forget the true usage", <-told)
 	}
 	f.publish(t, served(req.GetRequestId()))
-	if got := <-told; got != req.GetRequestId() {
+	if got := wait(t, told); got != req.GetRequestId() {
 		t.Errorf("got %s settled, want %s", got, req.GetRequestId())
 	}
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
@@ -121,14 +121,14 @@ func TestUsageWaitsForTheKeyOfItsHub(t *testing.T) {
 	e.LedgerMac = f.ticket(t, early.GetRequestId())
 	f.forge(t, bus.SubjectUsage("hub-1"), sealed(t, late, e))
 	f.publish(t, served(other.GetRequestId())) // it does not wait behind
-	if got := <-told; got != other.GetRequestId() {
+	if got := wait(t, told); got != other.GetRequestId() {
 		t.Errorf("got %s settled first, want %s", got, other.GetRequestId())
 	}
 	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:],
 		Key: late.Secret[:]}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-told; got != early.GetRequestId() {
+	if got := wait(t, told); got != early.GetRequestId() {
 		t.Errorf("got %s settled, want %s", got, early.GetRequestId())
 	}
 	if got := f.balance(t, c); got != "0.9972 held 0.00" {

@@ -346,7 +346,7 @@ func TestDoneFollowsOnlyOnFinished(t *testing.T) {
 		return p.steps(
 			func() error { return p.event(helloChunk, true, 1) }, p.committed,
 			func() error { return p.event(moreChunk, false, 2) },
-			func() error { <-release; return p.finish(1, 2) })
+			func() error { return p.held(release) }, func() error { return p.finish(1, 2) })
 	})
 	resp := f.post(strings.Replace(hello, "{", `{"stream":true,`, 1))
 	want := "data: " + helloChunk + "\n\ndata: " + moreChunk + "\n\n"

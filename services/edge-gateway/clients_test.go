@@ -97,8 +97,8 @@ func TestNobodyWaitsForAModelWithSeveralPromptsEither(t *testing.T) {
 		f.start()
 		f.clock.standStill(time.Minute)
 		f.hub.set(func(p *played) error {
-			for len(f.billing.reports) == 0 { // the other prompt has not ended yet
-				yield()
+			if !comes(func() bool { return len(f.billing.reports) > 0 }) {
+				t.Error("the other prompt has not ended")
 			}
 			return p.fail(upstreamFailed())
 		})

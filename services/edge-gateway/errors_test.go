@@ -78,7 +78,7 @@ func (f *fleet) postAndLeave(stream, awaitContent bool) (leave func()) {
 		f.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+f.key)
-	first, done := make(chan struct{}), make(chan struct{})
+	first, done := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(done)
 		resp, err := f.client.Do(req)
@@ -91,11 +91,11 @@ func (f *fleet) postAndLeave(stream, awaitContent bool) (leave func()) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 	}()
 	if awaitContent {
-		<-first
+		awaited(f.t, first)
 	}
 	return func() {
 		cancel()
-		<-done
+		awaited(f.t, done)
 	}
 }
 
@@ -569,7 +569,7 @@ func TestTheClientsTraceIsContinuedOnlyWhereClientsAreTrusted(t *testing.T) {
 			return wholeAnswer(p)
 		})
 		read(t, f.post(hello, "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
-		if got := <-seen; strings.Contains(got, trace) != trusted {
+		if got := awaited(t, seen); strings.Contains(got, trace) != trusted {
 			t.Errorf("a client trusted=%t: the hub saw: got %t, want %t", trusted, strings.Contains(got, trace), trusted)
 		}
 	}

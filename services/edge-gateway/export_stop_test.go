@@ -75,10 +75,10 @@ func TestAStopEndsAnExportThatItsReaderDoesNotTake(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	for range 3 { // the gateway writes the first
-		<-f.pieces
+		awaited(t, f.pieces)
 	}
 	stop()
-	if err := <-done; err != nil {
+	if err := awaited(t, done); err != nil {
 		t.Errorf("the server ended with %v, want no error", err)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -264,9 +264,7 @@ func TestAnAnswerDoesNotWaitForTheEndOfItsClaim(t *testing.T) {
 					t.Errorf("the repeat is answered %d", resp.StatusCode)
 				}
 			})
-			for f.claims.times() < 3 {
-				yield()
-			}
+			until(t, "the repeat has asked twice, and waits", func() bool { return f.claims.times() >= 3 })
 			leave()
 			again.Wait()
 			close(f.claims.stuck)
@@ -303,9 +301,7 @@ func (f *fleet) waiter(post func() *http.Response) (answered chan *http.Response
 	asked := f.claims.times()
 	answered = make(chan *http.Response, 1)
 	go func() { answered <- post() }()
-	for f.claims.times() < asked+2 { // it has asked again: it waits
-		yield()
-	}
+	until(f.t, "it has asked again, and waits", func() bool { return f.claims.times() >= asked+2 })
 	return answered
 }
 
@@ -316,12 +312,14 @@ func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http
 	runs, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(runs)
-		<-proceed
+		if err := p.held(proceed); err != nil {
+			return err
+		}
 		return answer(p)
 	})
 	all := []chan *http.Response{make(chan *http.Response, 1)}
 	go func() { all[0] <- post() }()
-	<-runs
+	awaited(f.t, runs)
 	for range waiters {
 		all = append(all, f.waiter(post))
 	}
@@ -338,7 +336,7 @@ func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http
 	}
 	close(proceed)
 	for _, answered := range all {
-		if resp := <-answered; resp.StatusCode != http.StatusOK {
+		if resp := awaited(f.t, answered); resp.StatusCode != http.StatusOK {
 			f.t.Errorf("resp.StatusCode: got %d, want 200, with %s", resp.StatusCode, read(f.t, resp))
 		}
 	}
@@ -366,7 +364,9 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 	running, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		running <- struct{}{}
-		<-proceed
+		if err := p.held(proceed); err != nil {
+			return err
+		}
 		return transcript(p)
 	})
 	answers := make(chan *http.Response, 2)
@@ -387,17 +387,19 @@ func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
 		}
 		answers <- resp
 	}()
-	<-running
+	awaited(t, running)
 	go func() { answers <- f.send(transcriptionsPath, body, "Content-Type", kind) }()
 	select {
 	case <-running:
 	case resp := <-answers:
 		t.Errorf("there was no room beside it: %d %s", resp.StatusCode, read(t, resp))
 		answers <- resp
+	case <-time.After(patience):
+		t.Fatal("the second upload neither ran nor was answered")
 	}
 	close(proceed)
 	for range 2 {
-		resp := <-answers
+		resp := awaited(t, answers)
 		resp.Body.Close()
 	}
 }
@@ -407,18 +409,20 @@ func TestAKeyHasAShareOfTheMemoryOfUploads(t *testing.T) {
 	running, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(running)
-		<-proceed
+		if err := p.held(proceed); err != nil {
+			return err
+		}
 		return transcript(p)
 	})
 	big := field{"@file", silence(25_000)}
 	first := make(chan *http.Response, 1)
 	go func() { first <- f.transcribe(big, field{"model", audioID}) }()
-	<-running
+	awaited(t, running)
 	resp := f.transcribe(big, field{"model", audioID})
 	wantError(t, resp, http.StatusTooManyRequests, "concurrency_limit_exceeded")
 	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
 	close(proceed)
-	if resp := <-first; resp.StatusCode != http.StatusOK {
+	if resp := awaited(t, first); resp.StatusCode != http.StatusOK {
 		t.Errorf("the first: got %d, want 200", resp.StatusCode)
 	}
 }

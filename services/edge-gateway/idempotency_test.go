@@ -242,7 +242,9 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	runs, proceed := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(runs)
-		<-proceed
+		if err := p.held(proceed); err != nil {
+			return err
+		}
 		return wholeAnswer(p)
 	})
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
@@ -250,14 +252,12 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	post := func() { answers <- read(t, f.post(body, keyed, "k")) }
 	var both sync.WaitGroup
 	both.Go(post)
-	<-runs
+	awaited(t, runs)
 	both.Go(post)
-	for f.claims.times() < 3 { // the second has asked twice: it waits
-		yield()
-	}
+	until(t, "the second has asked twice, and waits", func() bool { return f.claims.times() >= 3 })
 	close(proceed)
 	both.Wait()
-	if a, b := <-answers, <-answers; a != b {
+	if a, b := awaited(t, answers), awaited(t, answers); a != b {
 		t.Errorf("the answers: a: got %q, want %q", a, b)
 	} else if !strings.Contains(a, "Hello") {
 		t.Errorf(`the answers: a: got %q, want "Hello" in it`, a)
@@ -273,23 +273,23 @@ func TestAKeyThatIsRevokedWhileItsRequestWaitsIsRefused(t *testing.T) {
 	runs, fails := make(chan struct{}), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		close(runs)
-		<-fails
+		if err := p.held(fails); err != nil {
+			return err
+		}
 		return failing(&hubFailed)(p)
 	})
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
 	var both sync.WaitGroup
 	both.Go(func() { read(t, f.post(body, keyed, "k")) })
-	<-runs
+	awaited(t, runs)
 	waited := make(chan *http.Response, 1)
 	both.Go(func() { waited <- f.post(body, keyed, "k") })
-	for f.claims.times() < 3 { // the second has asked twice: it waits
-		yield()
-	}
+	until(t, "the second has asked twice, and waits", func() bool { return f.claims.times() >= 3 })
 	f.keys.set(fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"))
 	f.clock.standStill(2 * time.Second) // what is remembered of the key is no longer fresh
 	close(fails)
 	both.Wait()
-	answer := refused(t, <-waited, http.StatusUnauthorized, "key_revoked")
+	answer := refused(t, awaited(t, waited), http.StatusUnauthorized, "key_revoked")
 	if want := "This API key has been revoked."; !strings.Contains(answer, want) {
 		t.Errorf("got %s for the waiting request, want %q", answer, want)
 	}
@@ -314,7 +314,10 @@ func TestAClientThatLeavesEndsItsClaim(t *testing.T) {
 	req.Header.Set("Authorization", "Bearer "+f.key)
 	req.Header.Set(keyed, "k")
 	go func() {
-		<-runs
+		select {
+		case <-runs:
+		case <-ctx.Done():
+		}
 		leave()
 	}()
 	if resp, err := f.client.Do(req); err == nil {

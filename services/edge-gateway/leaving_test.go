@@ -45,7 +45,7 @@ func (f *fleet) leaveBefore(body string, after time.Duration, then func(*played)
 		resp.Body.Close()
 		f.t.Errorf("got %d for a client that left", resp.StatusCode)
 	}
-	s := <-heard
+	s := awaited(f.t, heard)
 	return s.committed, s.end
 }
 

@@ -22,13 +22,17 @@ func TestAProviderReadsItsWholeAccountByKeyOrSession(t *testing.T) {
 			} `json:"earnings"`
 			Penalties []any `json:"penalties"`
 		}
-		body := wantJSON(t, f.do(http.MethodGet, meURL, "", credential...), 200, &said)
+		var body string
+		// A router that takes longer than half a second is left out, which a slow machine's may.
+		until(t, name+" reads the models of the verifier and of the router", func() bool {
+			said.Models = nil
+			body = wantJSON(t, f.do(http.MethodGet, meURL, "", credential...), 200, &said)
+			return len(said.Models) == 2
+		})
 		newSchemas(t).wantShape(t, name, "#/components/schemas/ProviderOverview", body)
 		switch {
 		case said.ProviderID != providerA:
 			t.Errorf("%s: provider: got %q, want %q", name, said.ProviderID, providerA)
-		case len(said.Models) != 2:
-			t.Errorf("%s: models: got %v, want that of the verifier and that of the router", name, said.Models)
 		case said.Models[1].ModelID != modelID:
 			t.Errorf("%s: model of the router: got %q, want %q", name, said.Models[1].ModelID, modelID)
 		case said.Models[0].ModelID != providerA: // the verifier says who asks

@@ -228,8 +228,8 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 		if promptIn(p.open) == "p1" {
 			return p.fail(&hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "a bad prompt"})
 		}
-		for len(f.billing.reports) == 0 { // p1 has not failed yet
-			yield()
+		if !comes(func() bool { return len(f.billing.reports) > 0 }) {
+			t.Error("p1 has not failed")
 		}
 		return echoing(p)
 	})
@@ -352,12 +352,14 @@ func TestAPromptThatIsRefusedWhileAnotherEndsIsTriedAgain(t *testing.T) {
 			return
 		}
 		close(last)
-		for len(f.billing.reports) == 0 { // the first has not ended yet
-			yield()
+		if !comes(func() bool { return len(f.billing.reports) > 0 }) {
+			t.Error("the first prompt has not ended")
 		}
 	})
 	f.hub.byPrompt("p0", func(p *played) error {
-		<-last
+		if err := p.held(last); err != nil {
+			return err
+		}
 		return echoing(p)
 	})
 	resp := f.send(completionsPath, asking(2, ""))

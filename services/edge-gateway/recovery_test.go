@@ -111,7 +111,7 @@ func TestAStopIsThePlatformsFaultAndNotTheClients(t *testing.T) {
 	case strings.Contains(body, "[DONE]"):
 		t.Errorf(`the client heard: got %q, want it without "[DONE]"`, body)
 	}
-	if err := <-how; err == nil {
+	if err := awaited(t, how); err == nil {
 		t.Error("the hub's stream, broken off: got no error, want one")
 	} else if errors.Is(err, io.EOF) {
 		t.Errorf("the hub's stream, broken off: got the error %v, want any but %v", err, io.EOF)
@@ -234,7 +234,9 @@ func (c stood) check(t *testing.T, secret string) {
 			}
 		}
 		close(reached)
-		<-woken
+		if err := p.held(woken); err != nil {
+			return err
+		}
 		for _, step := range c.after {
 			if err := step(p); err != nil {
 				return err
@@ -249,17 +251,17 @@ func (c stood) check(t *testing.T, secret string) {
 	})
 	answer := make(chan *http.Response, 1)
 	go func() { answer <- f.send(c.path, c.body, keyed, "one") }()
-	<-reached
+	awaited(t, reached)
 	var resp *http.Response
 	if c.seen != "" {
-		resp = <-answer
+		resp = awaited(t, answer)
 		readUntil(t, resp, c.seen)
 	}
 	f.billing.lapses()
 	f.clock.standStill(61 * time.Second) // a lease, and more
 	close(woken)
 	if resp == nil {
-		resp = <-answer
+		resp = awaited(t, answer)
 	}
 	body := read(t, resp)
 	switch {
@@ -276,7 +278,7 @@ func (c stood) check(t *testing.T, secret string) {
 		t.Errorf("the client gets %s", body)
 	}
 	if c.brokenOff {
-		if err := <-how; err == nil {
+		if err := awaited(t, how); err == nil {
 			t.Error("the hub's stream, broken off: got no error, want one")
 		} else if errors.Is(err, io.EOF) {
 			t.Errorf("the hub's stream, broken off: got the error %v, want any but %v", err, io.EOF)

@@ -311,25 +311,26 @@ func TestTheOrderOfATranscriptionsErrors(t *testing.T) {
 
 func TestUploadsShareABoundedMemory(t *testing.T) {
 	f := withSpeech(t, func(c *Config) { c.UploadMemoryBytes = 300_000 })
-	running, release := make(chan struct{}), make(chan struct{})
+	running, release := make(chan struct{}, 2), make(chan struct{})
 	f.hub.set(func(p *played) error {
 		running <- struct{}{}
-		<-release
+		if err := p.held(release); err != nil {
+			return err
+		}
 		return transcript(p)
 	})
 	first := make(chan *http.Response, 1)
 	big := field{"@file", silence(25_000)}
 	go func() { first <- f.transcribe(big, field{"model", audioID}) }()
-	<-running
+	awaited(t, running)
 	resp := f.transcribe(big, field{"model", audioID})
 	wantError(t, resp, 503, "service_unavailable")
 	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
 	close(release)
-	if resp := <-first; resp.StatusCode != 200 {
+	if resp := awaited(t, first); resp.StatusCode != 200 {
 		t.Errorf("the first: got %d, want 200", resp.StatusCode)
 	}
 	f.report()
-	go func() { <-running }()
 	if resp := f.transcribe(big, field{"model", audioID}); resp.StatusCode != 200 {
 		t.Errorf("with room again: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
 	}

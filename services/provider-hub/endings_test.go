@@ -99,7 +99,7 @@ func TestEveryEndingAfterContent(t *testing.T) {
 			want: want{eventsv1.Ending_ENDING_PROVIDER_LOST, false, "upstream_error", absent, false},
 		},
 		"wall limit": {
-			change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 3000 },
+			change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = wallMs },
 			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
 				wait(t, "the cancel", r.Cancelled())
 				must(t, r.Usage(11, 1)) // less than was delivered: believed
@@ -487,7 +487,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})
 		open := order(m, a, true)
-		open.TotalTimeoutMs = 3000     // of which the first words take next to nothing
+		open.TotalTimeoutMs = wallMs   // of which the first words take next to nothing
 		open.MaxOutputTokens = 1 << 20 // else the bound ends it
 		call := w.call(open)
 		r := received(t, a)

@@ -341,7 +341,7 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			}})
 			a.registered()
 			open := w.order(a, true)
-			open.TotalTimeoutMs, open.MaxOutputTokens = 3000, 1<<20 // else the bound ends it
+			open.TotalTimeoutMs, open.MaxOutputTokens = wallMs, 1<<20 // else the bound ends it
 			if end := w.call(open).rest(); end.failed.GetCode() != "timeout" {
 				t.Errorf(`end.failed.GetCode(): got %q, want "timeout"`, end.failed.GetCode())
 			} else if end.failed.GetRetryable() {

@@ -46,6 +46,9 @@ const (
 	patience = 90 * time.Second
 	// callPatience bounds a call with all that a test does meanwhile.
 	callPatience = 10 * time.Minute
+	// wallMs is the limit that an endless answer runs into, in milliseconds. A slow machine relays the
+	// first words within it.
+	wallMs = 10_000
 )
 
 type hubConfig = providerhub.Config
