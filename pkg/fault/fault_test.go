@@ -53,7 +53,7 @@ func TestACauseIsLoggedButNeverSent(t *testing.T) {
 func TestErrorsOfTheTransportAreToldApart(t *testing.T) {
 	for code, want := range map[codes.Code]Kind{
 		codes.Unavailable: Unavailable, codes.DeadlineExceeded: Timeout,
-		codes.Canceled: Canceled, codes.Unknown: Internal, codes.Unimplemented: Internal,
+		codes.Canceled: Canceled, codes.Unknown: Internal, codes.Unimplemented: Unavailable,
 	} {
 		f, ok := As(FromError(status.Error(code, "x")))
 		if !ok {

@@ -70,7 +70,8 @@ func ToStatus(err error) error {
 }
 
 // FromError restores the fault that a peer sent. An error of the transport becomes
-// Unavailable, Timeout or Canceled, and any other error Internal. A nil error stays nil.
+// Unavailable, Timeout or Canceled, a call that the peer does not know Unavailable, and
+// any other error Internal. A nil error stays nil.
 func FromError(err error) error {
 	if err == nil {
 		return nil
@@ -90,6 +91,9 @@ func FromError(err error) error {
 	switch st.Code() {
 	case codes.Unavailable:
 		return Wrap(err, Unavailable, ServiceUnavailable, "a part of the service does not answer")
+	case codes.Unimplemented:
+		// While releases are mixed: a peer of an earlier one does not know the call.
+		return Wrap(err, Unavailable, ServiceUnavailable, "a part of the service is being replaced")
 	case codes.DeadlineExceeded:
 		return Wrap(err, Timeout, DeadlineExceeded, "the call took too long")
 	case codes.Canceled:

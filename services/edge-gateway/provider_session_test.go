@@ -1,12 +1,19 @@
 package edgegateway
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/serve"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
@@ -131,5 +138,64 @@ func TestAnotherSitesFormChangesNoProvider(t *testing.T) {
 	}
 	if got := f.selves.changedBy(); len(got) != 0 {
 		t.Errorf("changes in a user's name: got %q, want none", got)
+	}
+}
+
+// An address in the name of a user who signed in long ago is refused in the words of the other routes that
+// take a fresh sign-in, and a page knows by the code that the user is to sign in again.
+func TestAStaleSessionChangesNoAddress(t *testing.T) {
+	f := start(t)
+	f.people.set(providerA, nil)
+	f.people.stale = true
+	put, review := ownersCalls[1], ownersCalls[2]
+	operation{method: put.method, path: put.path}.wantError(t,
+		f.do(put.method, put.path, put.body, bearer(sessionToken)...), 403, "fresh_sign_in_required")
+	wantJSON(t, f.do(review.method, review.path, review.body, bearer(sessionToken)...), http.StatusOK, nil)
+	wantJSON(t, f.do(put.method, put.path, put.body, f.asProvider()...), http.StatusOK, nil) // which only proposes
+	if got := f.selves.changedBy(); !slices.Equal(got, []string{userID}) {
+		t.Errorf("changes in a user's name: got %q, want the review alone", got)
+	}
+}
+
+// earlier sends the calls to one service to a peer of an earlier release.
+type earlier struct {
+	grpc.ClientConnInterface
+	service string
+	peer    grpc.ClientConnInterface
+}
+
+func (e earlier) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	to := e.ClientConnInterface
+	if strings.HasPrefix(method, "/"+e.service+"/") {
+		to = e.peer
+	}
+	return to.Invoke(ctx, method, args, reply, opts...)
+}
+
+// While releases are mixed, a hub may not know the calls in a user's name. That is no verdict on the session,
+// and the call is worth a try later.
+func TestAHubOfAnEarlierReleaseIsAServiceThatIsAway(t *testing.T) {
+	f := newFleet(t)
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{},
+		tracenoop.NewTracerProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := hubv1.ProviderSelfService_ServiceDesc
+	service.Methods = slices.DeleteFunc(slices.Clone(service.Methods), func(m grpc.MethodDesc) bool {
+		return strings.HasSuffix(m.MethodName, "OfUser")
+	})
+	f.named.ClientConnInterface = earlier{f.named.ClientConnInterface, service.ServiceName,
+		overSockets(t, in, func(r grpc.ServiceRegistrar) { r.RegisterService(&service, f.selves) })}
+	f.start()
+	f.people.set(providerA, nil)
+	for _, o := range ownersCalls[1:] {
+		described := operation{method: o.method, path: o.path}
+		resp := f.do(o.method, o.path, o.body, bearer(sessionToken)...)
+		if got := resp.Header.Get("Retry-After"); got == "" {
+			t.Errorf("%s: Retry-After: got none, want a time", described)
+		}
+		described.wantError(t, resp, 503, "service_unavailable")
+		wantJSON(t, f.do(o.method, o.path, o.body, f.asProvider()...), http.StatusOK, nil)
 	}
 }

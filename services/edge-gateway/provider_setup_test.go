@@ -94,12 +94,10 @@ func (s *selves) GetOwnStatus(_ context.Context, req *hubv1.GetOwnStatusRequest)
 	}, nil
 }
 
-// whose is the provider of a key's holder, or of a user who signed in.
-func (s *selves) whose(digest []byte, user string) (*hubv1.Provider, error) {
+// ofUser is the provider of a user who signed in.
+func (s *selves) ofUser(user string) (*hubv1.Provider, error) {
 	p := s.provider()
 	switch user {
-	case "":
-		return p, s.check(digest)
 	case userID:
 	case bobID:
 		p.ProviderId = providerB
@@ -113,15 +111,33 @@ func (s *selves) whose(digest []byte, user string) (*hubv1.Provider, error) {
 func (s *selves) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, err := s.whose(req.GetKeyDigest(), req.GetUserId())
+	if err := s.check(req.GetKeyDigest()); err != nil {
+		return nil, err
+	}
+	p, err := paying(s.provider(), req.GetBeneficiaryAddress())
+	return &hubv1.UpdateOwnResponse{Provider: p}, err
+}
+
+// paying has earnings go to an address.
+func paying(p *hubv1.Provider, to string) (*hubv1.Provider, error) {
+	if !strings.HasPrefix(to, "0x") {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "This is no address.").On("beneficiary_address")
+	}
+	p.BeneficiaryAddress = to
+	return p, nil
+}
+
+func (s *selves) UpdateOfUser(
+	_ context.Context, req *hubv1.UpdateOfUserRequest,
+) (*hubv1.UpdateOfUserResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.ofUser(req.GetUserId())
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(req.GetBeneficiaryAddress(), "0x") {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "This is no address.").On("beneficiary_address")
-	}
-	p.BeneficiaryAddress = req.GetBeneficiaryAddress()
-	return &hubv1.UpdateOwnResponse{Provider: p}, nil
+	p, err = paying(p, req.GetBeneficiaryAddress())
+	return &hubv1.UpdateOfUserResponse{Provider: p}, err
 }
 
 func (s *selves) RequestReview(
@@ -129,15 +145,33 @@ func (s *selves) RequestReview(
 ) (*hubv1.RequestReviewResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, err := s.whose(req.GetKeyDigest(), req.GetUserId())
-	if err != nil {
+	if err := s.check(req.GetKeyDigest()); err != nil {
 		return nil, err
 	}
-	if s.status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
+	p, err := reviewed(s.provider())
+	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.Now()}, err
+}
+
+// reviewed has an account looked at.
+func reviewed(p *hubv1.Provider) (*hubv1.Provider, error) {
+	if p.GetStatus() == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
 		return nil, fault.New(fault.Precondition, fault.TransitionNotAllowed, "A suspended account has no review.")
 	}
 	p.Status = hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW
-	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.Now()}, nil
+	return p, nil
+}
+
+func (s *selves) RequestReviewOfUser(
+	_ context.Context, req *hubv1.RequestReviewOfUserRequest,
+) (*hubv1.RequestReviewOfUserResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.ofUser(req.GetUserId())
+	if err != nil {
+		return nil, err
+	}
+	p, err = reviewed(p)
+	return &hubv1.RequestReviewOfUserResponse{Provider: p, RequestedAt: timestamppb.Now()}, err
 }
 
 func (s *selves) SignUp(_ context.Context, req *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
@@ -193,6 +227,7 @@ type people struct {
 	mu       sync.Mutex
 	provider string
 	linkErr  error
+	stale    bool // everybody signed in too long ago
 	ended    []*billingv1.EndSessionRequest
 
 	walletLogIns []*billingv1.LogInWalletRequest
@@ -202,6 +237,14 @@ func (p *people) set(provider string, linkErr error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.provider, p.linkErr = provider, linkErr
+}
+
+// freshUntil is until when sign-ins are fresh, which is over for stale people.
+func (p *people) freshUntil() *timestamppb.Timestamp {
+	if p.stale {
+		return timestamppb.New(time.Now().Add(-time.Hour))
+	}
+	return timestamppb.New(time.Now().Add(time.Hour))
 }
 
 func (p *people) ann() *billingv1.User {
@@ -240,10 +283,10 @@ func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*bil
 	defer p.mu.Unlock()
 	switch apikey.Digest(req.GetTokenDigest()) {
 	case apikey.Sum(sessionToken):
-		return &billingv1.GetUserResponse{User: p.ann(), SessionId: sessionID}, nil
+		return &billingv1.GetUserResponse{User: p.ann(), SessionId: sessionID, FreshUntil: p.freshUntil()}, nil
 	case apikey.Sum(bobToken):
 		return &billingv1.GetUserResponse{User: &billingv1.User{UserId: bobID, AccountId: "account-2",
-			ProviderId: providerB}, SessionId: "of bob"}, nil
+			ProviderId: providerB}, SessionId: "of bob", FreshUntil: p.freshUntil()}, nil
 	case apikey.Sum(endedToken):
 		return nil, fault.New(fault.Unauthenticated, fault.SessionExpired, "it was ended")
 	}

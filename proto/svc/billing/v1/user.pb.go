@@ -1948,7 +1948,10 @@ type GetUserResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// Of the user session that the token is of; empty in one of an earlier release.
-	SessionId     string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Until when the sign-in of the session is fresh: 15 minutes after it. Earlier than now for a
+	// session whose sign-in is not known.
+	FreshUntil    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=fresh_until,json=freshUntil,proto3" json:"fresh_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1995,6 +1998,13 @@ func (x *GetUserResponse) GetSessionId() string {
 		return x.SessionId
 	}
 	return ""
+}
+
+func (x *GetUserResponse) GetFreshUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FreshUntil
+	}
+	return nil
 }
 
 type LinkProviderRequest struct {
@@ -3146,11 +3156,13 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tR\x05token\"\x16\n" +
 	"\x14ConfirmEmailResponse\"3\n" +
 	"\x0eGetUserRequest\x12!\n" +
-	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\"Z\n" +
+	"\ftoken_digest\x18\x01 \x01(\fR\vtokenDigest\"\x97\x01\n" +
 	"\x0fGetUserResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.svc.billing.v1.UserR\x04user\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\"O\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12;\n" +
+	"\vfresh_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"freshUntil\"O\n" +
 	"\x13LinkProviderRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -3338,69 +3350,70 @@ var file_svc_billing_v1_user_proto_depIdxs = []int32{
 	53, // 19: svc.billing.v1.RefreshSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
 	53, // 20: svc.billing.v1.RefreshSessionResponse.refresh_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 21: svc.billing.v1.GetUserResponse.user:type_name -> svc.billing.v1.User
-	0,  // 22: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
-	0,  // 23: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
-	38, // 24: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
-	53, // 25: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
-	53, // 26: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
-	53, // 27: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
-	43, // 28: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
-	53, // 29: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
-	53, // 30: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
-	52, // 31: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
-	1,  // 32: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
-	3,  // 33: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
-	30, // 34: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
-	5,  // 35: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
-	7,  // 36: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
-	18, // 37: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
-	12, // 38: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
-	14, // 39: svc.billing.v1.UserService.StartOpenIDLink:input_type -> svc.billing.v1.StartOpenIDLinkRequest
-	16, // 40: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
-	9,  // 41: svc.billing.v1.UserService.GetSignInMethods:input_type -> svc.billing.v1.GetSignInMethodsRequest
-	20, // 42: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
-	22, // 43: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
-	24, // 44: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
-	26, // 45: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
-	28, // 46: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
-	32, // 47: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
-	34, // 48: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
-	36, // 49: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
-	39, // 50: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
-	46, // 51: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
-	41, // 52: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
-	44, // 53: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
-	48, // 54: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
-	50, // 55: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
-	2,  // 56: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
-	4,  // 57: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
-	31, // 58: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
-	6,  // 59: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
-	8,  // 60: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
-	19, // 61: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
-	13, // 62: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
-	15, // 63: svc.billing.v1.UserService.StartOpenIDLink:output_type -> svc.billing.v1.StartOpenIDLinkResponse
-	17, // 64: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
-	10, // 65: svc.billing.v1.UserService.GetSignInMethods:output_type -> svc.billing.v1.GetSignInMethodsResponse
-	21, // 66: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
-	23, // 67: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
-	25, // 68: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
-	27, // 69: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
-	29, // 70: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
-	33, // 71: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
-	35, // 72: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
-	37, // 73: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
-	40, // 74: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
-	47, // 75: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
-	42, // 76: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
-	45, // 77: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
-	49, // 78: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
-	51, // 79: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
-	56, // [56:80] is the sub-list for method output_type
-	32, // [32:56] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	53, // 22: svc.billing.v1.GetUserResponse.fresh_until:type_name -> google.protobuf.Timestamp
+	0,  // 23: svc.billing.v1.LinkProviderResponse.user:type_name -> svc.billing.v1.User
+	0,  // 24: svc.billing.v1.GetMeResponse.user:type_name -> svc.billing.v1.User
+	38, // 25: svc.billing.v1.ListSessionsResponse.sessions:type_name -> svc.billing.v1.UserSession
+	53, // 26: svc.billing.v1.UserSession.created_at:type_name -> google.protobuf.Timestamp
+	53, // 27: svc.billing.v1.UserSession.used_at:type_name -> google.protobuf.Timestamp
+	53, // 28: svc.billing.v1.UserSession.expires_at:type_name -> google.protobuf.Timestamp
+	43, // 29: svc.billing.v1.ListIdentitiesResponse.identities:type_name -> svc.billing.v1.UserIdentity
+	53, // 30: svc.billing.v1.UserIdentity.created_at:type_name -> google.protobuf.Timestamp
+	53, // 31: svc.billing.v1.UserIdentity.used_at:type_name -> google.protobuf.Timestamp
+	52, // 32: svc.billing.v1.ListModelDemandResponse.models:type_name -> svc.billing.v1.ModelDemand
+	1,  // 33: svc.billing.v1.UserService.SignUpUser:input_type -> svc.billing.v1.SignUpUserRequest
+	3,  // 34: svc.billing.v1.UserService.LogInUser:input_type -> svc.billing.v1.LogInUserRequest
+	30, // 35: svc.billing.v1.UserService.GetUser:input_type -> svc.billing.v1.GetUserRequest
+	5,  // 36: svc.billing.v1.UserService.CreateWalletChallenge:input_type -> svc.billing.v1.CreateWalletChallengeRequest
+	7,  // 37: svc.billing.v1.UserService.LogInWallet:input_type -> svc.billing.v1.LogInWalletRequest
+	18, // 38: svc.billing.v1.UserService.LinkWallet:input_type -> svc.billing.v1.LinkWalletRequest
+	12, // 39: svc.billing.v1.UserService.StartOpenID:input_type -> svc.billing.v1.StartOpenIDRequest
+	14, // 40: svc.billing.v1.UserService.StartOpenIDLink:input_type -> svc.billing.v1.StartOpenIDLinkRequest
+	16, // 41: svc.billing.v1.UserService.LogInOpenID:input_type -> svc.billing.v1.LogInOpenIDRequest
+	9,  // 42: svc.billing.v1.UserService.GetSignInMethods:input_type -> svc.billing.v1.GetSignInMethodsRequest
+	20, // 43: svc.billing.v1.UserService.RefreshSession:input_type -> svc.billing.v1.RefreshSessionRequest
+	22, // 44: svc.billing.v1.UserService.EndSession:input_type -> svc.billing.v1.EndSessionRequest
+	24, // 45: svc.billing.v1.UserService.AskPasswordReset:input_type -> svc.billing.v1.AskPasswordResetRequest
+	26, // 46: svc.billing.v1.UserService.ResetPassword:input_type -> svc.billing.v1.ResetPasswordRequest
+	28, // 47: svc.billing.v1.UserService.ConfirmEmail:input_type -> svc.billing.v1.ConfirmEmailRequest
+	32, // 48: svc.billing.v1.UserService.LinkProvider:input_type -> svc.billing.v1.LinkProviderRequest
+	34, // 49: svc.billing.v1.UserSelfService.GetMe:input_type -> svc.billing.v1.GetMeRequest
+	36, // 50: svc.billing.v1.UserSelfService.ListSessions:input_type -> svc.billing.v1.ListSessionsRequest
+	39, // 51: svc.billing.v1.UserSelfService.DeleteSession:input_type -> svc.billing.v1.DeleteSessionRequest
+	46, // 52: svc.billing.v1.UserSelfService.ChangePassword:input_type -> svc.billing.v1.ChangePasswordRequest
+	41, // 53: svc.billing.v1.UserSelfService.ListIdentities:input_type -> svc.billing.v1.ListIdentitiesRequest
+	44, // 54: svc.billing.v1.UserSelfService.DeleteIdentity:input_type -> svc.billing.v1.DeleteIdentityRequest
+	48, // 55: svc.billing.v1.UserSelfService.AskEmailConfirmation:input_type -> svc.billing.v1.AskEmailConfirmationRequest
+	50, // 56: svc.billing.v1.DemandService.ListModelDemand:input_type -> svc.billing.v1.ListModelDemandRequest
+	2,  // 57: svc.billing.v1.UserService.SignUpUser:output_type -> svc.billing.v1.SignUpUserResponse
+	4,  // 58: svc.billing.v1.UserService.LogInUser:output_type -> svc.billing.v1.LogInUserResponse
+	31, // 59: svc.billing.v1.UserService.GetUser:output_type -> svc.billing.v1.GetUserResponse
+	6,  // 60: svc.billing.v1.UserService.CreateWalletChallenge:output_type -> svc.billing.v1.CreateWalletChallengeResponse
+	8,  // 61: svc.billing.v1.UserService.LogInWallet:output_type -> svc.billing.v1.LogInWalletResponse
+	19, // 62: svc.billing.v1.UserService.LinkWallet:output_type -> svc.billing.v1.LinkWalletResponse
+	13, // 63: svc.billing.v1.UserService.StartOpenID:output_type -> svc.billing.v1.StartOpenIDResponse
+	15, // 64: svc.billing.v1.UserService.StartOpenIDLink:output_type -> svc.billing.v1.StartOpenIDLinkResponse
+	17, // 65: svc.billing.v1.UserService.LogInOpenID:output_type -> svc.billing.v1.LogInOpenIDResponse
+	10, // 66: svc.billing.v1.UserService.GetSignInMethods:output_type -> svc.billing.v1.GetSignInMethodsResponse
+	21, // 67: svc.billing.v1.UserService.RefreshSession:output_type -> svc.billing.v1.RefreshSessionResponse
+	23, // 68: svc.billing.v1.UserService.EndSession:output_type -> svc.billing.v1.EndSessionResponse
+	25, // 69: svc.billing.v1.UserService.AskPasswordReset:output_type -> svc.billing.v1.AskPasswordResetResponse
+	27, // 70: svc.billing.v1.UserService.ResetPassword:output_type -> svc.billing.v1.ResetPasswordResponse
+	29, // 71: svc.billing.v1.UserService.ConfirmEmail:output_type -> svc.billing.v1.ConfirmEmailResponse
+	33, // 72: svc.billing.v1.UserService.LinkProvider:output_type -> svc.billing.v1.LinkProviderResponse
+	35, // 73: svc.billing.v1.UserSelfService.GetMe:output_type -> svc.billing.v1.GetMeResponse
+	37, // 74: svc.billing.v1.UserSelfService.ListSessions:output_type -> svc.billing.v1.ListSessionsResponse
+	40, // 75: svc.billing.v1.UserSelfService.DeleteSession:output_type -> svc.billing.v1.DeleteSessionResponse
+	47, // 76: svc.billing.v1.UserSelfService.ChangePassword:output_type -> svc.billing.v1.ChangePasswordResponse
+	42, // 77: svc.billing.v1.UserSelfService.ListIdentities:output_type -> svc.billing.v1.ListIdentitiesResponse
+	45, // 78: svc.billing.v1.UserSelfService.DeleteIdentity:output_type -> svc.billing.v1.DeleteIdentityResponse
+	49, // 79: svc.billing.v1.UserSelfService.AskEmailConfirmation:output_type -> svc.billing.v1.AskEmailConfirmationResponse
+	51, // 80: svc.billing.v1.DemandService.ListModelDemand:output_type -> svc.billing.v1.ListModelDemandResponse
+	57, // [57:81] is the sub-list for method output_type
+	33, // [33:57] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_user_proto_init() }

@@ -281,11 +281,9 @@ type UpdateOwnRequest struct {
 	BeneficiaryAddress string `protobuf:"bytes,2,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
 	// The wallet that is to own the account, which must have signed the challenge of
 	// auth_nonce; empty leaves it. Once bound, only an operator unbinds it.
-	OwnerAddress string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
-	Signature    []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
-	AuthNonce    string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
-	// The user who signed in, in place of a key.
-	UserId        string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	OwnerAddress  string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce     string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,13 +353,6 @@ func (x *UpdateOwnRequest) GetAuthNonce() string {
 	return ""
 }
 
-func (x *UpdateOwnRequest) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
 type UpdateOwnResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -406,6 +397,127 @@ func (x *UpdateOwnResponse) GetProvider() *Provider {
 	return nil
 }
 
+type UpdateOfUserRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// As in UpdateOwnRequest.
+	BeneficiaryAddress string `protobuf:"bytes,2,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
+	OwnerAddress       string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	Signature          []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce          string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *UpdateOfUserRequest) Reset() {
+	*x = UpdateOfUserRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOfUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOfUserRequest) ProtoMessage() {}
+
+func (x *UpdateOfUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOfUserRequest.ProtoReflect.Descriptor instead.
+func (*UpdateOfUserRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *UpdateOfUserRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *UpdateOfUserRequest) GetBeneficiaryAddress() string {
+	if x != nil {
+		return x.BeneficiaryAddress
+	}
+	return ""
+}
+
+func (x *UpdateOfUserRequest) GetOwnerAddress() string {
+	if x != nil {
+		return x.OwnerAddress
+	}
+	return ""
+}
+
+func (x *UpdateOfUserRequest) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *UpdateOfUserRequest) GetAuthNonce() string {
+	if x != nil {
+		return x.AuthNonce
+	}
+	return ""
+}
+
+type UpdateOfUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateOfUserResponse) Reset() {
+	*x = UpdateOfUserResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateOfUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateOfUserResponse) ProtoMessage() {}
+
+func (x *UpdateOfUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateOfUserResponse.ProtoReflect.Descriptor instead.
+func (*UpdateOfUserResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *UpdateOfUserResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
 type ListProposalsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
@@ -415,7 +527,7 @@ type ListProposalsRequest struct {
 
 func (x *ListProposalsRequest) Reset() {
 	*x = ListProposalsRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +539,7 @@ func (x *ListProposalsRequest) String() string {
 func (*ListProposalsRequest) ProtoMessage() {}
 
 func (x *ListProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +552,7 @@ func (x *ListProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{4}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListProposalsRequest) GetUserId() string {
@@ -459,7 +571,7 @@ type ListProposalsResponse struct {
 
 func (x *ListProposalsResponse) Reset() {
 	*x = ListProposalsResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +583,7 @@ func (x *ListProposalsResponse) String() string {
 func (*ListProposalsResponse) ProtoMessage() {}
 
 func (x *ListProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +596,7 @@ func (x *ListProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{5}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListProposalsResponse) GetProvider() *Provider {
@@ -504,7 +616,7 @@ type ConfirmProposalRequest struct {
 
 func (x *ConfirmProposalRequest) Reset() {
 	*x = ConfirmProposalRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +628,7 @@ func (x *ConfirmProposalRequest) String() string {
 func (*ConfirmProposalRequest) ProtoMessage() {}
 
 func (x *ConfirmProposalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +641,7 @@ func (x *ConfirmProposalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmProposalRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmProposalRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{6}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ConfirmProposalRequest) GetUserId() string {
@@ -555,7 +667,7 @@ type ConfirmProposalResponse struct {
 
 func (x *ConfirmProposalResponse) Reset() {
 	*x = ConfirmProposalResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +679,7 @@ func (x *ConfirmProposalResponse) String() string {
 func (*ConfirmProposalResponse) ProtoMessage() {}
 
 func (x *ConfirmProposalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +692,7 @@ func (x *ConfirmProposalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmProposalResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmProposalResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{7}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfirmProposalResponse) GetProvider() *Provider {
@@ -600,7 +712,7 @@ type RefuseProposalRequest struct {
 
 func (x *RefuseProposalRequest) Reset() {
 	*x = RefuseProposalRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +724,7 @@ func (x *RefuseProposalRequest) String() string {
 func (*RefuseProposalRequest) ProtoMessage() {}
 
 func (x *RefuseProposalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +737,7 @@ func (x *RefuseProposalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseProposalRequest.ProtoReflect.Descriptor instead.
 func (*RefuseProposalRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{8}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RefuseProposalRequest) GetUserId() string {
@@ -651,7 +763,7 @@ type RefuseProposalResponse struct {
 
 func (x *RefuseProposalResponse) Reset() {
 	*x = RefuseProposalResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +775,7 @@ func (x *RefuseProposalResponse) String() string {
 func (*RefuseProposalResponse) ProtoMessage() {}
 
 func (x *RefuseProposalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +788,7 @@ func (x *RefuseProposalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefuseProposalResponse.ProtoReflect.Descriptor instead.
 func (*RefuseProposalResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefuseProposalResponse) GetProvider() *Provider {
@@ -694,15 +806,13 @@ type RequestReviewRequest struct {
 	ProviderName    string `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	HardwareSummary string `protobuf:"bytes,3,opt,name=hardware_summary,json=hardwareSummary,proto3" json:"hardware_summary,omitempty"`
 	ContactEmail    string `protobuf:"bytes,4,opt,name=contact_email,json=contactEmail,proto3" json:"contact_email,omitempty"`
-	// The user who signed in, in place of a key.
-	UserId        string `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RequestReviewRequest) Reset() {
 	*x = RequestReviewRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +824,7 @@ func (x *RequestReviewRequest) String() string {
 func (*RequestReviewRequest) ProtoMessage() {}
 
 func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +837,7 @@ func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewRequest.ProtoReflect.Descriptor instead.
 func (*RequestReviewRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestReviewRequest) GetKeyDigest() []byte {
@@ -758,13 +868,6 @@ func (x *RequestReviewRequest) GetContactEmail() string {
 	return ""
 }
 
-func (x *RequestReviewRequest) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
 type RequestReviewResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -775,7 +878,7 @@ type RequestReviewResponse struct {
 
 func (x *RequestReviewResponse) Reset() {
 	*x = RequestReviewResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +890,7 @@ func (x *RequestReviewResponse) String() string {
 func (*RequestReviewResponse) ProtoMessage() {}
 
 func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +903,7 @@ func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewResponse.ProtoReflect.Descriptor instead.
 func (*RequestReviewResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestReviewResponse) GetProvider() *Provider {
@@ -811,6 +914,127 @@ func (x *RequestReviewResponse) GetProvider() *Provider {
 }
 
 func (x *RequestReviewResponse) GetRequestedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RequestedAt
+	}
+	return nil
+}
+
+type RequestReviewOfUserRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// As in RequestReviewRequest.
+	ProviderName    string `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
+	HardwareSummary string `protobuf:"bytes,3,opt,name=hardware_summary,json=hardwareSummary,proto3" json:"hardware_summary,omitempty"`
+	ContactEmail    string `protobuf:"bytes,4,opt,name=contact_email,json=contactEmail,proto3" json:"contact_email,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RequestReviewOfUserRequest) Reset() {
+	*x = RequestReviewOfUserRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestReviewOfUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestReviewOfUserRequest) ProtoMessage() {}
+
+func (x *RequestReviewOfUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestReviewOfUserRequest.ProtoReflect.Descriptor instead.
+func (*RequestReviewOfUserRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RequestReviewOfUserRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RequestReviewOfUserRequest) GetProviderName() string {
+	if x != nil {
+		return x.ProviderName
+	}
+	return ""
+}
+
+func (x *RequestReviewOfUserRequest) GetHardwareSummary() string {
+	if x != nil {
+		return x.HardwareSummary
+	}
+	return ""
+}
+
+func (x *RequestReviewOfUserRequest) GetContactEmail() string {
+	if x != nil {
+		return x.ContactEmail
+	}
+	return ""
+}
+
+type RequestReviewOfUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	RequestedAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestReviewOfUserResponse) Reset() {
+	*x = RequestReviewOfUserResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestReviewOfUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestReviewOfUserResponse) ProtoMessage() {}
+
+func (x *RequestReviewOfUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestReviewOfUserResponse.ProtoReflect.Descriptor instead.
+func (*RequestReviewOfUserResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RequestReviewOfUserResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+func (x *RequestReviewOfUserResponse) GetRequestedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.RequestedAt
 	}
@@ -837,7 +1061,7 @@ type SignUpRequest struct {
 
 func (x *SignUpRequest) Reset() {
 	*x = SignUpRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +1073,7 @@ func (x *SignUpRequest) String() string {
 func (*SignUpRequest) ProtoMessage() {}
 
 func (x *SignUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +1086,7 @@ func (x *SignUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpRequest.ProtoReflect.Descriptor instead.
 func (*SignUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SignUpRequest) GetName() string {
@@ -931,7 +1155,7 @@ type IssueKeyRequest struct {
 
 func (x *IssueKeyRequest) Reset() {
 	*x = IssueKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1167,7 @@ func (x *IssueKeyRequest) String() string {
 func (*IssueKeyRequest) ProtoMessage() {}
 
 func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1180,7 @@ func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *IssueKeyRequest) GetProviderId() string {
@@ -984,7 +1208,7 @@ type IssueKeyResponse struct {
 
 func (x *IssueKeyResponse) Reset() {
 	*x = IssueKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1220,7 @@ func (x *IssueKeyResponse) String() string {
 func (*IssueKeyResponse) ProtoMessage() {}
 
 func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1233,7 @@ func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{14}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *IssueKeyResponse) GetKeyId() string {
@@ -1042,7 +1266,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1278,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1291,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{15}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListKeysRequest) GetProviderId() string {
@@ -1086,7 +1310,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1322,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1335,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{16}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListKeysResponse) GetKeys() []*ProviderKey {
@@ -1140,7 +1364,7 @@ type ProviderKey struct {
 
 func (x *ProviderKey) Reset() {
 	*x = ProviderKey{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1376,7 @@ func (x *ProviderKey) String() string {
 func (*ProviderKey) ProtoMessage() {}
 
 func (x *ProviderKey) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1389,7 @@ func (x *ProviderKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderKey.ProtoReflect.Descriptor instead.
 func (*ProviderKey) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{17}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProviderKey) GetKeyId() string {
@@ -1227,7 +1451,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1463,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1476,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeKeyRequest) GetProviderId() string {
@@ -1277,7 +1501,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1513,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1526,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{19}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
 }
 
 type SignUpResponse struct {
@@ -1316,7 +1540,7 @@ type SignUpResponse struct {
 
 func (x *SignUpResponse) Reset() {
 	*x = SignUpResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1552,7 @@ func (x *SignUpResponse) String() string {
 func (*SignUpResponse) ProtoMessage() {}
 
 func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1565,7 @@ func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpResponse.ProtoReflect.Descriptor instead.
 func (*SignUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{20}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SignUpResponse) GetProvider() *Provider {
@@ -1377,7 +1601,7 @@ type RotateOwnKeyRequest struct {
 
 func (x *RotateOwnKeyRequest) Reset() {
 	*x = RotateOwnKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1613,7 @@ func (x *RotateOwnKeyRequest) String() string {
 func (*RotateOwnKeyRequest) ProtoMessage() {}
 
 func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1626,7 @@ func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{21}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RotateOwnKeyRequest) GetKeyDigest() []byte {
@@ -1439,7 +1663,7 @@ type RotateOwnKeyResponse struct {
 
 func (x *RotateOwnKeyResponse) Reset() {
 	*x = RotateOwnKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1675,7 @@ func (x *RotateOwnKeyResponse) String() string {
 func (*RotateOwnKeyResponse) ProtoMessage() {}
 
 func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1688,7 @@ func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RotateOwnKeyResponse) GetKeyId() string {
@@ -1511,7 +1735,7 @@ type MoneyAct struct {
 
 func (x *MoneyAct) Reset() {
 	*x = MoneyAct{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1747,7 @@ func (x *MoneyAct) String() string {
 func (*MoneyAct) ProtoMessage() {}
 
 func (x *MoneyAct) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1760,7 @@ func (x *MoneyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoneyAct.ProtoReflect.Descriptor instead.
 func (*MoneyAct) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MoneyAct) GetProviderId() string {
@@ -1572,7 +1796,7 @@ type CreateChallengeRequest struct {
 
 func (x *CreateChallengeRequest) Reset() {
 	*x = CreateChallengeRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1808,7 @@ func (x *CreateChallengeRequest) String() string {
 func (*CreateChallengeRequest) ProtoMessage() {}
 
 func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1821,7 @@ func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateChallengeRequest) GetAddress() string {
@@ -1633,7 +1857,7 @@ type CreateChallengeResponse struct {
 
 func (x *CreateChallengeResponse) Reset() {
 	*x = CreateChallengeResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1869,7 @@ func (x *CreateChallengeResponse) String() string {
 func (*CreateChallengeResponse) ProtoMessage() {}
 
 func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1882,7 @@ func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{25}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateChallengeResponse) GetNonce() string {
@@ -1698,7 +1922,7 @@ type ProveOwnerRequest struct {
 
 func (x *ProveOwnerRequest) Reset() {
 	*x = ProveOwnerRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1934,7 @@ func (x *ProveOwnerRequest) String() string {
 func (*ProveOwnerRequest) ProtoMessage() {}
 
 func (x *ProveOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1947,7 @@ func (x *ProveOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveOwnerRequest.ProtoReflect.Descriptor instead.
 func (*ProveOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{26}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProveOwnerRequest) GetAddress() string {
@@ -1774,7 +1998,7 @@ type ProveOwnerResponse struct {
 
 func (x *ProveOwnerResponse) Reset() {
 	*x = ProveOwnerResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2010,7 @@ func (x *ProveOwnerResponse) String() string {
 func (*ProveOwnerResponse) ProtoMessage() {}
 
 func (x *ProveOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2023,7 @@ func (x *ProveOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveOwnerResponse.ProtoReflect.Descriptor instead.
 func (*ProveOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{27}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProveOwnerResponse) GetProviderId() string {
@@ -1850,7 +2074,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\vanswered_as\x18\n" +
 	" \x03(\v2\x16.svc.hub.v1.AnsweredAsR\n" +
 	"answeredAs\x12'\n" +
-	"\x05payee\x18\v \x01(\v2\x11.svc.hub.v1.PayeeR\x05payee\"\xdd\x01\n" +
+	"\x05payee\x18\v \x01(\v2\x11.svc.hub.v1.PayeeR\x05payee\"\xc4\x01\n" +
 	"\x10UpdateOwnRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12/\n" +
@@ -1858,9 +2082,17 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\rowner_address\x18\x03 \x01(\tR\fownerAddress\x12\x1c\n" +
 	"\tsignature\x18\x04 \x01(\fR\tsignature\x12\x1d\n" +
 	"\n" +
-	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\x12\x17\n" +
-	"\auser_id\x18\x06 \x01(\tR\x06userId\"E\n" +
+	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\"E\n" +
 	"\x11UpdateOwnResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xc1\x01\n" +
+	"\x13UpdateOfUserRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12/\n" +
+	"\x13beneficiary_address\x18\x02 \x01(\tR\x12beneficiaryAddress\x12#\n" +
+	"\rowner_address\x18\x03 \x01(\tR\fownerAddress\x12\x1c\n" +
+	"\tsignature\x18\x04 \x01(\fR\tsignature\x12\x1d\n" +
+	"\n" +
+	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\"H\n" +
+	"\x14UpdateOfUserResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"/\n" +
 	"\x14ListProposalsRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\"I\n" +
@@ -1877,15 +2109,22 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\vproposal_id\x18\x02 \x01(\tR\n" +
 	"proposalId\"J\n" +
 	"\x16RefuseProposalResponse\x120\n" +
-	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xc3\x01\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xaa\x01\n" +
 	"\x14RequestReviewRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12#\n" +
 	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12)\n" +
 	"\x10hardware_summary\x18\x03 \x01(\tR\x0fhardwareSummary\x12#\n" +
-	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\x12\x17\n" +
-	"\auser_id\x18\x05 \x01(\tR\x06userId\"\x88\x01\n" +
+	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\"\x88\x01\n" +
 	"\x15RequestReviewResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12=\n" +
+	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\xaa\x01\n" +
+	"\x1aRequestReviewOfUserRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12#\n" +
+	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12)\n" +
+	"\x10hardware_summary\x18\x03 \x01(\tR\x0fhardwareSummary\x12#\n" +
+	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\"\x8e\x01\n" +
+	"\x1bRequestReviewOfUserResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12=\n" +
 	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\x8c\x02\n" +
 	"\rSignUpRequest\x12\x12\n" +
@@ -1980,11 +2219,14 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x18CHALLENGE_PURPOSE_PAYOUT\x10\x02\x12#\n" +
 	"\x1fCHALLENGE_PURPOSE_PAYOUT_CANCEL\x10\x03\x12\x1d\n" +
 	"\x19CHALLENGE_PURPOSE_CONVERT\x10\x04\x12 \n" +
-	"\x1cCHALLENGE_PURPOSE_COLLATERAL\x10\x052\xd0\b\n" +
+	"\x1cCHALLENGE_PURPOSE_COLLATERAL\x10\x052\x95\n" +
+	"\n" +
 	"\x13ProviderSelfService\x12V\n" +
 	"\fGetOwnStatus\x12\x1f.svc.hub.v1.GetOwnStatusRequest\x1a .svc.hub.v1.GetOwnStatusResponse\"\x03\x90\x02\x01\x12M\n" +
-	"\tUpdateOwn\x12\x1c.svc.hub.v1.UpdateOwnRequest\x1a\x1d.svc.hub.v1.UpdateOwnResponse\"\x03\x90\x02\x02\x12Y\n" +
-	"\rRequestReview\x12 .svc.hub.v1.RequestReviewRequest\x1a!.svc.hub.v1.RequestReviewResponse\"\x03\x90\x02\x02\x12?\n" +
+	"\tUpdateOwn\x12\x1c.svc.hub.v1.UpdateOwnRequest\x1a\x1d.svc.hub.v1.UpdateOwnResponse\"\x03\x90\x02\x02\x12V\n" +
+	"\fUpdateOfUser\x12\x1f.svc.hub.v1.UpdateOfUserRequest\x1a .svc.hub.v1.UpdateOfUserResponse\"\x03\x90\x02\x02\x12Y\n" +
+	"\rRequestReview\x12 .svc.hub.v1.RequestReviewRequest\x1a!.svc.hub.v1.RequestReviewResponse\"\x03\x90\x02\x02\x12k\n" +
+	"\x13RequestReviewOfUser\x12&.svc.hub.v1.RequestReviewOfUserRequest\x1a'.svc.hub.v1.RequestReviewOfUserResponse\"\x03\x90\x02\x02\x12?\n" +
 	"\x06SignUp\x12\x19.svc.hub.v1.SignUpRequest\x1a\x1a.svc.hub.v1.SignUpResponse\x12E\n" +
 	"\bIssueKey\x12\x1b.svc.hub.v1.IssueKeyRequest\x1a\x1c.svc.hub.v1.IssueKeyResponse\x12J\n" +
 	"\bListKeys\x12\x1b.svc.hub.v1.ListKeysRequest\x1a\x1c.svc.hub.v1.ListKeysResponse\"\x03\x90\x02\x01\x12M\n" +
@@ -2010,96 +2252,107 @@ func file_svc_hub_v1_self_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_self_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_svc_hub_v1_self_proto_goTypes = []any{
-	(ChallengePurpose)(0),           // 0: svc.hub.v1.ChallengePurpose
-	(*GetOwnStatusRequest)(nil),     // 1: svc.hub.v1.GetOwnStatusRequest
-	(*GetOwnStatusResponse)(nil),    // 2: svc.hub.v1.GetOwnStatusResponse
-	(*UpdateOwnRequest)(nil),        // 3: svc.hub.v1.UpdateOwnRequest
-	(*UpdateOwnResponse)(nil),       // 4: svc.hub.v1.UpdateOwnResponse
-	(*ListProposalsRequest)(nil),    // 5: svc.hub.v1.ListProposalsRequest
-	(*ListProposalsResponse)(nil),   // 6: svc.hub.v1.ListProposalsResponse
-	(*ConfirmProposalRequest)(nil),  // 7: svc.hub.v1.ConfirmProposalRequest
-	(*ConfirmProposalResponse)(nil), // 8: svc.hub.v1.ConfirmProposalResponse
-	(*RefuseProposalRequest)(nil),   // 9: svc.hub.v1.RefuseProposalRequest
-	(*RefuseProposalResponse)(nil),  // 10: svc.hub.v1.RefuseProposalResponse
-	(*RequestReviewRequest)(nil),    // 11: svc.hub.v1.RequestReviewRequest
-	(*RequestReviewResponse)(nil),   // 12: svc.hub.v1.RequestReviewResponse
-	(*SignUpRequest)(nil),           // 13: svc.hub.v1.SignUpRequest
-	(*IssueKeyRequest)(nil),         // 14: svc.hub.v1.IssueKeyRequest
-	(*IssueKeyResponse)(nil),        // 15: svc.hub.v1.IssueKeyResponse
-	(*ListKeysRequest)(nil),         // 16: svc.hub.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 17: svc.hub.v1.ListKeysResponse
-	(*ProviderKey)(nil),             // 18: svc.hub.v1.ProviderKey
-	(*RevokeKeyRequest)(nil),        // 19: svc.hub.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),       // 20: svc.hub.v1.RevokeKeyResponse
-	(*SignUpResponse)(nil),          // 21: svc.hub.v1.SignUpResponse
-	(*RotateOwnKeyRequest)(nil),     // 22: svc.hub.v1.RotateOwnKeyRequest
-	(*RotateOwnKeyResponse)(nil),    // 23: svc.hub.v1.RotateOwnKeyResponse
-	(*MoneyAct)(nil),                // 24: svc.hub.v1.MoneyAct
-	(*CreateChallengeRequest)(nil),  // 25: svc.hub.v1.CreateChallengeRequest
-	(*CreateChallengeResponse)(nil), // 26: svc.hub.v1.CreateChallengeResponse
-	(*ProveOwnerRequest)(nil),       // 27: svc.hub.v1.ProveOwnerRequest
-	(*ProveOwnerResponse)(nil),      // 28: svc.hub.v1.ProveOwnerResponse
-	(*Provider)(nil),                // 29: svc.hub.v1.Provider
-	(*ProviderNode)(nil),            // 30: svc.hub.v1.ProviderNode
-	(*AnsweredAs)(nil),              // 31: svc.hub.v1.AnsweredAs
-	(*Payee)(nil),                   // 32: svc.hub.v1.Payee
-	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
+	(ChallengePurpose)(0),               // 0: svc.hub.v1.ChallengePurpose
+	(*GetOwnStatusRequest)(nil),         // 1: svc.hub.v1.GetOwnStatusRequest
+	(*GetOwnStatusResponse)(nil),        // 2: svc.hub.v1.GetOwnStatusResponse
+	(*UpdateOwnRequest)(nil),            // 3: svc.hub.v1.UpdateOwnRequest
+	(*UpdateOwnResponse)(nil),           // 4: svc.hub.v1.UpdateOwnResponse
+	(*UpdateOfUserRequest)(nil),         // 5: svc.hub.v1.UpdateOfUserRequest
+	(*UpdateOfUserResponse)(nil),        // 6: svc.hub.v1.UpdateOfUserResponse
+	(*ListProposalsRequest)(nil),        // 7: svc.hub.v1.ListProposalsRequest
+	(*ListProposalsResponse)(nil),       // 8: svc.hub.v1.ListProposalsResponse
+	(*ConfirmProposalRequest)(nil),      // 9: svc.hub.v1.ConfirmProposalRequest
+	(*ConfirmProposalResponse)(nil),     // 10: svc.hub.v1.ConfirmProposalResponse
+	(*RefuseProposalRequest)(nil),       // 11: svc.hub.v1.RefuseProposalRequest
+	(*RefuseProposalResponse)(nil),      // 12: svc.hub.v1.RefuseProposalResponse
+	(*RequestReviewRequest)(nil),        // 13: svc.hub.v1.RequestReviewRequest
+	(*RequestReviewResponse)(nil),       // 14: svc.hub.v1.RequestReviewResponse
+	(*RequestReviewOfUserRequest)(nil),  // 15: svc.hub.v1.RequestReviewOfUserRequest
+	(*RequestReviewOfUserResponse)(nil), // 16: svc.hub.v1.RequestReviewOfUserResponse
+	(*SignUpRequest)(nil),               // 17: svc.hub.v1.SignUpRequest
+	(*IssueKeyRequest)(nil),             // 18: svc.hub.v1.IssueKeyRequest
+	(*IssueKeyResponse)(nil),            // 19: svc.hub.v1.IssueKeyResponse
+	(*ListKeysRequest)(nil),             // 20: svc.hub.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),            // 21: svc.hub.v1.ListKeysResponse
+	(*ProviderKey)(nil),                 // 22: svc.hub.v1.ProviderKey
+	(*RevokeKeyRequest)(nil),            // 23: svc.hub.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 24: svc.hub.v1.RevokeKeyResponse
+	(*SignUpResponse)(nil),              // 25: svc.hub.v1.SignUpResponse
+	(*RotateOwnKeyRequest)(nil),         // 26: svc.hub.v1.RotateOwnKeyRequest
+	(*RotateOwnKeyResponse)(nil),        // 27: svc.hub.v1.RotateOwnKeyResponse
+	(*MoneyAct)(nil),                    // 28: svc.hub.v1.MoneyAct
+	(*CreateChallengeRequest)(nil),      // 29: svc.hub.v1.CreateChallengeRequest
+	(*CreateChallengeResponse)(nil),     // 30: svc.hub.v1.CreateChallengeResponse
+	(*ProveOwnerRequest)(nil),           // 31: svc.hub.v1.ProveOwnerRequest
+	(*ProveOwnerResponse)(nil),          // 32: svc.hub.v1.ProveOwnerResponse
+	(*Provider)(nil),                    // 33: svc.hub.v1.Provider
+	(*ProviderNode)(nil),                // 34: svc.hub.v1.ProviderNode
+	(*AnsweredAs)(nil),                  // 35: svc.hub.v1.AnsweredAs
+	(*Payee)(nil),                       // 36: svc.hub.v1.Payee
+	(*timestamppb.Timestamp)(nil),       // 37: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_self_proto_depIdxs = []int32{
-	29, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	30, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	31, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	32, // 3: svc.hub.v1.GetOwnStatusResponse.payee:type_name -> svc.hub.v1.Payee
-	29, // 4: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
-	29, // 5: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
-	29, // 6: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	29, // 7: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	29, // 8: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 9: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
-	18, // 10: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
-	33, // 11: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
-	33, // 12: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 13: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
-	29, // 14: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 15: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 16: svc.hub.v1.CreateChallengeRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
-	24, // 17: svc.hub.v1.CreateChallengeRequest.act:type_name -> svc.hub.v1.MoneyAct
-	33, // 18: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 19: svc.hub.v1.ProveOwnerRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
-	24, // 20: svc.hub.v1.ProveOwnerRequest.act:type_name -> svc.hub.v1.MoneyAct
-	1,  // 21: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
-	3,  // 22: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
-	11, // 23: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
-	13, // 24: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
-	14, // 25: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
-	16, // 26: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
-	19, // 27: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
-	5,  // 28: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
-	7,  // 29: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
-	9,  // 30: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
-	22, // 31: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
-	25, // 32: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
-	27, // 33: svc.hub.v1.ProviderSelfService.ProveOwner:input_type -> svc.hub.v1.ProveOwnerRequest
-	2,  // 34: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
-	4,  // 35: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
-	12, // 36: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
-	21, // 37: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
-	15, // 38: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
-	17, // 39: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
-	20, // 40: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
-	6,  // 41: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
-	8,  // 42: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
-	10, // 43: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
-	23, // 44: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
-	26, // 45: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
-	28, // 46: svc.hub.v1.ProviderSelfService.ProveOwner:output_type -> svc.hub.v1.ProveOwnerResponse
-	34, // [34:47] is the sub-list for method output_type
-	21, // [21:34] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	33, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	34, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	35, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	36, // 3: svc.hub.v1.GetOwnStatusResponse.payee:type_name -> svc.hub.v1.Payee
+	33, // 4: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 5: svc.hub.v1.UpdateOfUserResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 6: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 7: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 8: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 9: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
+	37, // 10: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
+	33, // 11: svc.hub.v1.RequestReviewOfUserResponse.provider:type_name -> svc.hub.v1.Provider
+	37, // 12: svc.hub.v1.RequestReviewOfUserResponse.requested_at:type_name -> google.protobuf.Timestamp
+	22, // 13: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	37, // 14: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
+	37, // 15: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 16: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
+	33, // 17: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
+	37, // 18: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 19: svc.hub.v1.CreateChallengeRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	28, // 20: svc.hub.v1.CreateChallengeRequest.act:type_name -> svc.hub.v1.MoneyAct
+	37, // 21: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: svc.hub.v1.ProveOwnerRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	28, // 23: svc.hub.v1.ProveOwnerRequest.act:type_name -> svc.hub.v1.MoneyAct
+	1,  // 24: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
+	3,  // 25: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
+	5,  // 26: svc.hub.v1.ProviderSelfService.UpdateOfUser:input_type -> svc.hub.v1.UpdateOfUserRequest
+	13, // 27: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
+	15, // 28: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:input_type -> svc.hub.v1.RequestReviewOfUserRequest
+	17, // 29: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
+	18, // 30: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
+	20, // 31: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
+	23, // 32: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
+	7,  // 33: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
+	9,  // 34: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
+	11, // 35: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
+	26, // 36: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
+	29, // 37: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
+	31, // 38: svc.hub.v1.ProviderSelfService.ProveOwner:input_type -> svc.hub.v1.ProveOwnerRequest
+	2,  // 39: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
+	4,  // 40: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
+	6,  // 41: svc.hub.v1.ProviderSelfService.UpdateOfUser:output_type -> svc.hub.v1.UpdateOfUserResponse
+	14, // 42: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
+	16, // 43: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:output_type -> svc.hub.v1.RequestReviewOfUserResponse
+	25, // 44: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
+	19, // 45: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
+	21, // 46: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
+	24, // 47: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
+	8,  // 48: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
+	10, // 49: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
+	12, // 50: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
+	27, // 51: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
+	30, // 52: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
+	32, // 53: svc.hub.v1.ProviderSelfService.ProveOwner:output_type -> svc.hub.v1.ProveOwnerResponse
+	39, // [39:54] is the sub-list for method output_type
+	24, // [24:39] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_self_proto_init() }
@@ -2115,7 +2368,7 @@ func file_svc_hub_v1_self_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_self_proto_rawDesc), len(file_svc_hub_v1_self_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

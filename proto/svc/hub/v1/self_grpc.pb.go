@@ -21,19 +21,21 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ProviderSelfService_GetOwnStatus_FullMethodName    = "/svc.hub.v1.ProviderSelfService/GetOwnStatus"
-	ProviderSelfService_UpdateOwn_FullMethodName       = "/svc.hub.v1.ProviderSelfService/UpdateOwn"
-	ProviderSelfService_RequestReview_FullMethodName   = "/svc.hub.v1.ProviderSelfService/RequestReview"
-	ProviderSelfService_SignUp_FullMethodName          = "/svc.hub.v1.ProviderSelfService/SignUp"
-	ProviderSelfService_IssueKey_FullMethodName        = "/svc.hub.v1.ProviderSelfService/IssueKey"
-	ProviderSelfService_ListKeys_FullMethodName        = "/svc.hub.v1.ProviderSelfService/ListKeys"
-	ProviderSelfService_RevokeKey_FullMethodName       = "/svc.hub.v1.ProviderSelfService/RevokeKey"
-	ProviderSelfService_ListProposals_FullMethodName   = "/svc.hub.v1.ProviderSelfService/ListProposals"
-	ProviderSelfService_ConfirmProposal_FullMethodName = "/svc.hub.v1.ProviderSelfService/ConfirmProposal"
-	ProviderSelfService_RefuseProposal_FullMethodName  = "/svc.hub.v1.ProviderSelfService/RefuseProposal"
-	ProviderSelfService_RotateOwnKey_FullMethodName    = "/svc.hub.v1.ProviderSelfService/RotateOwnKey"
-	ProviderSelfService_CreateChallenge_FullMethodName = "/svc.hub.v1.ProviderSelfService/CreateChallenge"
-	ProviderSelfService_ProveOwner_FullMethodName      = "/svc.hub.v1.ProviderSelfService/ProveOwner"
+	ProviderSelfService_GetOwnStatus_FullMethodName        = "/svc.hub.v1.ProviderSelfService/GetOwnStatus"
+	ProviderSelfService_UpdateOwn_FullMethodName           = "/svc.hub.v1.ProviderSelfService/UpdateOwn"
+	ProviderSelfService_UpdateOfUser_FullMethodName        = "/svc.hub.v1.ProviderSelfService/UpdateOfUser"
+	ProviderSelfService_RequestReview_FullMethodName       = "/svc.hub.v1.ProviderSelfService/RequestReview"
+	ProviderSelfService_RequestReviewOfUser_FullMethodName = "/svc.hub.v1.ProviderSelfService/RequestReviewOfUser"
+	ProviderSelfService_SignUp_FullMethodName              = "/svc.hub.v1.ProviderSelfService/SignUp"
+	ProviderSelfService_IssueKey_FullMethodName            = "/svc.hub.v1.ProviderSelfService/IssueKey"
+	ProviderSelfService_ListKeys_FullMethodName            = "/svc.hub.v1.ProviderSelfService/ListKeys"
+	ProviderSelfService_RevokeKey_FullMethodName           = "/svc.hub.v1.ProviderSelfService/RevokeKey"
+	ProviderSelfService_ListProposals_FullMethodName       = "/svc.hub.v1.ProviderSelfService/ListProposals"
+	ProviderSelfService_ConfirmProposal_FullMethodName     = "/svc.hub.v1.ProviderSelfService/ConfirmProposal"
+	ProviderSelfService_RefuseProposal_FullMethodName      = "/svc.hub.v1.ProviderSelfService/RefuseProposal"
+	ProviderSelfService_RotateOwnKey_FullMethodName        = "/svc.hub.v1.ProviderSelfService/RotateOwnKey"
+	ProviderSelfService_CreateChallenge_FullMethodName     = "/svc.hub.v1.ProviderSelfService/CreateChallenge"
+	ProviderSelfService_ProveOwner_FullMethodName          = "/svc.hub.v1.ProviderSelfService/ProveOwner"
 )
 
 // ProviderSelfServiceClient is the client API for ProviderSelfService service.
@@ -52,20 +54,25 @@ type ProviderSelfServiceClient interface {
 	// BindingProposal for when that takes effect. The address that counts already
 	// withdraws what is proposed in its place. The wallet that owns the account changes
 	// by its signature where earnings go at once, and a key alone does not propose it
-	// then. For a user who signed in, whose account is found by user_id, the change takes
-	// effect at once; where a wallet owns the account, that wallet must sign for the user
-	// too. Idempotent: the same address again does not wait anew. At most 10 changes in
-	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
-	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
-	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken,
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and NOT_FOUND (provider_not_found) for a
-	// user without an account.
+	// then. Idempotent: the same address again does not wait anew. At most 10 proposals and
+	// changes by keys in 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no
+	// EIP-55 or plain hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the
+	// owner's wallet has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	UpdateOwn(ctx context.Context, in *UpdateOwnRequest, opts ...grpc.CallOption) (*UpdateOwnResponse, error)
+	// UpdateOfUser is UpdateOwn for a user who signed in. The change takes effect at once, and
+	// a new address cools before anything is paid out to it. Where a wallet owns the account,
+	// that wallet must sign too. At most 10 changes by the user in 24 hours, beside those by
+	// keys. Fails as UpdateOwn without a key, and with NOT_FOUND (provider_not_found) for a
+	// user without an account. The caller has looked that the sign-in is fresh.
+	UpdateOfUser(ctx context.Context, in *UpdateOfUserRequest, opts ...grpc.CallOption) (*UpdateOfUserResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
-	// rejected provider names when it may ask again. For a user who signed in, whose account
-	// is found by user_id, it fails with NOT_FOUND (provider_not_found).
+	// rejected provider names when it may ask again.
 	RequestReview(ctx context.Context, in *RequestReviewRequest, opts ...grpc.CallOption) (*RequestReviewResponse, error)
+	// RequestReviewOfUser is RequestReview for a user who signed in, whose account may have no
+	// key that is good. Fails with NOT_FOUND (provider_not_found) too.
+	RequestReviewOfUser(ctx context.Context, in *RequestReviewOfUserRequest, opts ...grpc.CallOption) (*RequestReviewOfUserResponse, error)
 	// SignUp opens an account in status pending with one key, shown this once. For
 	// a user it opens one account whatever else differs, and makes a further key.
 	// An address that is only claimed binds nothing: with the wallet's signature of
@@ -147,10 +154,30 @@ func (c *providerSelfServiceClient) UpdateOwn(ctx context.Context, in *UpdateOwn
 	return out, nil
 }
 
+func (c *providerSelfServiceClient) UpdateOfUser(ctx context.Context, in *UpdateOfUserRequest, opts ...grpc.CallOption) (*UpdateOfUserResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateOfUserResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_UpdateOfUser_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerSelfServiceClient) RequestReview(ctx context.Context, in *RequestReviewRequest, opts ...grpc.CallOption) (*RequestReviewResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RequestReviewResponse)
 	err := c.cc.Invoke(ctx, ProviderSelfService_RequestReview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerSelfServiceClient) RequestReviewOfUser(ctx context.Context, in *RequestReviewOfUserRequest, opts ...grpc.CallOption) (*RequestReviewOfUserResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RequestReviewOfUserResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_RequestReviewOfUser_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -273,20 +300,25 @@ type ProviderSelfServiceServer interface {
 	// BindingProposal for when that takes effect. The address that counts already
 	// withdraws what is proposed in its place. The wallet that owns the account changes
 	// by its signature where earnings go at once, and a key alone does not propose it
-	// then. For a user who signed in, whose account is found by user_id, the change takes
-	// effect at once; where a wallet owns the account, that wallet must sign for the user
-	// too. Idempotent: the same address again does not wait anew. At most 10 changes in
-	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
-	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
-	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken,
-	// RESOURCE_EXHAUSTED (rate_limit_exceeded), and NOT_FOUND (provider_not_found) for a
-	// user without an account.
+	// then. Idempotent: the same address again does not wait anew. At most 10 proposals and
+	// changes by keys in 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no
+	// EIP-55 or plain hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the
+	// owner's wallet has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	UpdateOwn(context.Context, *UpdateOwnRequest) (*UpdateOwnResponse, error)
+	// UpdateOfUser is UpdateOwn for a user who signed in. The change takes effect at once, and
+	// a new address cools before anything is paid out to it. Where a wallet owns the account,
+	// that wallet must sign too. At most 10 changes by the user in 24 hours, beside those by
+	// keys. Fails as UpdateOwn without a key, and with NOT_FOUND (provider_not_found) for a
+	// user without an account. The caller has looked that the sign-in is fresh.
+	UpdateOfUser(context.Context, *UpdateOfUserRequest) (*UpdateOfUserResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
-	// rejected provider names when it may ask again. For a user who signed in, whose account
-	// is found by user_id, it fails with NOT_FOUND (provider_not_found).
+	// rejected provider names when it may ask again.
 	RequestReview(context.Context, *RequestReviewRequest) (*RequestReviewResponse, error)
+	// RequestReviewOfUser is RequestReview for a user who signed in, whose account may have no
+	// key that is good. Fails with NOT_FOUND (provider_not_found) too.
+	RequestReviewOfUser(context.Context, *RequestReviewOfUserRequest) (*RequestReviewOfUserResponse, error)
 	// SignUp opens an account in status pending with one key, shown this once. For
 	// a user it opens one account whatever else differs, and makes a further key.
 	// An address that is only claimed binds nothing: with the wallet's signature of
@@ -354,8 +386,14 @@ func (UnimplementedProviderSelfServiceServer) GetOwnStatus(context.Context, *Get
 func (UnimplementedProviderSelfServiceServer) UpdateOwn(context.Context, *UpdateOwnRequest) (*UpdateOwnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateOwn not implemented")
 }
+func (UnimplementedProviderSelfServiceServer) UpdateOfUser(context.Context, *UpdateOfUserRequest) (*UpdateOfUserResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateOfUser not implemented")
+}
 func (UnimplementedProviderSelfServiceServer) RequestReview(context.Context, *RequestReviewRequest) (*RequestReviewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RequestReview not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) RequestReviewOfUser(context.Context, *RequestReviewOfUserRequest) (*RequestReviewOfUserResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RequestReviewOfUser not implemented")
 }
 func (UnimplementedProviderSelfServiceServer) SignUp(context.Context, *SignUpRequest) (*SignUpResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SignUp not implemented")
@@ -444,6 +482,24 @@ func _ProviderSelfService_UpdateOwn_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderSelfService_UpdateOfUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateOfUserRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).UpdateOfUser(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_UpdateOfUser_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).UpdateOfUser(ctx, req.(*UpdateOfUserRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderSelfService_RequestReview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RequestReviewRequest)
 	if err := dec(in); err != nil {
@@ -458,6 +514,24 @@ func _ProviderSelfService_RequestReview_Handler(srv interface{}, ctx context.Con
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ProviderSelfServiceServer).RequestReview(ctx, req.(*RequestReviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderSelfService_RequestReviewOfUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RequestReviewOfUserRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).RequestReviewOfUser(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_RequestReviewOfUser_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).RequestReviewOfUser(ctx, req.(*RequestReviewOfUserRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -658,8 +732,16 @@ var ProviderSelfService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ProviderSelfService_UpdateOwn_Handler,
 		},
 		{
+			MethodName: "UpdateOfUser",
+			Handler:    _ProviderSelfService_UpdateOfUser_Handler,
+		},
+		{
 			MethodName: "RequestReview",
 			Handler:    _ProviderSelfService_RequestReview_Handler,
+		},
+		{
+			MethodName: "RequestReviewOfUser",
+			Handler:    _ProviderSelfService_RequestReviewOfUser_Handler,
 		},
 		{
 			MethodName: "SignUp",

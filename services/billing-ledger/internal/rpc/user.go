@@ -112,11 +112,12 @@ func (s *Users) GetUser(ctx context.Context, req *billingv1.GetUserRequest) (*bi
 	if len(req.GetTokenDigest()) != len(user.Digest{}) {
 		return nil, malformed("token_digest")
 	}
-	u, family, err := s.Users.Whose(ctx, user.Digest(req.GetTokenDigest()))
+	u, in, err := s.Users.Whose(ctx, user.Digest(req.GetTokenDigest()))
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.GetUserResponse{User: userToProto(u), SessionId: familyText(family)}, nil
+	return &billingv1.GetUserResponse{User: userToProto(u), SessionId: familyText(in.Family),
+		FreshUntil: timestamppb.New(in.FreshUntil)}, nil
 }
 
 // LinkProvider stores that a user owns a provider account. A malformed user id is not

@@ -107,23 +107,25 @@ func (s *Store) OpenSession(
 }
 
 // UserBySession finds the user of a session; see user.Store.
-func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.User, user.FamilyID, error) {
+func (s *Store) UserBySession(ctx context.Context, session user.Digest) (user.User, user.SignIn, error) {
 	var over bool
+	var in user.SignIn
 	var family *[16]byte
+	// A session without a family is of an earlier release, and nobody knows when its user signed in.
 	found, err := scanUser(s.pool.QueryRow(ctx, `SELECT `+userColumns+`, t.family_id,
-			t.expires_at <= now() OR f.ended_at IS NOT NULL
+			t.expires_at <= now() OR f.ended_at IS NOT NULL, coalesce(f.created_at + $2::interval, 'epoch')
 		FROM user_session t JOIN app_user u ON u.id = t.user_id LEFT JOIN session_family f ON f.id = t.family_id
-		WHERE t.token_sha256 = $1`, session[:]), &family, &over)
+		WHERE t.token_sha256 = $1`, session[:], user.FreshFor), &family, &over, &in.FreshUntil)
 	if err != nil {
-		return user.User{}, user.FamilyID{}, orNotFound(err, "select session")
+		return user.User{}, user.SignIn{}, orNotFound(err, "select session")
 	}
 	if over {
-		return user.User{}, user.FamilyID{}, user.ErrOver
+		return user.User{}, user.SignIn{}, user.ErrOver
 	}
-	if family == nil {
-		return found, user.FamilyID{}, nil
+	if family != nil {
+		in.Family = *family
 	}
-	return found, *family, nil
+	return found, in, nil
 }
 
 // UserByID finds a user; see user.Store.

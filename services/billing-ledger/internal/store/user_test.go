@@ -398,3 +398,37 @@ func BenchmarkARefusedSignIn(b *testing.B) {
 		})
 	}
 }
+
+// A sign-in does not become fresh again by a refresh of its session.
+func TestASignInIsFreshForAQuarterOfAnHour(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	e.signUp(t, "ada@example.com")
+	in := e.remembered(t)
+	left := func(token user.Token) time.Duration {
+		t.Helper()
+		_, sign, err := e.users(t).Whose(t.Context(), token.Digest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sign.Family != in.Family {
+			t.Errorf("the family: got %v, want %v", sign.Family, in.Family)
+		}
+		return time.Until(sign.FreshUntil)
+	}
+	if got := left(in.Token); got <= user.FreshFor-5*time.Minute || got > user.FreshFor {
+		t.Errorf("just signed in: fresh for another: got %v, want %v", got, user.FreshFor)
+	}
+	e.exec(t, `UPDATE session_family SET created_at = created_at - interval '15 minutes'`)
+	if got := left(e.refresh(t, in.Refresh).Token); got > 0 {
+		t.Errorf("refreshed after a quarter of an hour: fresh for another: got %v, want none", got)
+	}
+	e.exec(t, `UPDATE user_session SET family_id = NULL`) // as the release before sessions had families
+	_, sign, err := e.users(t).Whose(t.Context(), in.Token.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sign.FreshUntil.Before(time.Now()) {
+		t.Errorf("a session without a family: fresh until: got %v, want before now", sign.FreshUntil)
+	}
+}

@@ -95,19 +95,19 @@ func noSession() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session; sign in again")
 }
 
-// Whose finds the user who signed in with a token, and the family of the token.
-func (u *Users) Whose(ctx context.Context, session Digest) (found User, family FamilyID, err error) {
+// Whose finds the user who signed in with a token, and the sign-in.
+func (u *Users) Whose(ctx context.Context, session Digest) (found User, in SignIn, err error) {
 	err = u.Lookups.Do(ctx, func() (err error) {
-		found, family, err = u.Store.UserBySession(ctx, session)
+		found, in, err = u.Store.UserBySession(ctx, session)
 		return err
 	})
 	switch {
 	case errors.Is(err, ErrOver):
-		return User{}, family, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
+		return User{}, SignIn{}, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
 	case errors.Is(err, ErrNotFound):
-		return User{}, family, noSession()
+		return User{}, SignIn{}, noSession()
 	case err != nil:
-		return User{}, family, fmt.Errorf("look up session: %w", err)
+		return User{}, SignIn{}, fmt.Errorf("look up session: %w", err)
 	}
-	return found, family, nil
+	return found, in, nil
 }

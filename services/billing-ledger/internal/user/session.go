@@ -21,6 +21,13 @@ func ParseFamily(text string) (FamilyID, error) {
 	return FamilyID(id), err
 }
 
+// SignIn is the sign-in that a token rests on.
+type SignIn struct {
+	Family FamilyID
+	// FreshUntil is until when it counts as fresh: see FreshFor.
+	FreshUntil time.Time
+}
+
 // From is where somebody signs in from.
 type From struct {
 	// Network is a digest of the network, by which attempts are counted.

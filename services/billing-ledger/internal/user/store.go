@@ -44,9 +44,9 @@ type Store interface {
 	// OpenSession takes an attempt back, remembers its network and stores a family with a
 	// session.
 	OpenSession(ctx context.Context, u User, a Attempt, f NewFamily) (Ends, error)
-	// UserBySession finds the user of a session, and the session's family: ErrOver when the
+	// UserBySession finds the user of a session, and its sign-in: ErrOver when the
 	// session is over and not forgotten yet, ErrNotFound.
-	UserBySession(ctx context.Context, session Digest) (User, FamilyID, error)
+	UserBySession(ctx context.Context, session Digest) (User, SignIn, error)
 	// UserByID finds a user: ErrNotFound.
 	UserByID(ctx context.Context, id ID) (User, error)
 	// LinkProvider stores that the user owns a provider account: ErrNotFound,

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -40,8 +42,8 @@ var signUpDeprecated = "@" + strconv.FormatInt(time.Date(2026, 1, 1, 0, 0, 0, 0,
 // propose; agents in the field need the status 200 and read no more. The answer has the address that
 // counts in beneficiary_address and the open proposals in proposals. A proposal waits until the
 // account's user confirms it, or, for an account without a user, for 48 hours. What the account's user
-// asks for by a session counts at once. A bad signature is invalid_credentials, which is no verdict on
-// the key.
+// asks for by a session counts at once, so it takes a fresh sign-in; nothing is paid out to a new address
+// for 48 hours. A bad signature is invalid_credentials, which is no verdict on the key.
 func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.UpdateOwnRequest{}
 	members := []member{
@@ -50,15 +52,15 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 		{name: "signature", bytes: &req.Signature, limit: maxSignature},
 		{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce},
 	}
-	update := a.updateByKey
+	update, message := a.updateByKey, "The account is as you say."
 	if BySession(c.Header) {
 		update = a.updateByUser
+		message += " Nothing is paid out to a new beneficiary address for 48 hours."
 	}
 	p, err := update(ctx, c, req, members)
 	if err != nil {
 		return Answer{}, err
 	}
-	message := "The account is as you say."
 	if len(p.GetProposals()) > 0 {
 		message = "A key alone proposes: it counts once the account's user confirms it (POST " +
 			"/api/v1/user/me/provider-proposals/{proposal_id}), or, of an account without a user, at takes_effect_at."
@@ -94,12 +96,13 @@ func (a *API) updateByKey(
 func (a *API) updateByUser(
 	ctx context.Context, c Call, req *hubv1.UpdateOwnRequest, members []member,
 ) (p *hubv1.Provider, err error) {
-	err = a.ofUser(ctx, c, func(ctx context.Context, u *billingv1.User) error {
+	err = a.ofUser(ctx, c, a.freshProvider, func(ctx context.Context, u *billingv1.User) error {
 		if req.GetBeneficiaryAddress() == "" && req.GetOwnerAddress() == "" {
 			return missing("beneficiary_address")
 		}
-		req.UserId = u.GetUserId()
-		resp, err := a.peers.Self.UpdateOwn(ctx, req)
+		resp, err := a.peers.Self.UpdateOfUser(ctx, &hubv1.UpdateOfUserRequest{UserId: u.GetUserId(),
+			BeneficiaryAddress: req.GetBeneficiaryAddress(), OwnerAddress: req.GetOwnerAddress(),
+			Signature: req.GetSignature(), AuthNonce: req.GetAuthNonce()})
 		p = resp.GetProvider()
 		switch {
 		case fault.Is(err, fault.InvalidAPIKey) && req.GetOwnerAddress() != "":
@@ -123,27 +126,29 @@ func walletMustSign(cause error) error {
 // RequestApproval answers POST /api/v1/provider/request-approval, to a key and to the session of the
 // account's user: it asks for an operator's review.
 func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
-	var resp *hubv1.RequestReviewResponse
+	var resp interface {
+		GetProvider() *hubv1.Provider
+		GetRequestedAt() *timestamppb.Timestamp
+	}
 	req := &hubv1.RequestReviewRequest{}
 	members := []member{
 		{name: "provider_name", text: &req.ProviderName, limit: maxName},
 		{name: "hardware_summary", text: &req.HardwareSummary, limit: maxText},
 		{name: "contact_email", text: &req.ContactEmail, limit: maxText},
 	}
-	ask := func(ctx context.Context) (err error) {
-		resp, err = a.peers.Self.RequestReview(ctx, req)
-		return err
-	}
 	var err error
 	if BySession(c.Header) {
-		err = a.ofUser(ctx, c, func(ctx context.Context, u *billingv1.User) error {
-			req.UserId = u.GetUserId()
-			return ask(ctx)
+		err = a.ofUser(ctx, c, a.provider, func(ctx context.Context, u *billingv1.User) (err error) {
+			resp, err = a.peers.Self.RequestReviewOfUser(ctx, &hubv1.RequestReviewOfUserRequest{UserId: u.GetUserId(),
+				ProviderName: req.GetProviderName(), HardwareSummary: req.GetHardwareSummary(),
+				ContactEmail: req.GetContactEmail()})
+			return err
 		}, members...)
 	} else {
-		err = a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) error {
+		err = a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
 			req.KeyDigest = d[:]
-			return ask(ctx)
+			resp, err = a.peers.Self.RequestReview(ctx, req)
+			return err
 		}, members...)
 	}
 	if err != nil {

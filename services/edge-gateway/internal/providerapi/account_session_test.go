@@ -3,6 +3,11 @@ package providerapi
 import (
 	"net/http"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -17,10 +22,10 @@ func changing(credential, body string) Call {
 	return c
 }
 
-// updates notes what a hub is asked to change, and has it answer.
-func updates(b *bundle, answer error) *[]*hubv1.UpdateOwnRequest {
-	var asked []*hubv1.UpdateOwnRequest
-	b.hub.update = func(req *hubv1.UpdateOwnRequest) error {
+// updates notes what a hub is asked to change in a user's name, and has it answer.
+func updates(b *bundle, answer error) *[]*hubv1.UpdateOfUserRequest {
+	var asked []*hubv1.UpdateOfUserRequest
+	b.hub.ofUser = func(req *hubv1.UpdateOfUserRequest) error {
 		asked = append(asked, req)
 		return answer
 	}
@@ -31,24 +36,78 @@ func TestAHubIsAskedInTheNameOfOneAlone(t *testing.T) {
 	b := setup(t)
 	signedIn(b)
 	asked := updates(b, nil)
+	var byKey []*hubv1.UpdateOwnRequest
+	b.hub.update = func(req *hubv1.UpdateOwnRequest) error {
+		byKey = append(byKey, req)
+		return nil
+	}
 	for _, credential := range []string{"session", b.key} {
 		body := `{"beneficiary_address":"0x1","user_id":"u9","key_digest":"0x01"}`
 		if _, err := b.Me(t.Context(), changing(credential, body)); err != nil {
 			t.Fatalf("got the error %v, want none", err)
 		}
 	}
-	user, key := (*asked)[0], (*asked)[1]
-	if user.GetUserId() != "u1" {
-		t.Errorf("by a session: user: got %q, want %q", user.GetUserId(), "u1")
+	if len(*asked) != 1 {
+		t.Fatalf("in a user's name: got %d calls, want 1", len(*asked))
 	}
-	if n := len(user.GetKeyDigest()); n != 0 {
-		t.Errorf("by a session: bytes of the key's digest: got %d, want 0", n)
+	if got := (*asked)[0].GetUserId(); got != "u1" {
+		t.Errorf("by a session: user: got %q, want %q", got, "u1")
 	}
-	if key.GetUserId() != "" {
-		t.Errorf("by a key: user: got %q, want none", key.GetUserId())
+	if got := (*asked)[0].GetBeneficiaryAddress(); got != "0x1" {
+		t.Errorf("by a session: address: got %q, want %q", got, "0x1")
 	}
-	if n := len(key.GetKeyDigest()); n != 32 {
+	if len(byKey) != 1 {
+		t.Fatalf("in a key's name: got %d calls, want 1", len(byKey))
+	}
+	if n := len(byKey[0].GetKeyDigest()); n != 32 {
 		t.Errorf("by a key: bytes of the key's digest: got %d, want 32", n)
+	}
+}
+
+// Whoever copied the token of a session that is renewed for weeks must not have the money go elsewhere.
+func TestWhereMoneyGoesIsChangedByAFreshSignInAlone(t *testing.T) {
+	const body = `{"beneficiary_address":"0x1"}`
+	confirm := with("session", "")
+	confirm.Method, confirm.Rest = http.MethodPost, "q1"
+	for name, c := range map[string]struct {
+		past  time.Duration // the end of being fresh
+		known bool
+		want  fault.Reason
+	}{
+		"just before":                    {-time.Second, true, ""},
+		"just then":                      {0, true, fault.FreshSignInRequired},
+		"weeks later":                    {21 * 24 * time.Hour, true, fault.FreshSignInRequired},
+		"a ledger of an earlier release": {-time.Second, false, fault.ServiceUnavailable},
+	} {
+		b := setup(t)
+		signedIn(b)
+		asked := updates(b, nil)
+		b.ledger.fresh = timestamppb.New(b.clock.Now().Add(-c.past))
+		if !c.known {
+			b.ledger.fresh = nil
+		}
+		_, changed := b.Me(t.Context(), changing("session", body))
+		_, confirmed := b.Proposal(t.Context(), confirm)
+		for what, err := range map[string]error{"an address": changed, "a proposal that is confirmed": confirmed} {
+			switch f, _ := fault.As(err); {
+			case err == nil && c.want != "":
+				t.Errorf("%s, %s: got no error, want the reason %v", name, what, c.want)
+			case err != nil && (f == nil || f.Reason != c.want):
+				t.Errorf("%s, %s: got the error %v, want the reason %q", name, what, err, c.want)
+			}
+		}
+		if refused := len(*asked) == 0 && b.hub.asked == 0; refused != (c.want != "") {
+			t.Errorf("%s: the hub was asked: got %t, want %t", name, !refused, c.want == "")
+		}
+		// Reading and dropping redirect nothing.
+		drop := confirm
+		drop.Method = http.MethodDelete
+		if _, err := b.Proposal(t.Context(), drop); err != nil {
+			t.Errorf("%s: dropped: got the error %v, want none", name, err)
+		}
+		if _, err := b.Status(t.Context(), with("session", "")); err != nil {
+			t.Errorf("%s: read: got the error %v, want none", name, err)
+		}
 	}
 }
 
@@ -67,6 +126,8 @@ func TestWhatAHubRefusesTheUserIsNoVerdictOnAKey(t *testing.T) {
 		"a taken wallet":  {fault.New(fault.Conflict, fault.AlreadyExists, "taken"), wallet, fault.AlreadyExists},
 		"a frozen account": {fault.New(fault.Denied, fault.AccountFrozen, "frozen"), `{"beneficiary_address":"0x1"}`,
 			fault.AccountFrozen},
+		"a hub of an earlier release": {fault.FromError(grpcstatus.Error(codes.Unimplemented, "unknown method")), wallet,
+			fault.ServiceUnavailable},
 		"a hub that is away": {fault.New(fault.Timeout, fault.DeadlineExceeded, "late"), `{"beneficiary_address":"0x1"}`,
 			fault.ServiceUnavailable},
 	} {

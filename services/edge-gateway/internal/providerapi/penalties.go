@@ -145,7 +145,7 @@ func (a *API) AppealPenalty(ctx context.Context, c Call) (Answer, error) {
 // was removed from the network, because its keys are revoked then.
 func (a *API) keyOrSession(ctx context.Context, c Call, members ...member) (string, error) {
 	if BySession(c.Header) {
-		u, err := a.ofSession(ctx, c)
+		u, err := whose(a.provider).orKey(ctx, c)
 		if err != nil {
 			return "", err
 		}

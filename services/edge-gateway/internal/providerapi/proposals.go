@@ -64,11 +64,15 @@ func (a *API) Proposals(ctx context.Context, c Call) (Answer, error) {
 }
 
 // Proposal answers /api/v1/user/me/provider-proposals/{proposal_id}: POST makes the
-// proposal count, DELETE drops it. Both are idempotent. The account is the account of the
-// session's user. An id names one address; a proposal that takes its place has another
+// proposal count, which takes a fresh sign-in, and DELETE drops it. Both are idempotent. The account is the
+// account of the session's user. An id names one address; a proposal that takes its place has another
 // id.
 func (a *API) Proposal(ctx context.Context, c Call) (Answer, error) {
-	u, err := a.provider(ctx, c)
+	who := a.freshProvider
+	if c.Method == http.MethodDelete {
+		who = a.provider
+	}
+	u, err := who(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
@@ -67,6 +68,7 @@ func setup(t testing.TB) *bundle {
 		places: &places{}, figures: &figures{},
 	}
 	b.router.figures = b.figures
+	b.ledger.fresh = timestamppb.New(b.clock.Now().Add(15 * time.Minute))
 	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
 		return &hubv1.GetOwnStatusResponse{
 			Provider: &hubv1.Provider{ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING},
@@ -115,6 +117,8 @@ type hub struct {
 	status func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error)
 	signUp func(*hubv1.SignUpRequest) (*hubv1.SignUpResponse, error)
 	update func(*hubv1.UpdateOwnRequest) error
+	// ofUser is update in a user's name.
+	ofUser func(*hubv1.UpdateOfUserRequest) error
 	issued []*hubv1.IssueKeyRequest
 	asked  int
 	// challenged and proofs are what was asked of challenges and of signatures.
@@ -143,6 +147,12 @@ func (h *hub) UpdateOwn(
 ) (*hubv1.UpdateOwnResponse, error) {
 	return &hubv1.UpdateOwnResponse{Provider: &hubv1.Provider{ProviderId: "p1", OwnerAddress: req.GetOwnerAddress()}},
 		h.update(req)
+}
+
+func (h *hub) UpdateOfUser(
+	_ context.Context, req *hubv1.UpdateOfUserRequest, _ ...grpc.CallOption,
+) (*hubv1.UpdateOfUserResponse, error) {
+	return &hubv1.UpdateOfUserResponse{Provider: &hubv1.Provider{ProviderId: "p1"}}, h.ofUser(req)
 }
 
 func (h *hub) IssueKey(
@@ -187,7 +197,8 @@ func (r *router) ExplainProvider(
 type ledger struct {
 	billingv1.UserServiceClient
 	user     *billingv1.User
-	noUser   error // instead of a user; nil for a session that nobody has
+	fresh    *timestamppb.Timestamp // until when the sign-in is
+	noUser   error                  // instead of a user; nil for a session that nobody has
 	linkErr  error
 	networks []string // of sign-ins
 	demand   []*billingv1.ModelDemand
@@ -206,7 +217,7 @@ func (l *ledger) GetUser(
 	if l.user == nil {
 		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "none")
 	}
-	return &billingv1.GetUserResponse{User: l.user}, nil
+	return &billingv1.GetUserResponse{User: l.user, FreshUntil: l.fresh}, nil
 }
 
 func (l *ledger) GetSignInMethods(

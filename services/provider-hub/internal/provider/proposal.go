@@ -35,7 +35,8 @@ var askings = map[ProposalKind]string{ProposedOwner: OwnerProposed, ProposedBene
 // an account is read (store/views/provider_proposal_now.sql), and a sweep only writes
 // down what counts already. Another address of the same kind is another proposal, which
 // waits anew; the same address is not. The address that counts already withdraws the
-// proposal. At most MaxChanges are made within OftenWithin.
+// proposal. Keys make at most MaxChanges within OftenWithin; what the user changes does
+// not count with them.
 //
 // A proposal lapses when its key is revoked or expires before it takes effect (a
 // rotation's older key, too), when the account is suspended or rejected, and when a

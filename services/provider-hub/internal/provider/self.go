@@ -19,8 +19,9 @@ const (
 	// maxOwnKeys bounds the good keys of a provider that issues itself one.
 	maxOwnKeys = 32
 
-	// MaxChanges is how often within OftenWithin a provider may replace a key, and
-	// propose or change where earnings go and whose wallet owns the account.
+	// MaxChanges is how often within OftenWithin a provider may replace a key, its keys may
+	// propose or change where earnings go and whose wallet owns the account, and its user may
+	// change where earnings go.
 	MaxChanges = 10
 	// OftenWithin is the time over which MaxChanges counts.
 	OftenWithin = 24 * time.Hour

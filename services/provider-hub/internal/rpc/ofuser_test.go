@@ -14,7 +14,7 @@ import (
 
 // update changes where earnings go in a user's name.
 func (d *desk) update(user, to string) (*hubv1.Provider, error) {
-	got, err := d.self.UpdateOwn(d.Context(), &hubv1.UpdateOwnRequest{UserId: user, BeneficiaryAddress: to})
+	got, err := d.self.UpdateOfUser(d.Context(), &hubv1.UpdateOfUserRequest{UserId: user, BeneficiaryAddress: to})
 	return got.GetProvider(), err
 }
 
@@ -75,44 +75,39 @@ func TestAUserChangesTheUsersOwnAccountAlone(t *testing.T) {
 }
 
 func reviewOf(d *desk, user string) error {
-	_, err := d.self.RequestReview(d.Context(), &hubv1.RequestReviewRequest{UserId: user})
+	_, err := d.self.RequestReviewOfUser(d.Context(), &hubv1.RequestReviewOfUserRequest{UserId: user})
 	return err
 }
 
-// The holder of a leaked key names the user whose account it is.
-func TestAKeyThatComesWithAUserOnlyProposes(t *testing.T) {
+func TestACallWithoutAKeyAndWithoutAUserChangesNothing(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	m := d.signUpAs("user-1")
-	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, UserId: "user-1",
-		BeneficiaryAddress: thief})
-	d.must(err)
-	d.wantPaid(m, "", 1)
-	wrong := make([]byte, len(m.digest))
-	_, err = d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: wrong, UserId: "user-1",
-		BeneficiaryAddress: thief})
+	m := d.signUp() // an account that no user has
+	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{BeneficiaryAddress: thief})
 	if !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("a wrong key: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
+		t.Errorf("no key: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
-	_, err = d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{BeneficiaryAddress: thief})
-	if !fault.Is(err, fault.InvalidAPIKey) {
-		t.Errorf("neither key nor user: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
+	if _, err := d.update("", thief); !fault.Is(err, fault.ProviderNotFound) {
+		t.Errorf("no user: got the error %v, want the reason %v", err, fault.ProviderNotFound)
 	}
-	d.wantPaid(m, "", 1)
+	if err := reviewOf(d, ""); !fault.Is(err, fault.ProviderNotFound) {
+		t.Errorf("a review for no user: got the error %v, want the reason %v", err, fault.ProviderNotFound)
+	}
+	d.wantPaid(m, "", 0)
 }
 
 func TestInAnAccountOfAWalletTheUserNeedsTheWalletToo(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m, wallet, other := d.signUpAs("user-1"), newPurse(1), newPurse(2)
-	signed := func(p purse, to string) *hubv1.UpdateOwnRequest {
+	signed := func(p purse, to string) *hubv1.UpdateOfUserRequest {
 		c := d.challenge(p)
-		return &hubv1.UpdateOwnRequest{UserId: "user-1", BeneficiaryAddress: to, OwnerAddress: p.address,
+		return &hubv1.UpdateOfUserRequest{UserId: "user-1", BeneficiaryAddress: to, OwnerAddress: p.address,
 			Signature: p.sign(c.GetMessage()), AuthNonce: c.GetNonce()}
 	}
 	first := signed(wallet, beneficiary)
 	for range 2 { // a lost answer: the signature is spent, and the account is as the call says
-		got, err := d.self.UpdateOwn(t.Context(), first)
+		got, err := d.self.UpdateOfUser(t.Context(), first)
 		d.must(err)
 		if !got.GetProvider().GetOwnerProven() {
 			t.Error("owner proven: got false, want true")
@@ -124,38 +119,52 @@ func TestInAnAccountOfAWalletTheUserNeedsTheWalletToo(t *testing.T) {
 	if _, err := d.update("user-1", thief); !fault.Is(err, fault.InvalidAPIKey) {
 		t.Errorf("the user without the wallet: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
-	if _, err := d.self.UpdateOwn(t.Context(), signed(other, thief)); !fault.Is(err, fault.AlreadyExists) {
+	if _, err := d.self.UpdateOfUser(t.Context(), signed(other, thief)); !fault.Is(err, fault.AlreadyExists) {
 		t.Errorf("another wallet: got the error %v, want the reason %v", err, fault.AlreadyExists)
 	}
 	first.BeneficiaryAddress = thief
-	if _, err := d.self.UpdateOwn(t.Context(), first); !fault.Is(err, fault.InvalidAPIKey) {
+	if _, err := d.self.UpdateOfUser(t.Context(), first); !fault.Is(err, fault.InvalidAPIKey) {
 		t.Errorf("a spent signature: got the error %v, want the reason %v", err, fault.InvalidAPIKey)
 	}
 	d.wantPaid(m, beneficiary, 0)
-	_, err := d.self.UpdateOwn(t.Context(), signed(wallet, owner))
+	_, err := d.self.UpdateOfUser(t.Context(), signed(wallet, owner))
 	d.must(err)
 	d.wantPaid(m, owner, 0)
 }
 
-func TestAUserChangesWhereEarningsGoTenTimesADay(t *testing.T) {
+// ten has a key propose an address, or the user change it, as often as a day may have.
+func (d *desk) ten(change func(to string) error) {
+	d.Helper()
+	for i := range 10 {
+		d.must(change([]string{beneficiary, owner}[i%2]))
+	}
+	if err := change(beneficiary); !fault.Is(err, fault.RateLimitExceeded) {
+		d.Errorf("the eleventh change: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
+	}
+}
+
+func TestAKeyAndItsUserHaveTenChangesADayEach(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
+	byUser := func(to string) error {
+		_, err := d.update("user-1", to)
+		return err
+	}
 	m := d.signUpAs("user-1")
-	addresses := []string{beneficiary, owner}
-	for i := range 10 {
-		_, err := d.update("user-1", addresses[i%2])
-		d.must(err)
+	byKey := func(to string) error {
+		_, err := d.self.UpdateOwn(d.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: to})
+		return err
 	}
-	if _, err := d.update("user-1", beneficiary); !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("the eleventh change: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
-	}
-	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: thief})
-	if !fault.Is(err, fault.RateLimitExceeded) {
-		t.Errorf("a key's proposal after it: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
+	// Whoever has the key uses its bound up, and the user still has all of its own.
+	d.ten(byKey)
+	d.ten(byUser)
+	d.wantPaid(m, owner, 0)
+	if err := byKey(thief); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("a key's proposal after both: got the error %v, want the reason %v", err, fault.RateLimitExceeded)
 	}
 	d.clock.Advance(24*time.Hour + time.Second)
-	_, err = d.update("user-1", beneficiary)
-	d.must(err)
+	d.ten(byUser)
+	d.must(byKey(thief))
 }
 
 func TestAUserOfASuspendedAccountChangesNothing(t *testing.T) {
@@ -176,7 +185,8 @@ func TestAUsersApplicationIsCheckedAsAKeys(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
-	_, err := d.self.RequestReview(t.Context(), &hubv1.RequestReviewRequest{UserId: "user-1", ContactEmail: "none"})
+	_, err := d.self.RequestReviewOfUser(t.Context(), &hubv1.RequestReviewOfUserRequest{UserId: "user-1",
+		ContactEmail: "none"})
 	if !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("an e-mail without @: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
@@ -186,8 +196,8 @@ func TestAUsersApplicationIsCheckedAsAKeys(t *testing.T) {
 	if _, err := d.update("user-1", ""); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("no address: got the error %v, want the reason %v", err, fault.InvalidValue)
 	}
-	got, err := d.self.RequestReview(t.Context(), &hubv1.RequestReviewRequest{UserId: "user-1", ProviderName: "Barn",
-		ContactEmail: "ada@example.com"})
+	got, err := d.self.RequestReviewOfUser(t.Context(), &hubv1.RequestReviewOfUserRequest{UserId: "user-1",
+		ProviderName: "Barn", ContactEmail: "ada@example.com"})
 	d.must(err)
 	if name := got.GetProvider().GetName(); name != "Barn" {
 		t.Errorf("name: got %q, want %q", name, "Barn")

@@ -75,10 +75,13 @@ func (s *Self) reader(ctx context.Context, m *hubv1.GetOwnStatusRequest) (ids.Pr
 	return holder.ID, holder.KeyExpires, err
 }
 
-// UpdateOwn proposes where earnings go, and whose wallet owns the account. For a user who signed in it
-// changes both.
+// UpdateOwn proposes where earnings go, and whose wallet owns the account.
 func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
-	account, err := s.updateOwn(ctx, m)
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.accounts.UpdateOwn(ctx, digest, changeFromProto(m))
 	if err != nil {
 		return nil, err
 	}
@@ -89,33 +92,41 @@ func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1
 	return &hubv1.UpdateOwnResponse{Provider: p}, nil
 }
 
-func (s *Self) updateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (provider.Account, error) {
-	said := provider.OwnChange{
+// UpdateOfUser changes, for a user who signed in, where earnings go, and whose wallet owns the account.
+func (s *Self) UpdateOfUser(
+	ctx context.Context, m *hubv1.UpdateOfUserRequest,
+) (*hubv1.UpdateOfUserResponse, error) {
+	account, err := s.accounts.UpdateOfUser(ctx, m.GetUserId(), changeFromProto(m))
+	if err != nil {
+		return nil, err
+	}
+	p, err := described(ctx, s.accounts, s.presence, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.UpdateOfUserResponse{Provider: p}, nil
+}
+
+// changeFromProto reads what a key's holder or a user changes.
+func changeFromProto(m interface {
+	GetBeneficiaryAddress() string
+	GetOwnerAddress() string
+	GetAuthNonce() string
+	GetSignature() []byte
+}) provider.OwnChange {
+	return provider.OwnChange{
 		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(),
 		Signature: m.GetSignature(),
 	}
-	if byUser(m) {
-		return s.accounts.UpdateOfUser(ctx, m.GetUserId(), said)
-	}
-	digest, err := digestFromProto(m.GetKeyDigest())
-	if err != nil {
-		return provider.Account{}, err
-	}
-	return s.accounts.UpdateOwn(ctx, digest, said)
-}
-
-// byUser reports whether a call is made for a user who signed in. A call that has a key is made by
-// the key's holder alone.
-func byUser(m interface {
-	GetUserId() string
-	GetKeyDigest() []byte
-}) bool {
-	return m.GetUserId() != "" && len(m.GetKeyDigest()) == 0
 }
 
 // RequestReview asks an operator to look at the account.
 func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
-	account, err := s.requestReview(ctx, m)
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.accounts.RequestReview(ctx, digest, applicationFromProto(m))
 	if err != nil {
 		return nil, err
 	}
@@ -126,18 +137,29 @@ func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest)
 	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
 }
 
-func (s *Self) requestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (provider.Account, error) {
-	said := provider.Application{
-		Name: m.GetProviderName(), Hardware: m.GetHardwareSummary(), Email: m.GetContactEmail(),
-	}
-	if byUser(m) {
-		return s.accounts.RequestReviewOfUser(ctx, m.GetUserId(), said)
-	}
-	digest, err := digestFromProto(m.GetKeyDigest())
+// RequestReviewOfUser asks an operator to look at the account of a user who signed in.
+func (s *Self) RequestReviewOfUser(
+	ctx context.Context, m *hubv1.RequestReviewOfUserRequest,
+) (*hubv1.RequestReviewOfUserResponse, error) {
+	account, err := s.accounts.RequestReviewOfUser(ctx, m.GetUserId(), applicationFromProto(m))
 	if err != nil {
-		return provider.Account{}, err
+		return nil, err
 	}
-	return s.accounts.RequestReview(ctx, digest, said)
+	p, err := described(ctx, s.accounts, s.presence, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.RequestReviewOfUserResponse{Provider: p,
+		RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
+}
+
+// applicationFromProto reads what an account says when it asks for a review.
+func applicationFromProto(m interface {
+	GetProviderName() string
+	GetHardwareSummary() string
+	GetContactEmail() string
+}) provider.Application {
+	return provider.Application{Name: m.GetProviderName(), Hardware: m.GetHardwareSummary(), Email: m.GetContactEmail()}
 }
 
 // SignUp opens an account in status pending with one key, shown once. The idempotency key

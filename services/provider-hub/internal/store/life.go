@@ -64,25 +64,48 @@ func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account
 	return scanKept(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, id))
 }
 
-// asksForAddress reports whether an entry counts against the bound of proposals and changes. A user's
-// confirmation of a proposal does not count, because the proposal does.
-func asksForAddress(e provider.Entry) bool {
-	return e.What == provider.BeneficiaryProposed || e.What == provider.OwnerProposed ||
-		e.What == provider.BeneficiarySet || e.What == provider.BeneficiaryChanged && e.By == provider.ByProvider
+// Proposals and changes of where earnings go, and whose wallet owns the account, have two bounds: one of
+// what keys ask for, and one of what the account's user changes. A key may have leaked, and whoever has
+// it keeps no user from a change. A user's confirmation counts in neither, because the proposal does. Each
+// condition is the one of an index.
+const (
+	askedByKeys = `(what IN ('beneficiary_proposed', 'owner_proposed') OR what = 'beneficiary' AND changed_by = 'provider')`
+	setByUser   = `what = 'beneficiary_set'`
+)
+
+// addressBound returns the condition of the entries that an entry is counted with; empty for an entry
+// that counts against no bound.
+func addressBound(e provider.Entry) (counted string) {
+	switch e.What {
+	case provider.BeneficiaryProposed, provider.OwnerProposed:
+		return askedByKeys
+	case provider.BeneficiaryChanged:
+		if e.By == provider.ByProvider {
+			return askedByKeys
+		}
+	case provider.BeneficiarySet:
+		return setByUser
+	}
+	return ""
+}
+
+// oldestCounted returns the statement that reads when the first entry was made of as many as a bound
+// allows ($3, less one) of a provider ($1) since a time ($2).
+func oldestCounted(counted string) string {
+	return `SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND changed_at > $2 AND ` + counted + `
+		ORDER BY changed_at DESC OFFSET $3 LIMIT 1`
 }
 
 // allowPayouts refuses more proposals and changes of where earnings go, and whose wallet
 // owns the account, than a day may have.
 func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []provider.Entry) error {
 	for _, e := range entries {
-		if !asksForAddress(e) {
+		counted := addressBound(e)
+		if counted == "" {
 			continue
 		}
-		oldest, err := timeOf(tx.QueryRow(ctx, `
-			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND changed_at > $2
-				AND (what IN ('beneficiary_proposed', 'owner_proposed', 'beneficiary_set')
-					OR what = 'beneficiary' AND changed_by = 'provider')
-			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MaxChanges-1))
+		oldest, err := timeOf(tx.QueryRow(ctx, oldestCounted(counted), id, e.At.Add(-provider.OftenWithin),
+			provider.MaxChanges-1))
 		if err != nil {
 			return err
 		}
