@@ -92,6 +92,10 @@ type Config struct {
 	// for hidden probes are given together within any 24 hours; 0 gives them nothing.
 	VerificationDailyUSD int64 `yaml:"verification_daily_usd" env:"SVC_BILLING_VERIFICATION_DAILY_USD"`
 
+	// PlaygroundDailyUSD bounds, in whole US dollars, what requests of visitors without a key
+	// may cost on a day (UTC); 0 switches the playground off.
+	PlaygroundDailyUSD int64 `yaml:"playground_daily_usd" env:"SVC_BILLING_PLAYGROUND_DAILY_USD"`
+
 	// WalletChains are the ids, separated by commas, of the chains that the text for a wallet may
 	// name. The first is used when the caller names none. The chains themselves are not asked.
 	WalletChains string `yaml:"wallet_chains" env:"SVC_BILLING_WALLET_CHAINS"`
@@ -143,7 +147,8 @@ func DefaultConfig() Config {
 		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
-		KeptBytes: 16 << 30, VerificationDailyUSD: 100, WalletChains: "1,8453,254", Card: defaultCardConfig(),
+		KeptBytes: 16 << 30, VerificationDailyUSD: 100, PlaygroundDailyUSD: 10,
+		WalletChains: "1,8453,254", Card: defaultCardConfig(),
 		Mail: defaultMailConfig(), RetentionDays: 35, Passbook: defaultPassbookConfig(),
 		SealInterval: time.Minute, SealAfter: 15 * time.Minute, ReconcileInterval: time.Minute,
 	}
@@ -185,6 +190,8 @@ func (c Config) Validate() error {
 	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0,
 		"PartitionDays must be 1 to 31 and PartitionInterval above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
+	check(c.PlaygroundDailyUSD >= 0 && c.PlaygroundDailyUSD <= 1_000_000,
+		"PlaygroundDailyUSD must be 0 to 1000000")
 	check(c.VerificationDailyUSD >= 0 && c.VerificationDailyUSD <= 1_000_000,
 		"VerificationDailyUSD must be 0 to 1000000")
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")

@@ -77,6 +77,9 @@ func TestTheSignInMethodsAreThoseOfTheSettings(t *testing.T) {
 		if text := fmt.Sprint(said); text != c.want {
 			t.Errorf("%s: got %s, want %s", name, text, c.want)
 		}
+		if !got.GetPlayground() {
+			t.Errorf("%s: got.GetPlayground(): got false, want true by default", name)
+		}
 		if got.GetLetters() {
 			t.Errorf("%s: letters: got true, want false where none are sent", name)
 		}

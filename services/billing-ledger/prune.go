@@ -46,6 +46,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 				return st.DropCleared(ctx, retentionDays, limit)
 			}},
 			{"visitors", st.PruneVisitors},
+			{"sessions of visitors", st.PruneVisitorSessions},
 			{"sessions", st.PruneSessions},
 			{"session families", st.PruneFamilies},
 			{"tokens of letters", st.PruneLetterTokens},

@@ -44,6 +44,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/payable"
 	"svc.internal/services/billing-ledger/internal/plan"
+	"svc.internal/services/billing-ledger/internal/playground"
 	"svc.internal/services/billing-ledger/internal/posting"
 	"svc.internal/services/billing-ledger/internal/price"
 	"svc.internal/services/billing-ledger/internal/rpc"
@@ -88,7 +89,7 @@ type Service struct {
 	months    *posting.Months
 	plans     *plan.Plans
 	claims    *idempotency.Claims
-	visitors  *limit.Visitors
+	visitors  *playground.Visitors
 	users     *userWork
 	operators *operator.Operators
 	demand    *demand.Cache
@@ -171,7 +172,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		plans:    &plan.Plans{Store: st},
 		claims:   newClaims(cfg, st, m),
 		demand:   demand.NewCache(st, deps.Clock),
-		visitors: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
 		rates:    &limit.Rates{Store: st, Calls: limit.NewSemaphore(rateCalls)},
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 		trials:   entries.NewTrials(st, deps.Clock),
@@ -181,6 +181,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.house = &house.Accounts{
 		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
 		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
+	}
+	s.visitors = &playground.Visitors{
+		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)}, Accounts: s.accounts,
+		Keys: s.keys, Clock: deps.Clock, Random: deps.Random, Budget: money.NanoUSD(cfg.PlaygroundDailyUSD) * money.USD,
 	}
 	if s.users, err = newUserWork(cfg, deps, st, s.accounts, s.keys); err != nil {
 		return nil, err

@@ -26,6 +26,8 @@ import (
 type userWork struct {
 	users *user.Users
 	mail  *mail.Worker
+	// playground reports whether there is a budget for visitors without a key.
+	playground bool
 }
 
 // newUserWork makes the work on users.
@@ -48,7 +50,7 @@ func newUserWork(
 	if err != nil {
 		return nil, err
 	}
-	w := &userWork{users: &user.Users{
+	w := &userWork{playground: cfg.PlaygroundDailyUSD > 0, users: &user.Users{
 		Store: st, Families: st, Letters: st, Identities: st, Wallets: user.NewWallets(keys.Peppers, chains),
 		OpenID: openID, Passwords: user.NewPasswords(), Accounts: accounts, Keys: keys,
 		Peppers: keys.Peppers, Clock: deps.Clock, Random: deps.Random, Lookups: limit.NewSemaphore(sessionCalls),
@@ -84,7 +86,7 @@ func newOpenID(cfg Config, peppers apikey.Peppers, deps Deps) (*oidc.Client, err
 }
 
 func (w *userWork) register(r grpc.ServiceRegistrar) {
-	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: w.users})
+	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: w.users, Playground: w.playground})
 	billingv1.RegisterUserSelfServiceServer(r, &rpc.UserSelf{Users: w.users})
 }
 

@@ -9,6 +9,7 @@ package billingv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -426,6 +427,156 @@ func (*FinishKeyResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{4}
 }
 
+type OpenVisitorSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The keyed hash of the visitor's network; 32 bytes.
+	Address []byte `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// SHA-256 of the secret of the session to open; 32 bytes.
+	SessionSha256 []byte `protobuf:"bytes,2,opt,name=session_sha256,json=sessionSha256,proto3" json:"session_sha256,omitempty"`
+	// SHA-256 of the secret that the visitor already has; empty for none.
+	HeldSessionSha256 []byte `protobuf:"bytes,3,opt,name=held_session_sha256,json=heldSessionSha256,proto3" json:"held_session_sha256,omitempty"`
+	// As in TakeVisitRequest.
+	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	WindowMs      int64 `protobuf:"varint,5,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenVisitorSessionRequest) Reset() {
+	*x = OpenVisitorSessionRequest{}
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenVisitorSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenVisitorSessionRequest) ProtoMessage() {}
+
+func (x *OpenVisitorSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenVisitorSessionRequest.ProtoReflect.Descriptor instead.
+func (*OpenVisitorSessionRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *OpenVisitorSessionRequest) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *OpenVisitorSessionRequest) GetSessionSha256() []byte {
+	if x != nil {
+		return x.SessionSha256
+	}
+	return nil
+}
+
+func (x *OpenVisitorSessionRequest) GetHeldSessionSha256() []byte {
+	if x != nil {
+		return x.HeldSessionSha256
+	}
+	return nil
+}
+
+func (x *OpenVisitorSessionRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *OpenVisitorSessionRequest) GetWindowMs() int64 {
+	if x != nil {
+		return x.WindowMs
+	}
+	return 0
+}
+
+type OpenVisitorSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether session_sha256 is the visitor's session now. Else the one that it had stands.
+	Opened    bool                   `protobuf:"varint,1,opt,name=opened,proto3" json:"opened,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// What is left of the visits.
+	Remaining     int32 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	ResetMs       int64 `protobuf:"varint,4,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenVisitorSessionResponse) Reset() {
+	*x = OpenVisitorSessionResponse{}
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenVisitorSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenVisitorSessionResponse) ProtoMessage() {}
+
+func (x *OpenVisitorSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenVisitorSessionResponse.ProtoReflect.Descriptor instead.
+func (*OpenVisitorSessionResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OpenVisitorSessionResponse) GetOpened() bool {
+	if x != nil {
+		return x.Opened
+	}
+	return false
+}
+
+func (x *OpenVisitorSessionResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *OpenVisitorSessionResponse) GetRemaining() int32 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *OpenVisitorSessionResponse) GetResetMs() int64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
+}
+
 type TakeVisitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 32 bytes.
@@ -433,14 +584,17 @@ type TakeVisitRequest struct {
 	// 1 to 1,000.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	// 1 s to 24 h, in milliseconds.
-	WindowMs      int64 `protobuf:"varint,3,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	WindowMs int64 `protobuf:"varint,3,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	// SHA-256 of the secret of the visitor's session; 32 bytes. Without it, as gateways of an
+	// earlier release ask, a visit is counted and no payer is named.
+	SessionSha256 []byte `protobuf:"bytes,4,opt,name=session_sha256,json=sessionSha256,proto3" json:"session_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakeVisitRequest) Reset() {
 	*x = TakeVisitRequest{}
-	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +606,7 @@ func (x *TakeVisitRequest) String() string {
 func (*TakeVisitRequest) ProtoMessage() {}
 
 func (x *TakeVisitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +619,7 @@ func (x *TakeVisitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeVisitRequest.ProtoReflect.Descriptor instead.
 func (*TakeVisitRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TakeVisitRequest) GetAddress() []byte {
@@ -489,17 +643,29 @@ func (x *TakeVisitRequest) GetWindowMs() int64 {
 	return 0
 }
 
+func (x *TakeVisitRequest) GetSessionSha256() []byte {
+	if x != nil {
+		return x.SessionSha256
+	}
+	return nil
+}
+
 type TakeVisitResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Remaining     int32                  `protobuf:"varint,1,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	ResetMs       int64                  `protobuf:"varint,2,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Remaining int32                  `protobuf:"varint,1,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	ResetMs   int64                  `protobuf:"varint,2,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	// The account and the key that pay, and the name under which routers and hubs know the
+	// account.
+	AccountId     string `protobuf:"bytes,3,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	KeyId         string `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	AccountTag    []byte `protobuf:"bytes,5,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakeVisitResponse) Reset() {
 	*x = TakeVisitResponse{}
-	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +677,7 @@ func (x *TakeVisitResponse) String() string {
 func (*TakeVisitResponse) ProtoMessage() {}
 
 func (x *TakeVisitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_idempotency_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +690,7 @@ func (x *TakeVisitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeVisitResponse.ProtoReflect.Descriptor instead.
 func (*TakeVisitResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TakeVisitResponse) GetRemaining() int32 {
@@ -541,11 +707,32 @@ func (x *TakeVisitResponse) GetResetMs() int64 {
 	return 0
 }
 
+func (x *TakeVisitResponse) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *TakeVisitResponse) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *TakeVisitResponse) GetAccountTag() []byte {
+	if x != nil {
+		return x.AccountTag
+	}
+	return nil
+}
+
 var File_svc_billing_v1_idempotency_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"\n" +
-	" svc/billing/v1/idempotency.proto\x12\x0esvc.billing.v1\"\x91\x01\n" +
+	" svc/billing/v1/idempotency.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x01\n" +
 	"\x0fClaimKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12!\n" +
 	"\ftoken_sha256\x18\x02 \x01(\fR\vtokenSha256\x12%\n" +
@@ -567,14 +754,32 @@ const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12(\n" +
 	"\x03end\x18\x04 \x01(\x0e2\x16.svc.billing.v1.KeyEndR\x03end\x122\n" +
 	"\x06answer\x18\x05 \x01(\v2\x1a.svc.billing.v1.KeptAnswerR\x06answer\"\x13\n" +
-	"\x11FinishKeyResponse\"_\n" +
+	"\x11FinishKeyResponse\"\xbf\x01\n" +
+	"\x19OpenVisitorSessionRequest\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\fR\aaddress\x12%\n" +
+	"\x0esession_sha256\x18\x02 \x01(\fR\rsessionSha256\x12.\n" +
+	"\x13held_session_sha256\x18\x03 \x01(\fR\x11heldSessionSha256\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x1b\n" +
+	"\twindow_ms\x18\x05 \x01(\x03R\bwindowMs\"\xa8\x01\n" +
+	"\x1aOpenVisitorSessionResponse\x12\x16\n" +
+	"\x06opened\x18\x01 \x01(\bR\x06opened\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1c\n" +
+	"\tremaining\x18\x03 \x01(\x05R\tremaining\x12\x19\n" +
+	"\breset_ms\x18\x04 \x01(\x03R\aresetMs\"\x86\x01\n" +
 	"\x10TakeVisitRequest\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\fR\aaddress\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x1b\n" +
-	"\twindow_ms\x18\x03 \x01(\x03R\bwindowMs\"L\n" +
+	"\twindow_ms\x18\x03 \x01(\x03R\bwindowMs\x12%\n" +
+	"\x0esession_sha256\x18\x04 \x01(\fR\rsessionSha256\"\xa3\x01\n" +
 	"\x11TakeVisitResponse\x12\x1c\n" +
 	"\tremaining\x18\x01 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x02 \x01(\x03R\aresetMs*\x95\x01\n" +
+	"\breset_ms\x18\x02 \x01(\x03R\aresetMs\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x03 \x01(\tR\taccountId\x12\x15\n" +
+	"\x06key_id\x18\x04 \x01(\tR\x05keyId\x12\x1f\n" +
+	"\vaccount_tag\x18\x05 \x01(\fR\n" +
+	"accountTag*\x95\x01\n" +
 	"\bKeyClaim\x12\x19\n" +
 	"\x15KEY_CLAIM_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11KEY_CLAIM_GRANTED\x10\x01\x12\x15\n" +
@@ -589,8 +794,9 @@ const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"\x11KEY_END_FORGOTTEN\x10\x032\xbf\x01\n" +
 	"\x12IdempotencyService\x12R\n" +
 	"\bClaimKey\x12\x1f.svc.billing.v1.ClaimKeyRequest\x1a .svc.billing.v1.ClaimKeyResponse\"\x03\x90\x02\x02\x12U\n" +
-	"\tFinishKey\x12 .svc.billing.v1.FinishKeyRequest\x1a!.svc.billing.v1.FinishKeyResponse\"\x03\x90\x02\x022b\n" +
-	"\x0eVisitorService\x12P\n" +
+	"\tFinishKey\x12 .svc.billing.v1.FinishKeyRequest\x1a!.svc.billing.v1.FinishKeyResponse\"\x03\x90\x02\x022\xd4\x01\n" +
+	"\x0eVisitorService\x12p\n" +
+	"\x12OpenVisitorSession\x12).svc.billing.v1.OpenVisitorSessionRequest\x1a*.svc.billing.v1.OpenVisitorSessionResponse\"\x03\x90\x02\x02\x12P\n" +
 	"\tTakeVisit\x12 .svc.billing.v1.TakeVisitRequest\x1a!.svc.billing.v1.TakeVisitResponseB-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
@@ -606,34 +812,40 @@ func file_svc_billing_v1_idempotency_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_idempotency_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_billing_v1_idempotency_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_svc_billing_v1_idempotency_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_svc_billing_v1_idempotency_proto_goTypes = []any{
-	(KeyClaim)(0),             // 0: svc.billing.v1.KeyClaim
-	(KeyEnd)(0),               // 1: svc.billing.v1.KeyEnd
-	(*ClaimKeyRequest)(nil),   // 2: svc.billing.v1.ClaimKeyRequest
-	(*ClaimKeyResponse)(nil),  // 3: svc.billing.v1.ClaimKeyResponse
-	(*KeptAnswer)(nil),        // 4: svc.billing.v1.KeptAnswer
-	(*FinishKeyRequest)(nil),  // 5: svc.billing.v1.FinishKeyRequest
-	(*FinishKeyResponse)(nil), // 6: svc.billing.v1.FinishKeyResponse
-	(*TakeVisitRequest)(nil),  // 7: svc.billing.v1.TakeVisitRequest
-	(*TakeVisitResponse)(nil), // 8: svc.billing.v1.TakeVisitResponse
+	(KeyClaim)(0),                      // 0: svc.billing.v1.KeyClaim
+	(KeyEnd)(0),                        // 1: svc.billing.v1.KeyEnd
+	(*ClaimKeyRequest)(nil),            // 2: svc.billing.v1.ClaimKeyRequest
+	(*ClaimKeyResponse)(nil),           // 3: svc.billing.v1.ClaimKeyResponse
+	(*KeptAnswer)(nil),                 // 4: svc.billing.v1.KeptAnswer
+	(*FinishKeyRequest)(nil),           // 5: svc.billing.v1.FinishKeyRequest
+	(*FinishKeyResponse)(nil),          // 6: svc.billing.v1.FinishKeyResponse
+	(*OpenVisitorSessionRequest)(nil),  // 7: svc.billing.v1.OpenVisitorSessionRequest
+	(*OpenVisitorSessionResponse)(nil), // 8: svc.billing.v1.OpenVisitorSessionResponse
+	(*TakeVisitRequest)(nil),           // 9: svc.billing.v1.TakeVisitRequest
+	(*TakeVisitResponse)(nil),          // 10: svc.billing.v1.TakeVisitResponse
+	(*timestamppb.Timestamp)(nil),      // 11: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_idempotency_proto_depIdxs = []int32{
-	0, // 0: svc.billing.v1.ClaimKeyResponse.state:type_name -> svc.billing.v1.KeyClaim
-	4, // 1: svc.billing.v1.ClaimKeyResponse.answer:type_name -> svc.billing.v1.KeptAnswer
-	1, // 2: svc.billing.v1.FinishKeyRequest.end:type_name -> svc.billing.v1.KeyEnd
-	4, // 3: svc.billing.v1.FinishKeyRequest.answer:type_name -> svc.billing.v1.KeptAnswer
-	2, // 4: svc.billing.v1.IdempotencyService.ClaimKey:input_type -> svc.billing.v1.ClaimKeyRequest
-	5, // 5: svc.billing.v1.IdempotencyService.FinishKey:input_type -> svc.billing.v1.FinishKeyRequest
-	7, // 6: svc.billing.v1.VisitorService.TakeVisit:input_type -> svc.billing.v1.TakeVisitRequest
-	3, // 7: svc.billing.v1.IdempotencyService.ClaimKey:output_type -> svc.billing.v1.ClaimKeyResponse
-	6, // 8: svc.billing.v1.IdempotencyService.FinishKey:output_type -> svc.billing.v1.FinishKeyResponse
-	8, // 9: svc.billing.v1.VisitorService.TakeVisit:output_type -> svc.billing.v1.TakeVisitResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0,  // 0: svc.billing.v1.ClaimKeyResponse.state:type_name -> svc.billing.v1.KeyClaim
+	4,  // 1: svc.billing.v1.ClaimKeyResponse.answer:type_name -> svc.billing.v1.KeptAnswer
+	1,  // 2: svc.billing.v1.FinishKeyRequest.end:type_name -> svc.billing.v1.KeyEnd
+	4,  // 3: svc.billing.v1.FinishKeyRequest.answer:type_name -> svc.billing.v1.KeptAnswer
+	11, // 4: svc.billing.v1.OpenVisitorSessionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 5: svc.billing.v1.IdempotencyService.ClaimKey:input_type -> svc.billing.v1.ClaimKeyRequest
+	5,  // 6: svc.billing.v1.IdempotencyService.FinishKey:input_type -> svc.billing.v1.FinishKeyRequest
+	7,  // 7: svc.billing.v1.VisitorService.OpenVisitorSession:input_type -> svc.billing.v1.OpenVisitorSessionRequest
+	9,  // 8: svc.billing.v1.VisitorService.TakeVisit:input_type -> svc.billing.v1.TakeVisitRequest
+	3,  // 9: svc.billing.v1.IdempotencyService.ClaimKey:output_type -> svc.billing.v1.ClaimKeyResponse
+	6,  // 10: svc.billing.v1.IdempotencyService.FinishKey:output_type -> svc.billing.v1.FinishKeyResponse
+	8,  // 11: svc.billing.v1.VisitorService.OpenVisitorSession:output_type -> svc.billing.v1.OpenVisitorSessionResponse
+	10, // 12: svc.billing.v1.VisitorService.TakeVisit:output_type -> svc.billing.v1.TakeVisitResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_idempotency_proto_init() }
@@ -647,7 +859,7 @@ func file_svc_billing_v1_idempotency_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_idempotency_proto_rawDesc), len(file_svc_billing_v1_idempotency_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -187,18 +187,37 @@ var IdempotencyService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	VisitorService_TakeVisit_FullMethodName = "/svc.billing.v1.VisitorService/TakeVisit"
+	VisitorService_OpenVisitorSession_FullMethodName = "/svc.billing.v1.VisitorService/OpenVisitorSession"
+	VisitorService_TakeVisit_FullMethodName          = "/svc.billing.v1.VisitorService/TakeVisit"
 )
 
 // VisitorServiceClient is the client API for VisitorService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// VisitorService counts requests of visitors without a key, for all gateways.
+// VisitorService serves visitors without a key, for all gateways: it opens their sessions,
+// counts their visits, and says which account of the platform pays for them.
 type VisitorServiceClient interface {
+	// OpenVisitorSession opens a session of an hour for a visitor's network. Where the
+	// session that the visitor already has is live and of the same network, that one stands
+	// and no other is opened. It takes no visit. Idempotent by session_sha256. Fails with
+	//
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions; with the
+	//	  time to wait;
+	//	UNAVAILABLE service_unavailable: there are 100,000 sessions, the playground is
+	//	  switched off, or the store cannot be reached.
+	OpenVisitorSession(ctx context.Context, in *OpenVisitorSessionRequest, opts ...grpc.CallOption) (*OpenVisitorSessionResponse, error)
 	// TakeVisit takes one of an address's visits: limit a window, sliding. The
 	// address comes as a keyed hash. Not idempotent: a lost answer costs a visit.
-	// Fails with RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait.
+	// Fails with
+	//
+	//	UNAUTHENTICATED invalid_session: there is no such live session of this address;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait: no visit is left, or,
+	//	  with the limit_name playground_budget, the budget of the day is used up;
+	//	UNAVAILABLE service_unavailable: the playground is switched off, or the store
+	//	  cannot be reached.
+	//
+	// A request that fails takes no visit.
 	TakeVisit(ctx context.Context, in *TakeVisitRequest, opts ...grpc.CallOption) (*TakeVisitResponse, error)
 }
 
@@ -208,6 +227,16 @@ type visitorServiceClient struct {
 
 func NewVisitorServiceClient(cc grpc.ClientConnInterface) VisitorServiceClient {
 	return &visitorServiceClient{cc}
+}
+
+func (c *visitorServiceClient) OpenVisitorSession(ctx context.Context, in *OpenVisitorSessionRequest, opts ...grpc.CallOption) (*OpenVisitorSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OpenVisitorSessionResponse)
+	err := c.cc.Invoke(ctx, VisitorService_OpenVisitorSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *visitorServiceClient) TakeVisit(ctx context.Context, in *TakeVisitRequest, opts ...grpc.CallOption) (*TakeVisitResponse, error) {
@@ -224,11 +253,29 @@ func (c *visitorServiceClient) TakeVisit(ctx context.Context, in *TakeVisitReque
 // All implementations must embed UnimplementedVisitorServiceServer
 // for forward compatibility.
 //
-// VisitorService counts requests of visitors without a key, for all gateways.
+// VisitorService serves visitors without a key, for all gateways: it opens their sessions,
+// counts their visits, and says which account of the platform pays for them.
 type VisitorServiceServer interface {
+	// OpenVisitorSession opens a session of an hour for a visitor's network. Where the
+	// session that the visitor already has is live and of the same network, that one stands
+	// and no other is opened. It takes no visit. Idempotent by session_sha256. Fails with
+	//
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions; with the
+	//	  time to wait;
+	//	UNAVAILABLE service_unavailable: there are 100,000 sessions, the playground is
+	//	  switched off, or the store cannot be reached.
+	OpenVisitorSession(context.Context, *OpenVisitorSessionRequest) (*OpenVisitorSessionResponse, error)
 	// TakeVisit takes one of an address's visits: limit a window, sliding. The
 	// address comes as a keyed hash. Not idempotent: a lost answer costs a visit.
-	// Fails with RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait.
+	// Fails with
+	//
+	//	UNAUTHENTICATED invalid_session: there is no such live session of this address;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait: no visit is left, or,
+	//	  with the limit_name playground_budget, the budget of the day is used up;
+	//	UNAVAILABLE service_unavailable: the playground is switched off, or the store
+	//	  cannot be reached.
+	//
+	// A request that fails takes no visit.
 	TakeVisit(context.Context, *TakeVisitRequest) (*TakeVisitResponse, error)
 	mustEmbedUnimplementedVisitorServiceServer()
 }
@@ -240,6 +287,9 @@ type VisitorServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedVisitorServiceServer struct{}
 
+func (UnimplementedVisitorServiceServer) OpenVisitorSession(context.Context, *OpenVisitorSessionRequest) (*OpenVisitorSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OpenVisitorSession not implemented")
+}
 func (UnimplementedVisitorServiceServer) TakeVisit(context.Context, *TakeVisitRequest) (*TakeVisitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TakeVisit not implemented")
 }
@@ -262,6 +312,24 @@ func RegisterVisitorServiceServer(s grpc.ServiceRegistrar, srv VisitorServiceSer
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&VisitorService_ServiceDesc, srv)
+}
+
+func _VisitorService_OpenVisitorSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OpenVisitorSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(VisitorServiceServer).OpenVisitorSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: VisitorService_OpenVisitorSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(VisitorServiceServer).OpenVisitorSession(ctx, req.(*OpenVisitorSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _VisitorService_TakeVisit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -289,6 +357,10 @@ var VisitorService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "svc.billing.v1.VisitorService",
 	HandlerType: (*VisitorServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "OpenVisitorSession",
+			Handler:    _VisitorService_OpenVisitorSession_Handler,
+		},
 		{
 			MethodName: "TakeVisit",
 			Handler:    _VisitorService_TakeVisit_Handler,

@@ -794,7 +794,9 @@ type GetSignInMethodsResponse struct {
 	// The OpenID providers, in the order of the settings, at most 8.
 	Openid []*OpenIDProvider `protobuf:"bytes,1,rep,name=openid,proto3" json:"openid,omitempty"`
 	// Whether letters are sent, without which no e-mail is confirmed and no password is reset.
-	Letters       bool `protobuf:"varint,2,opt,name=letters,proto3" json:"letters,omitempty"`
+	Letters bool `protobuf:"varint,2,opt,name=letters,proto3" json:"letters,omitempty"`
+	// Whether the platform has a budget for visitors without a key.
+	Playground    bool `protobuf:"varint,3,opt,name=playground,proto3" json:"playground,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -839,6 +841,13 @@ func (x *GetSignInMethodsResponse) GetOpenid() []*OpenIDProvider {
 func (x *GetSignInMethodsResponse) GetLetters() bool {
 	if x != nil {
 		return x.Letters
+	}
+	return false
+}
+
+func (x *GetSignInMethodsResponse) GetPlayground() bool {
+	if x != nil {
+		return x.Playground
 	}
 	return false
 }
@@ -3083,10 +3092,13 @@ const file_svc_billing_v1_user_proto_rawDesc = "" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12H\n" +
 	"\x12refresh_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x10refreshExpiresAt\x12\x17\n" +
 	"\aapi_key\x18\x06 \x01(\tR\x06apiKey\"\x19\n" +
-	"\x17GetSignInMethodsRequest\"l\n" +
+	"\x17GetSignInMethodsRequest\"\x8c\x01\n" +
 	"\x18GetSignInMethodsResponse\x126\n" +
 	"\x06openid\x18\x01 \x03(\v2\x1e.svc.billing.v1.OpenIDProviderR\x06openid\x12\x18\n" +
-	"\aletters\x18\x02 \x01(\bR\aletters\":\n" +
+	"\aletters\x18\x02 \x01(\bR\aletters\x12\x1e\n" +
+	"\n" +
+	"playground\x18\x03 \x01(\bR\n" +
+	"playground\":\n" +
 	"\x0eOpenIDProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\",\n" +

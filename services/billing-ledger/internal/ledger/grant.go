@@ -9,6 +9,7 @@ import (
 const (
 	GoodwillGrant     EntryKind = "goodwill"
 	VerificationGrant EntryKind = "verification"
+	PlaygroundGrant   EntryKind = "playground"
 )
 
 // Grant is line 21 for an operator's reason of any kind: credit at the platform's
@@ -26,5 +27,15 @@ func Grant(id ids.EntryID, account ids.AccountID, amount money.NanoUSD, idempote
 func FundVerification(id ids.EntryID, house ids.AccountID, amount money.NanoUSD, idempotencyKey string) Entry {
 	return Entry{ID: id, Kind: VerificationGrant, BusinessID: idempotencyKey, Postings: []Posting{
 		debit(Verification, nobody, amount), credit(Available, house, amount),
+	}}
+}
+
+// FundPlayground is line 21 for the account that pays for visitors without a key: credit of
+// a day's budget, debiting Playground and crediting Available. Business id: its own id,
+// because a day's credit is what the account lacks of the budget. The amount is checked where
+// the entry is posted.
+func FundPlayground(id ids.EntryID, payer ids.AccountID, amount money.NanoUSD) Entry {
+	return Entry{ID: id, Kind: PlaygroundGrant, BusinessID: id.String(), Postings: []Posting{
+		debit(Playground, nobody, amount), credit(Available, payer, amount),
 	}}
 }

@@ -66,8 +66,24 @@ func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left
 	return counting, VisitsLeft{Remaining: v.Limit - len(counting), Reset: counting[0].Add(v.Window).Sub(now)}, nil
 }
 
+// Left is what is left at now after the earlier visits, oldest first.
+func (v Visit) Left(made []time.Time, now time.Time) VisitsLeft {
+	left := VisitsLeft{Remaining: v.Limit}
+	for _, at := range made {
+		if at.After(now.Add(-v.Window)) {
+			left.Remaining = max(left.Remaining-1, 0)
+			if left.Reset == 0 {
+				left.Reset = at.Add(v.Window).Sub(now)
+			}
+		}
+	}
+	return left
+}
+
 // VisitStore keeps the visits of each address.
 type VisitStore interface {
+	// VisitsLeft is Visit.Left of the stored visits.
+	VisitsLeft(ctx context.Context, v Visit) (VisitsLeft, error)
 	// TakeVisit is Visit.Take on the stored visits. The calls for one address wait for
 	// each other.
 	TakeVisit(ctx context.Context, v Visit) (VisitsLeft, error)
@@ -91,6 +107,21 @@ func (s *Visitors) Take(ctx context.Context, v Visit) (VisitsLeft, error) {
 	})
 	if err != nil {
 		return VisitsLeft{}, fmt.Errorf("take a visit: %w", err)
+	}
+	return left, nil
+}
+
+// Left returns what is left of the visits, and takes none.
+func (s *Visitors) Left(ctx context.Context, v Visit) (left VisitsLeft, err error) {
+	if err := v.Validate(); err != nil {
+		return left, err
+	}
+	err = s.Calls.Do(ctx, func() (err error) {
+		left, err = s.Store.VisitsLeft(ctx, v)
+		return err
+	})
+	if err != nil {
+		return VisitsLeft{}, fmt.Errorf("read the visits of an address: %w", err)
 	}
 	return left, nil
 }

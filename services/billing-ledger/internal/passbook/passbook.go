@@ -103,12 +103,14 @@ var kinds = map[ledger.EntryKind]kindInfo{
 	ledger.EarningsCredited:  {"Earnings turned into credit", Conversion, true},
 	ledger.GoodwillGrant:     {"Credit given", Grant, true},
 	ledger.VerificationGrant: {"Credit given", Grant, true},
-	ledger.RequestRefunded:   {"Refund of a request", Request, false},
-	ledger.GoodwillRefunded:  {"Refund of a request", Request, false},
-	ledger.AnswerBroken:      {"Refund of an answer that broke off", Request, false},
-	ledger.SlashForfeited:    {"Compensation from a provider's collateral", Penalty, false},
-	ledger.ChainSlashed:      {"Compensation from a provider's collateral", Penalty, false},
-	ledger.Reversal:          {"Correction", Correction, false},
+	// The platform writes itself no receipts.
+	ledger.PlaygroundGrant:  {"Budget of the playground", Grant, false},
+	ledger.RequestRefunded:  {"Refund of a request", Request, false},
+	ledger.GoodwillRefunded: {"Refund of a request", Request, false},
+	ledger.AnswerBroken:     {"Refund of an answer that broke off", Request, false},
+	ledger.SlashForfeited:   {"Compensation from a provider's collateral", Penalty, false},
+	ledger.ChainSlashed:     {"Compensation from a provider's collateral", Penalty, false},
+	ledger.Reversal:         {"Correction", Correction, false},
 }
 
 // Kinds returns all kinds that lines may have, in no order.

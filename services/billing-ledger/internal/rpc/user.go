@@ -14,6 +14,8 @@ import (
 type Users struct {
 	billingv1.UnimplementedUserServiceServer
 	Users *user.Users
+	// Playground reports whether there is a budget for visitors without a key.
+	Playground bool
 }
 
 // SignUpUser opens a user and shows its first key this once.

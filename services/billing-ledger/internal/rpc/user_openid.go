@@ -15,7 +15,7 @@ func (s *Users) GetSignInMethods(
 	context.Context, *billingv1.GetSignInMethodsRequest,
 ) (*billingv1.GetSignInMethodsResponse, error) {
 	methods := s.Users.SignInMethods()
-	resp := &billingv1.GetSignInMethodsResponse{Letters: methods.Letters}
+	resp := &billingv1.GetSignInMethodsResponse{Letters: methods.Letters, Playground: s.Playground}
 	for _, name := range methods.Issuers {
 		resp.Openid = append(resp.Openid, &billingv1.OpenIDProvider{Name: name, Label: oidc.Label(name)})
 	}

@@ -437,6 +437,11 @@ posting verification_funds_house_accounts | ! WITH a AS (INSERT INTO account (id
 	VALUES (gen_random_uuid(), 'verification', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
 	entry_kind, account_kind, account_owned, owner_id, amount) SELECT e.id, 1, kind, 'l:consumer:available', true, a.id, 1
 	FROM e, a
+posting playground_funds_its_account | ! WITH e AS (INSERT INTO entry (id, kind, business_id)
+	VALUES (gen_random_uuid(), 'playground', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg,
+	entry_kind, account_kind, account_owned, owner_id, amount) SELECT e.id, leg, kind, account_kind, owned,
+	CASE WHEN owned THEN a.id END, amount FROM e, (VALUES (1, 'e:playground', false, -1),
+	(2, 'l:consumer:available', true, 1)) AS l (leg, account_kind, owned, amount), account a WHERE a.name = 'other'
 posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
 posting posting_amount_bounds | amount = 500000000000000001
 posting posting_amount_check | amount = 0
@@ -565,6 +570,24 @@ user_session user_session_stands | ! UPDATE user_session SET expires_at = expire
 user_session user_session_token_sha256_check | token_sha256 = 'short', expires_at = now() + interval '1 minute'
 user_session user_session_user_id_fkey | token_sha256 = sha256('x'), user_id = gen_random_uuid(),
 	expires_at = now() + interval '1 minute'
+visitor_session visitor_session_comes | ! UPDATE visitor_session_count SET live = 100000; INSERT INTO visitor_session
+	SELECT sha256('x'), network, 2, opened_at, expires_at FROM visitor_session => visitor_session_count_bounds
+visitor_session visitor_session_goes | ! UPDATE visitor_session_count SET live = 0; DELETE FROM visitor_session
+	=> visitor_session_count_bounds
+visitor_session visitor_session_life | expires_at = expires_at + interval '1 hour'
+visitor_session visitor_session_network_check | network = 'short'
+visitor_session visitor_session_pkey | =
+visitor_session visitor_session_place | secret_sha256 = sha256('x')
+visitor_session visitor_session_place_check | place = 17
+visitor_session visitor_session_secret_sha256_check | secret_sha256 = 'short'
+visitor_session_count visitor_session_count_bounds | live = 100001
+visitor_session_count visitor_session_count_one_check | one = false
+visitor_session_count visitor_session_count_pkey | =
+playground_account playground_account_account_id_fkey | ! UPDATE playground_account SET account_id = gen_random_uuid()
+playground_account playground_account_is_one | account_id = (SELECT id FROM account WHERE name = 'other')
+playground_account playground_account_pkey | =
+playground_day playground_day_budget | budget = 0
+playground_day playground_day_pkey | =
 visitor visitor_address_check | address = 'short'
 visitor visitor_pkey | =
 visitor visitor_taken_at_check | address = sha256('x'), taken_at = array_fill(now(), ARRAY[1001])

@@ -33,6 +33,9 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO idempotency_account VALUES ($1, 1)`, account)
 	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
+	e.exec(t, `INSERT INTO visitor_session VALUES (sha256('s'), sha256('v'), 1, now(), now() + interval '1 hour')`)
+	e.exec(t, `INSERT INTO playground_account (account_id) VALUES ($1)`, account)
+	e.exec(t, `INSERT INTO playground_day VALUES ((now() AT TIME ZONE 'UTC')::date, 5)`)
 	e.exec(t, `INSERT INTO app_user VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, gen_random_uuid())`,
 		account)
 	e.exec(t, `INSERT INTO held_earning SELECT request_id, day, account_id, provider_id, 'same_user', '', payout
@@ -404,6 +407,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"user_session":    "DELETE SELECT INSERT(token_sha256,user_id,expires_at,family_id) UPDATE(expires_at)",
 		"void_attempt":    "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":         "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
+		"visitor_session": "DELETE INSERT SELECT", "visitor_session_count": "SELECT UPDATE(live)",
+		"playground_account": "SELECT INSERT(account_id)", "playground_day": "INSERT SELECT UPDATE(budget)",
 		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
 		"stats_fold":      "SELECT UPDATE(until_at,last)",
 		"stats_sum":       "DELETE INSERT SELECT UPDATE(requests,judged,succeeded,retried,tokens,ttft,speed)",

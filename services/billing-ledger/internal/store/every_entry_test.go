@@ -49,6 +49,8 @@ func usdc(units ledger.Units) ledger.Sum { return ledger.Sum{Token: ledger.USDCB
 func everyEntry(t testing.TB, e *env, c consumer, provider ids.ProviderID) []ledger.Entry {
 	t.Helper()
 	e.exec(t, `INSERT INTO house_account (account_id) VALUES ($1)`, [16]byte(c.account))
+	e.exec(t, `INSERT INTO playground_account (account_id) VALUES ($1)`, [16]byte(c.account))
+	e.exec(t, `INSERT INTO playground_day VALUES ((now() AT TIME ZONE 'UTC')::date, $1)`, int64(1_000_000*usd))
 	// Worth a fraction that rounds up: a deposit of it has every leg.
 	coins := ledger.Sum{Token: ledger.Native, Units: 500_000_004, Quote: &ledger.Quote{Token: ledger.Native,
 		Rate: 123_456_789, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)}}
@@ -65,6 +67,7 @@ func (m *maker) cards() {
 	m.add(ledger.CardCost(m.fact(), usd))
 	m.add(ledger.Grant(entryID(m.t), m.account, usd, rand.Text(), "test"), nil)
 	m.add(ledger.FundVerification(entryID(m.t), m.account, usd, rand.Text()), nil)
+	m.add(ledger.FundPlayground(entryID(m.t), m.account, usd), nil)
 	back := m.fact()
 	m.add(ledger.CardReversal(back, m.account, 3*usd, usd))
 	m.add(ledger.CardDebtPayment(m.fact(), m.account, 5))

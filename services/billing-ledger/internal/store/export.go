@@ -35,7 +35,7 @@ var secret = map[string][]string{
 	"user_session": {"token_sha256"}, "usage_key": {"secret"}, "ledger_secret": {"secret"},
 	"refresh_token": {"token_sha256", "sealed"}, "letter_token": {"token_sha256"},
 	"webhook": {"secret", "previous", "earlier"}, "operator": {"ticket_sha256", "password_hash", "totp_sealed"},
-	"operator_session": {"token_sha256"},
+	"operator_session": {"token_sha256"}, "visitor_session": {"secret_sha256"},
 }
 
 // Export writes every row of every table as lines of JSON, from one view of the data, row

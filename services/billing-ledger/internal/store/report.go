@@ -118,7 +118,8 @@ func concluded(
 // leftAtOnce counts the requests that were just reported and that their clients left
 // within the time in which that is free (hold.RequestReport.LeftAtOnce). Class 7 of
 // account_rate allows limit.LeftAtOnce of them a minute; an account above that is refused
-// for ten seconds.
+// for ten seconds. The account that pays for visitors is not counted, because one visitor
+// would close the playground to all others.
 func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport,
 	holds map[ids.RequestID]usage.Hold) {
 	counts := map[ids.AccountID]int{}
@@ -130,7 +131,8 @@ func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.Request
 	}
 	leave(batch, `INSERT INTO account_rate AS r (account_id, class, full_at)
 		SELECT c.id, 7, CASE WHEN c.n < 30 THEN now() + c.n * interval '2 seconds' ELSE now() + interval '68 seconds' END
-		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n) ORDER BY c.id
+		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n)
+		WHERE NOT EXISTS (SELECT FROM playground_account p WHERE p.account_id = c.id) ORDER BY c.id
 		ON CONFLICT (account_id, class) DO UPDATE SET full_at =
 			CASE WHEN greatest(r.full_at, now()) + (excluded.full_at - now()) < now() + interval '60 seconds'
 				THEN greatest(r.full_at, now()) + (excluded.full_at - now()) ELSE now() + interval '68 seconds' END`, counts)

@@ -375,7 +375,8 @@ var exportedBytes = []string{
 	"quarantine.payload_hash", "seal.digest", "seal.previous", "seal.root", "sign_in_attempt.email_sha256",
 	"sign_in_count.email_sha256", "sign_in_count.network", "usage_key.key_id",
 	"usage_settlement.payload_hash", "used_proof.nonce", "user_identity.evidence",
-	"visitor.address", "work_receipt.proof", "work_receipt.public_key", "work_receipt.signature",
+	"visitor.address", "visitor_session.network",
+	"work_receipt.proof", "work_receipt.public_key", "work_receipt.signature",
 }
 
 func TestTheExportHasNoColumnOfBytesThatIsNotKnownToBeNoSecret(t *testing.T) {

@@ -22,13 +22,14 @@ var belongs = map[string]string{
 		card_refund_failure card_reversal category_gate category_tokens checkout consumer_key document entry
 		held_earning hold house_account idempotency_account idempotency_claim idempotency_quota key_inflight
 		key_rate known_network letter_token mail_outbox orphan_review passbook_line plan_counter plan_gate
-		plan_invoice plan_return posting processor_event provider_mark refresh_token renewal request_report
-		session_family spend_counter stats_use subscription usage_day usage_series usage_settlement used_proof
-		user_identity user_session void_attempt wallet webhook webhook_delivery work_receipt`,
+		plan_invoice plan_return playground_account posting processor_event provider_mark refresh_token renewal
+		request_report session_family spend_counter stats_use subscription usage_day usage_series usage_settlement
+		used_proof user_identity user_session void_attempt wallet webhook webhook_delivery work_receipt`,
 	everywhere: `asset card_listing chart entry_kind pepper plan plan_limit plan_price posting_rule schema_function
 		schema_migrations vendor vendor_price`,
-	ofDatabase: `balance_snapshot cleared_day closed_day document_number ledger_secret passbook_fold quarantine
-		revaluation seal sign_in_attempt sign_in_count stats_fold stats_sum usage_key visitor`,
+	ofDatabase: `balance_snapshot cleared_day closed_day document_number ledger_secret passbook_fold
+		playground_day quarantine revaluation seal sign_in_attempt sign_in_count stats_fold stats_sum usage_key
+		visitor visitor_session visitor_session_count`,
 	ofWhole: `closed_month closed_share operator operator_action operator_session sandbox_event sandbox_invoice
 		sandbox_return sandbox_session sandbox_subscription vendor_invoice`,
 }
@@ -84,6 +85,7 @@ var spanning = []string{
 	"consumer_key: old_hash",        // directory or prefix: likewise
 	"document: series,year,number",  // each database needs a series of its own
 	"letter_token: token_sha256",    // prefix: a letter's link begins with it
+	"playground_account: expr",      // each database needs one of its own
 	"refresh_token: token_sha256",   // prefix: a session is renewed with it
 	"used_proof: nonce",             // it is signed together with what it proves
 	"user_identity: issuer,subject", // directory: a sign-in begins with it

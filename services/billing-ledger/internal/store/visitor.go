@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// TakeVisit takes a visit of an address under the lock on its row; see visitor.Store. A
+// TakeVisit takes a visit of an address under the lock on its row; see limit.VisitStore. A
 // visit that finds no room takes no lock, because room comes with time alone.
 func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.VisitsLeft, err error) {
 	if err := s.roomFor(ctx, v); err != nil {
@@ -43,18 +43,31 @@ func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.Visits
 
 // roomFor refuses a visit for which there is no room.
 func (s *Store) roomFor(ctx context.Context, v limit.Visit) error {
-	var made []time.Time
-	var now time.Time
-	err := s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`,
-		v.Address[:]).Scan(&made, &now)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the visits of an address: %w", err)
+	made, now, err := s.visits(ctx, v)
+	if err != nil || len(made) == 0 {
+		return err
 	}
 	_, _, err = v.Take(made, now)
 	return err
+}
+
+// VisitsLeft returns what is left of an address's visits.
+func (s *Store) VisitsLeft(ctx context.Context, v limit.Visit) (limit.VisitsLeft, error) {
+	made, now, err := s.visits(ctx, v)
+	if err != nil {
+		return limit.VisitsLeft{}, err
+	}
+	return v.Left(made, now), nil
+}
+
+// visits reads the visits of an address, oldest first, and the database's time.
+func (s *Store) visits(ctx context.Context, v limit.Visit) (made []time.Time, now time.Time, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`,
+		v.Address[:]).Scan(&made, &now)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, now, fmt.Errorf("read the visits of an address: %w", err)
+	}
+	return made, now, nil
 }
 
 // PruneVisitors deletes up to limit addresses whose visits no longer count, and returns

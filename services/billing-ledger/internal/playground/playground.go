@@ -1,0 +1,228 @@
+// Package playground serves visitors without a key at the platform's expense.
+//
+// A visitor has a session, which gateways open for the network that the visitor comes from.
+// The secret of a session is in a cookie of the visitor's browser, and its SHA-256 is all
+// that is stored. A session is good for SessionLife, in its own network alone.
+//
+// An account of the platform pays. It is opened at first need, with a key whose text nobody
+// has, and has no limits of rate, concurrency or models. On each day (UTC) on which a
+// visitor comes it is given what it lacks of the day's budget. The same budget is the
+// account's own cap of the day, so that no admission passes it, however many race.
+//
+// Bounds: MaxOfNetwork live sessions of a network, MaxSessions in all, and the visits of
+// package limit.
+package playground
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// The bounds of sessions, and of the active keys of the account that pays.
+const (
+	SessionLife  = time.Hour
+	MaxOfNetwork = 16
+	MaxSessions  = 100_000
+	MaxKeys      = 8
+)
+
+// name is the name of the account that pays and of its key, as operators read it.
+const name = "playground"
+
+// BudgetName is the name of the budget in a refusal; see hold.LimitName.
+const BudgetName = "playground_budget"
+
+// ErrFull is the error of a store that has MaxSessions sessions.
+var ErrFull = errors.New("there are too many sessions of visitors")
+
+// NetworkFullError is the error of a store for a network with MaxOfNetwork live sessions.
+type NetworkFullError struct {
+	// Wait is the time until the first of them ends.
+	Wait time.Duration
+}
+
+// Error says how long to wait.
+func (e *NetworkFullError) Error() string {
+	return fmt.Sprintf("the network has %d sessions, for another %s", MaxOfNetwork, e.Wait)
+}
+
+// Secret is the SHA-256 of a session's secret.
+type Secret [sha256.Size]byte
+
+// Session asks for a session of a network.
+type Session struct {
+	Network limit.Address
+	Secret  Secret
+	// Held is the session that the visitor already has; zero for none.
+	Held Secret
+}
+
+// Opened is a visitor's session.
+type Opened struct {
+	// New reports whether it is the session that was asked for, and not the held one.
+	New       bool
+	ExpiresAt time.Time
+}
+
+// Payer is the account and the key that pay.
+type Payer struct {
+	Account ids.AccountID
+	Key     ids.KeyID
+}
+
+// Day is how the playground stands today.
+type Day struct {
+	Payer Payer
+	// Open reports whether the account has a key, today's budget and its credit.
+	Open bool
+	// Spent reports whether the budget is used up. It begins anew at ResetsAt, after Wait.
+	Spent    bool
+	ResetsAt time.Time
+	Wait     time.Duration
+}
+
+// Opening has what a store may need to open a day.
+type Opening struct {
+	Account account.Draft
+	Key     key.Key
+	Entry   ids.EntryID
+	Budget  money.NanoUSD
+}
+
+// Store keeps sessions and the account that pays.
+type Store interface {
+	// OpenVisitorSession keeps a session for SessionLife, unless the held one is live. It
+	// fails with ErrFull and with a NetworkFullError.
+	OpenVisitorSession(ctx context.Context, s Session) (Opened, error)
+	// HasVisitorSession reports whether a session of a network is live.
+	HasVisitorSession(ctx context.Context, network limit.Address, secret Secret) (bool, error)
+	// PlaygroundDay reads how the playground stands with a budget.
+	PlaygroundDay(ctx context.Context, budget money.NanoUSD) (Day, error)
+	// OpenPlaygroundDay opens the account if there is none, gives it a key if it has no
+	// active one, and gives it what it lacks of the budget. A repeat changes nothing.
+	OpenPlaygroundDay(ctx context.Context, o Opening) error
+}
+
+// Visitors answers gateways.
+type Visitors struct {
+	Store    Store
+	Visits   *limit.Visitors
+	Accounts *account.Accounts
+	Keys     *key.Keys
+	Clock    clock.Clock
+	Random   io.Reader
+	// Budget is what requests of a day may cost; 0 switches the playground off.
+	Budget money.NanoUSD
+}
+
+// Open gives a visitor a session, and says what is left of the visits of its network. It
+// takes no visit.
+func (v *Visitors) Open(
+	ctx context.Context, s Session, visit limit.Visit,
+) (opened Opened, left limit.VisitsLeft, err error) {
+	if v.Budget == 0 {
+		return opened, left, switchedOff()
+	}
+	if left, err = v.Visits.Left(ctx, visit); err != nil {
+		return opened, left, err
+	}
+	err = v.Visits.Calls.Do(ctx, func() (err error) {
+		opened, err = v.Store.OpenVisitorSession(ctx, s)
+		return err
+	})
+	var full *NetworkFullError
+	switch {
+	case errors.As(err, &full):
+		return opened, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"This network has %d sessions already.", MaxOfNetwork).After(max(full.Wait, time.Second))
+	case errors.Is(err, ErrFull):
+		return opened, left, fault.New(fault.Unavailable, fault.ServiceUnavailable,
+			"the playground has as many visitors as it can have").After(time.Minute)
+	case err != nil:
+		return opened, left, fmt.Errorf("open a session of a visitor: %w", err)
+	}
+	return opened, left, nil
+}
+
+// Visit takes one of the visits of a network for the owner of a live session, and says who
+// pays for it. A refusal takes no visit.
+func (v *Visitors) Visit(
+	ctx context.Context, secret Secret, visit limit.Visit,
+) (payer Payer, left limit.VisitsLeft, err error) {
+	if v.Budget == 0 {
+		return payer, left, switchedOff()
+	}
+	err = v.Visits.Calls.Do(ctx, func() error {
+		live, err := v.Store.HasVisitorSession(ctx, visit.Address, secret)
+		if err != nil {
+			return fmt.Errorf("look for a visitor's session: %w", err)
+		}
+		if !live {
+			return fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session of this network")
+		}
+		payer, err = v.payer(ctx)
+		return err
+	})
+	if err != nil {
+		return Payer{}, left, err
+	}
+	left, err = v.Visits.Take(ctx, visit)
+	return payer, left, err
+}
+
+// payer returns who pays today, and opens the day if nobody has.
+func (v *Visitors) payer(ctx context.Context) (Payer, error) {
+	day, err := v.Store.PlaygroundDay(ctx, v.Budget)
+	if err == nil && !day.Open {
+		if err = v.openDay(ctx); err == nil {
+			day, err = v.Store.PlaygroundDay(ctx, v.Budget)
+		}
+	}
+	switch {
+	case err != nil:
+		return Payer{}, fmt.Errorf("look for who pays for visitors: %w", err)
+	case !day.Open:
+		// Another replica has another budget, or an operator has just revoked the key.
+		return Payer{}, fault.New(fault.Unavailable, fault.ServiceUnavailable, "nobody pays for visitors now")
+	case day.Spent:
+		at := day.ResetsAt.UTC().Format(time.RFC3339)
+		return Payer{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"the playground's budget of the day is used up; it begins anew at %s", at).After(max(day.Wait, time.Second)).
+			With(hold.LimitName, BudgetName).With(hold.ResetsAt, at)
+	}
+	return day.Payer, nil
+}
+
+func (v *Visitors) openDay(ctx context.Context) error {
+	draft, err := v.Accounts.Draft(name)
+	if err != nil {
+		return err
+	}
+	// Nobody has the text of the key: the gateways are told its id.
+	issued, _, err := v.Keys.Draft(key.IssueRequest{Account: draft.ID, Name: name})
+	if err != nil {
+		return err
+	}
+	entry, err := ids.NewEntry(v.Clock.Now(), v.Random)
+	if err != nil {
+		return fmt.Errorf("make an entry id: %w", err)
+	}
+	return v.Store.OpenPlaygroundDay(ctx, Opening{Account: draft, Key: issued, Entry: entry, Budget: v.Budget})
+}
+
+func switchedOff() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "the playground is switched off")
+}
