@@ -53,6 +53,10 @@ run: postgres ## Start the whole marketplace on this machine, with a demo
 next-day: ## End the day of the demo that make run runs, so that its batch closes
 	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone next-day || { echo "  No demo was built: make run starts one."; exit 1; }
 
+.PHONY: operator-code
+operator-code: ## Write the code by which the operator of the demo that make run runs signs in now
+	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone operator-code || { echo "  No demo was built: make run starts one."; exit 1; }
+
 .PHONY: up
 up: postgres programs ## Start the marketplace as a fleet of processes, in the background
 	@. deploy/dev/postgres.env.sh && exec $(BIN)/fleet/fleet up

@@ -115,7 +115,8 @@ func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credenti
 		Keys:      billingv1.NewKeyServiceClient(billing),
 		Catalog:   catalogv1.NewCatalogAdminServiceClient(models),
 		Providers: hubv1.NewProviderAdminServiceClient(hub),
-		BaseURL:   "http://" + reachable(p.httpAddr),
+		BaseURL:   "http://" + reachable(p.httpAddr), OperatorsURL: "http://" + reachable(p.operatorAddr),
+		Bootstrap: p.bootstrap,
 	}, p.dir, catalog)
 }
 
@@ -202,6 +203,7 @@ func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Env
 		MetricsURL: "http://" + reachable(p.node.AdminAddress()) + "/metrics",
 		Model:      catalog.Models[0].ID,
 		ChainURLs:  p.chains.urls(), ConsumerPassword: c.ConsumerPassword, OwnerPassword: c.OwnerPassword,
+		OperatorPassword: c.OperatorPassword, OperatorSecret: c.OperatorSecret,
 	}
 }
 
@@ -253,8 +255,13 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 			rows = append(rows, console.Row{Name: login.who, Value: login.email + "  " + login.password})
 		}
 	}
+	rows = append(rows, console.Row{Name: "Operators' console", Value: env.AdminURL + "/"})
+	if env.OperatorSecret != "" {
+		rows = append(rows,
+			console.Row{Name: "  as an operator", Value: demo.OperatorName + "  " + env.OperatorPassword},
+			console.Row{Name: "  with a code", Value: "make operator-code, or an authenticator with " + env.OperatorSecret})
+	}
 	p.con.Ready(append(rows, []console.Row{
-		{Name: "Operators' console", Value: env.AdminURL + "/"},
 		{Name: "API base URL", Value: env.BaseURL + "/v1"},
 		{Name: "API key", Value: env.APIKey},
 		{Name: "Model", Value: env.Model},
@@ -263,14 +270,5 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 		{Name: "Metrics", Value: env.MetricsURL},
 		{Name: "Chains", Value: p.chains.String()},
 		{Name: "Environment", Value: p.dir.Path(demoEnv)},
-	}...), curl(env))
-}
-
-// curl is a command to paste, which asks for a streamed answer.
-func curl(env demo.Environment) string {
-	return fmt.Sprintf(`curl -N %s/v1/chat/completions \
-  -H 'Authorization: Bearer %s' \
-  -H 'Content-Type: application/json' \
-  -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Hello! Who are you?"}]}'`,
-		env.BaseURL, env.APIKey, env.Model)
+	}...), env.Curl())
 }

@@ -20,14 +20,10 @@ import (
 // quarter past the next midnight in UTC. It refuses a database that is not the demo's own. Programs keep the machine's
 // time, and sign-ins that the database finds too old are made again.
 func NextDay(ctx context.Context, dataDir string, out io.Writer) error {
-	text, err := os.ReadFile(filepath.Join(dataDir, demoEnv))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no demo runs in %s: start it with make run", dataDir)
-	}
+	env, err := readEnvironment(dataDir)
 	if err != nil {
-		return fmt.Errorf("read the demo's environment: %w", err)
+		return err
 	}
-	env := demo.ReadFile(text)
 	now, err := ownTime(ctx, env["SVC_DATABASE_URL"], dataDir)
 	if err != nil {
 		return err
@@ -50,6 +46,35 @@ func NextDay(ctx context.Context, dataDir string, out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, "  It is %s in the demo now. The batch of %s closes within a minute.\n",
 		now.Add(by).UTC().Format("2006-01-02 15:04 UTC"), now.UTC().Format(time.DateOnly))
+	return err
+}
+
+// readEnvironment returns the variables of the demo that runs in a data directory.
+func readEnvironment(dataDir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dataDir, demoEnv))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no demo runs in %s: start it with make run", dataDir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the demo's environment: %w", err)
+	}
+	return demo.ReadFile(text), nil
+}
+
+// OperatorCode writes the code by which the operator of the demo in the data directory signs in now.
+func OperatorCode(dataDir string, out io.Writer) error {
+	env, err := readEnvironment(dataDir)
+	if err != nil {
+		return err
+	}
+	if env["SVC_OPERATOR_SECRET"] == "" {
+		return errors.New("the demo has no operator: its first one was made by somebody else")
+	}
+	code, left, err := demo.Code(env["SVC_OPERATOR_SECRET"], time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s  (for %s; a code counts once)\n", code, left.Round(time.Second))
 	return err
 }
 

@@ -29,6 +29,8 @@ type process struct {
 	// httpAddr, operatorAddr and wsAddr are the addresses of the listeners; empty when
 	// gateway or hub run elsewhere.
 	httpAddr, operatorAddr, wsAddr string
+	// bootstrap is the token by which the demo makes the first operator; empty where others do.
+	bootstrap string
 }
 
 // waitReady returns when every service is ready. After a minute it fails with what is

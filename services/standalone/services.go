@@ -55,6 +55,21 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	return withVerifier(cfg, dir)
 }
 
+// withOperator lets a demo make the first operator with a token of the data directory, which it returns. Where
+// bootstrap tokens were given, whoever has one makes the first operator.
+func withOperator(cfg Config, dir *localdata.Dir) (with Config, token string, err error) {
+	if !cfg.all() || !bool(cfg.Demo) || cfg.Gateway.AdminTokens.IsSet() {
+		return cfg, "", nil
+	}
+	list, err := dir.BootstrapTokens()
+	if err != nil {
+		return cfg, "", fmt.Errorf("bootstrap tokens: %w", err)
+	}
+	cfg.Gateway.AdminTokens = config.NewSecret(list)
+	token, err = dir.BootstrapToken()
+	return cfg, token, err
+}
+
 // withSigner gives a demo that only this machine reaches development keys, unless it was
 // given other ones.
 func withSigner(cfg Config, dir *localdata.Dir) Config {

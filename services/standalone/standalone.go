@@ -52,7 +52,10 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	p := &process{cfg: cfg, dir: dir, node: n, con: con, tel: tel}
+	p := &process{dir: dir, node: n, con: con, tel: tel}
+	if p.cfg, p.bootstrap, err = withOperator(cfg, dir); err != nil {
+		return errors.Join(err, n.Close())
+	}
 	infra, err := p.prepare(ctx)
 	if err != nil {
 		return errors.Join(err, n.Close())

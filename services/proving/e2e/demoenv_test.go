@@ -11,6 +11,7 @@ import (
 
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/proving/internal/trial"
+	"svc.internal/services/standalone/demo"
 )
 
 // A reader of demo.env can call everything in it at once, because the file is written
@@ -50,15 +51,36 @@ func TestTheDemosFileIsThereOnlyWhenItsModelIsCallable(t *testing.T) {
 		t.Errorf("got %d for an operator's route of the public listener, want 404", status)
 	}
 	m.Admin(t, http.MethodGet, "/api/v1/admin/providers", "")
-	// Both people of the demo sign in by what the file says.
-	for _, who := range []string{"CONSUMER", "OWNER"} {
-		login, err := json.Marshal(map[string]string{"email": m.Env["SVC_"+who+"_EMAIL"],
-			"password": m.Env["SVC_"+who+"_PASSWORD"]})
+	everybodySignsIn(t, m)
+}
+
+// everybodySignsIn has the people of the demo sign in by what its file says.
+func everybodySignsIn(t *testing.T, m *trial.Market) {
+	t.Helper()
+	login := func(fields map[string]string) string {
+		text, err := json.Marshal(fields)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status, _, body := m.Call(t, http.MethodPost, "/api/v1/user/login", "", string(login)); status != http.StatusOK {
-			t.Errorf("%s signs in: got %d %s, want 200", who, status, body)
+		return string(text)
+	}
+	for _, who := range []string{"CONSUMER", "OWNER"} {
+		body := login(map[string]string{"email": m.Env["SVC_"+who+"_EMAIL"], "password": m.Env["SVC_"+who+"_PASSWORD"]})
+		if status, _, answer := m.Call(t, http.MethodPost, "/api/v1/user/login", "", body); status != http.StatusOK {
+			t.Errorf("%s signs in: got %d %s, want 200", who, status, answer)
 		}
+	}
+	code, _, err := demo.Code(m.Env["SVC_OPERATOR_SECRET"], time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, answer := trial.CallAt(t, m.AdminURL(), http.MethodPost, "/api/v1/admin/session", "",
+		login(map[string]string{"name": m.Env["SVC_OPERATOR_NAME"], "password": m.Env["SVC_OPERATOR_PASSWORD"],
+			"code": code}), "Content-Type", "application/json")
+	if status != http.StatusOK {
+		t.Fatalf("the operator signs in: got %d %s, want 200", status, answer)
+	}
+	if role := trial.Text(t, trial.Decode(t, answer), "operator", "role"); role != "admin" {
+		t.Errorf("the operator's role: got %q, want admin", role)
 	}
 }

@@ -22,9 +22,6 @@ import (
 	"svc.internal/services/standalone/localdata"
 )
 
-// stateFile remembers keys that are shown only once.
-const stateFile = "demo.json"
-
 // credit is what the demo's consumer gets, once, in US dollars.
 const credit = "100"
 
@@ -36,9 +33,11 @@ type Peers struct {
 	Providers hubv1.ProviderAdminServiceClient
 	// BaseURL is the public API, where the provider's owner signs up as any other user does.
 	BaseURL string
+	// OperatorsURL is where operators call, and Bootstrap the token that makes the first of them; empty for none.
+	OperatorsURL, Bootstrap string
 }
 
-// Seed puts the catalog's models, and makes consumer, provider and reference unless an
+// Seed puts the catalog's models, and makes consumer, provider, reference and operator unless an
 // earlier start on this directory has made them.
 func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {
 	for _, m := range catalog.Models {
@@ -50,22 +49,29 @@ func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog)
 	if err != nil {
 		return known, err
 	}
-	if known.ConsumerKey != "" && known.ReferenceKey != "" {
-		return known, nil
-	}
-	if known.ConsumerKey == "" {
-		if known, err = makeBoth(ctx, peers, dir); err != nil {
+	if known.ConsumerKey == "" || known.ReferenceKey == "" {
+		if known, err = makeProviders(ctx, peers, dir, known); err != nil {
 			return Credentials{}, err
 		}
 	}
+	if err := addOperator(ctx, peers.OperatorsURL, peers.Bootstrap, dir, &known); err != nil {
+		return Credentials{}, fmt.Errorf("make the demo's operator: %w", err)
+	}
+	return known, nil
+}
+
+// makeProviders makes what is missing of consumer, provider and reference.
+func makeProviders(ctx context.Context, peers Peers, dir *localdata.Dir, known Credentials) (Credentials, error) {
+	if known.ConsumerKey == "" {
+		var err error
+		if known, err = makeBoth(ctx, peers, dir); err != nil {
+			return known, err
+		}
+	}
 	if err := addReference(ctx, peers.Providers, &known); err != nil {
-		return Credentials{}, fmt.Errorf("make the demo's reference: %w", err)
+		return known, fmt.Errorf("make the demo's reference: %w", err)
 	}
-	text, err := json.Marshal(known)
-	if err != nil {
-		return Credentials{}, fmt.Errorf("remember the demo: %w", err)
-	}
-	return known, dir.Write(text, stateFile)
+	return known, remember(dir, known)
 }
 
 // remembered reads the credentials of an earlier start. It forgets keys that the database

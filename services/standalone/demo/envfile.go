@@ -24,6 +24,9 @@ type Environment struct {
 	ConsumerPassword string
 	// OwnerPassword is that of OwnerEmail; empty where nobody owns the demo's provider.
 	OwnerPassword string
+	// OperatorPassword is that of OperatorName, and OperatorSecret makes the operator's codes; both are empty where
+	// the demo has no operator.
+	OperatorPassword, OperatorSecret string
 }
 
 // File is the environment as a file that shells and make can read.
@@ -36,6 +39,8 @@ func (e Environment) File() []byte {
 		{"SVC_CHAIN_URLS", e.ChainURLs}, {"SVC_CONSUMER_EMAIL", ConsumerEmail},
 		{"SVC_CONSUMER_PASSWORD", e.ConsumerPassword}, {"SVC_OWNER_EMAIL", OwnerEmail},
 		{"SVC_OWNER_PASSWORD", e.OwnerPassword}, {"SVC_BENEFICIARY", Beneficiary},
+		{"SVC_OPERATOR_NAME", OperatorName}, {"SVC_OPERATOR_PASSWORD", e.OperatorPassword},
+		{"SVC_OPERATOR_SECRET", e.OperatorSecret},
 	} {
 		fmt.Fprintf(&b, "%s=%s\n", v[0], quote(v[1]))
 	}

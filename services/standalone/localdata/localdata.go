@@ -100,6 +100,9 @@ func (d *Dir) ConsumerPassword() (string, error) { return d.secret("consumer-pas
 // OwnerPassword is the password of the user who owns the demo's provider, made at first use.
 func (d *Dir) OwnerPassword() (string, error) { return d.secret("owner-password") }
 
+// OperatorPassword is the password of the demo's operator, made at first use.
+func (d *Dir) OperatorPassword() (string, error) { return d.secret("operator-password") }
+
 // MachineTokens is a list of machines' tokens with AdminToken alone, as an admin's, in the
 // form of the gateway's setting. Its file is written anew each time.
 func (d *Dir) MachineTokens() (string, error) {

@@ -1,24 +1,19 @@
 package operator
 
 import (
-	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // RFC 6238's default, and the only hash that all authenticators know
 	"crypto/subtle"
-	"encoding/base32"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net/url"
 	"strings"
 	"time"
+
+	"svc.internal/pkg/totp"
 )
 
-// Codes are those of RFC 6238 with its defaults: six digits of HMAC-SHA-1 for steps of 30
-// seconds. The codes of the step before and of the next one are taken too, for clocks
-// that differ.
+// Codes are those of package totp. The codes of the step before and of the next one are taken
+// too, for clocks that differ.
 const (
-	codeDigits  = 6
-	codePeriod  = 30 * time.Second
 	codeSkew    = 1
 	secretBytes = 20 // as RFC 4226 recommends
 	// issuer is what authenticators show above the name.
@@ -38,13 +33,13 @@ func newSecret(random io.Reader) (s Secret, err error) {
 
 // Reveal returns the secret in base32, for the one answer that shows it.
 func (s Secret) Reveal() string {
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(s.raw[:])
+	return totp.Encoding.EncodeToString(s.raw[:])
 }
 
 // URI returns the address that authenticators read from a QR code.
 func (s Secret) URI(name Name) string {
 	q := url.Values{"secret": {s.Reveal()}, "issuer": {issuer}, "algorithm": {"SHA1"},
-		"digits": {fmt.Sprint(codeDigits)}, "period": {fmt.Sprint(int(codePeriod.Seconds()))}}
+		"digits": {fmt.Sprint(totp.Digits)}, "period": {fmt.Sprint(int(totp.Period.Seconds()))}}
 	return "otpauth://totp/" + issuer + ":" + url.PathEscape(string(name)) + "?" + q.Encode()
 }
 
@@ -54,30 +49,13 @@ func (Secret) String() string { return "[redacted]" }
 // GoString keeps it out of %#v too.
 func (Secret) GoString() string { return "[redacted]" }
 
-// stepOf returns the step of a moment.
-func stepOf(at time.Time) int64 { return at.Unix() / int64(codePeriod.Seconds()) }
-
-// truncated is the number of a step of which a code shows the last digits.
-func truncated(secret []byte, step int64) uint32 {
-	var counter [8]byte
-	binary.BigEndian.PutUint64(counter[:], uint64(step))
-	mac := hmac.New(sha1.New, secret)
-	mac.Write(counter[:])
-	sum := mac.Sum(nil)
-	at := sum[len(sum)-1] & 0x0f
-	return binary.BigEndian.Uint32(sum[at:]) &^ (1 << 31)
-}
-
 // code returns the code of a step.
-func (s Secret) code(step int64) string {
-	const modulus = 1_000_000 // of codeDigits
-	return fmt.Sprintf("%0*d", codeDigits, truncated(s.raw[:], step)%modulus)
-}
+func (s Secret) code(step int64) string { return totp.Code(s.raw[:], step) }
 
 // match returns the step of a code that is good at a moment. It compares with every step in
 // constant time.
 func (s Secret) match(code string, now time.Time) (step int64, ok bool) {
-	for at := stepOf(now) - codeSkew; at <= stepOf(now)+codeSkew; at++ {
+	for at := totp.Step(now) - codeSkew; at <= totp.Step(now)+codeSkew; at++ {
 		if subtle.ConstantTimeCompare([]byte(s.code(at)), []byte(code)) == 1 {
 			step, ok = at, true
 		}
@@ -87,5 +65,5 @@ func (s Secret) match(code string, now time.Time) (step int64, ok bool) {
 
 // isCode reports whether a text has the form of a code.
 func isCode(text string) bool {
-	return len(text) == codeDigits && strings.Trim(text, "0123456789") == ""
+	return len(text) == totp.Digits && strings.Trim(text, "0123456789") == ""
 }

@@ -1,14 +1,12 @@
 package trial
 
 import (
-	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // RFC 6238
-	"encoding/base32"
-	"encoding/binary"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
+
+	"svc.internal/pkg/totp"
 )
 
 // operatorRoutes is where the routes of operators begin.
@@ -62,13 +60,10 @@ func (m *Market) accept(t testing.TB, invited map[string]any) *Operator {
 	return o
 }
 
-// Codes are of steps of 30 seconds, and are good from one step before theirs on.
-const (
-	codePeriod = 30
-	codeSkew   = 1
-)
+// codeSkew is how many steps before its own a code is good.
+const codeSkew = 1
 
-func step() int64 { return time.Now().Unix() / codePeriod }
+func step() int64 { return totp.Step(time.Now()) }
 
 // nextCode returns the present code or, if that was used, the one after it, once it is good.
 func (o *Operator) nextCode(t testing.TB) string {
@@ -115,12 +110,9 @@ func (m *Market) operatorsCall(t testing.TB, want int, method, path, token, body
 // codeOf is the code of a step of a secret in base32, as an authenticator makes it.
 func codeOf(t testing.TB, secret string, step int64) string {
 	t.Helper()
-	raw, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	raw, err := totp.Encoding.DecodeString(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mac := hmac.New(sha1.New, raw)
-	_ = binary.Write(mac, binary.BigEndian, uint64(step))
-	sum := mac.Sum(nil)
-	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[sum[19]&15:])&0x7fffffff%1_000_000)
+	return totp.Code(raw, step)
 }

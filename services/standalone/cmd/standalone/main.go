@@ -3,9 +3,11 @@
 //
 //	standalone [-services a,b] [-config file.yaml] [-check | -print]
 //	standalone next-day
+//	standalone operator-code
 //
 // next-day ends the day of the demo that runs in SVC_DATA_DIR: its database and its
-// development chains go on after the next midnight.
+// development chains go on after the next midnight. operator-code writes the code by which the
+// demo's operator signs in now.
 package main
 
 import (
@@ -35,6 +37,9 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == "next-day" {
 		return standalone.NextDay(ctx, dataDir(), os.Stdout)
+	}
+	if len(args) == 1 && args[0] == "operator-code" {
+		return standalone.OperatorCode(dataDir(), os.Stdout)
 	}
 	flags := flag.NewFlagSet("standalone", flag.ContinueOnError)
 	services := flags.String("services", "", "comma-separated subset to run here (default: all of "+
