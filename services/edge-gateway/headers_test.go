@@ -129,10 +129,46 @@ func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 		t.Fatalf("attempts: got %d, want %d, in %v", len(w.GetAttempts()), len(want), w.GetAttempts())
 	}
 	for i, a := range w.GetAttempts() {
-		a.LatencyMs = 0
+		a.LatencyMs, a.FirstContentMs, a.ContentMs, a.ClientMs = 0, 0, 0, 0
 		if !proto.Equal(a, want[i]) {
 			t.Errorf("attempt: got %v, want %v", a, want[i])
 		}
+	}
+}
+
+// The time to first content of a provider is that of its own attempt.
+func TestAnAttemptIsTimedFromItsOwnBeginning(t *testing.T) {
+	f := start(t)
+	f.hub.byAttempt(func(p *played) error {
+		f.clock.standStill(5 * time.Second)
+		return p.fail(upstreamFailed())
+	}, func(p *played) error {
+		f.clock.standStill(2 * time.Second)
+		return p.steps(
+			func() error { return p.event(helloChunk, true, 1) },
+			p.committed,
+			func() error {
+				f.clock.standStill(3 * time.Second)
+				return p.finish(9, 3)
+			},
+		)
+	})
+	read(t, f.post(helloStream))
+	w := f.report()
+	if len(w.GetAttempts()) != 2 {
+		t.Fatalf("attempts: got %d, want 2, in %v", len(w.GetAttempts()), w.GetAttempts())
+	}
+	if got := w.GetAttempts()[0].GetFirstContentMs(); got != 0 {
+		t.Errorf("the first content of the attempt that failed: got %d ms, want 0", got)
+	}
+	if got := w.GetAttempts()[1].GetFirstContentMs(); got < 2000 || got >= 7000 {
+		t.Errorf("the first content of the second attempt: got %d ms, want 2000 to 7000", got)
+	}
+	if got := w.GetAttempts()[1].GetContentMs(); got < 3000 {
+		t.Errorf("from the first content to the end: got %d ms, want at least 3000", got)
+	}
+	if got := w.GetFirstContentMs(); got < 7000 {
+		t.Errorf("the first content of the request: got %d ms, want at least 7000", got)
 	}
 }
 

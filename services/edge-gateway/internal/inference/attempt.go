@@ -29,7 +29,7 @@ func (m *modelAttempt) attempt(candidate *routerv1.Candidate) verdict {
 	started := m.runner.Clock.Now()
 	m.route(candidate)
 	v := m.relay(candidate)
-	m.record(candidate, v, m.runner.Clock.Now().Sub(started))
+	m.record(candidate, v, started)
 	if v.retry {
 		m.failures = append(m.failures, v)
 		m.tried = append(m.tried, candidate.GetProviderId())
@@ -58,16 +58,22 @@ func (m *modelAttempt) fallbackReason() eventsv1.FallbackReason {
 	return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
 }
 
-func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, took time.Duration) {
-	m.result.Attempts = append(m.result.Attempts, &billingv1.AttemptRecord{
+func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, started time.Time) {
+	now := m.runner.Clock.Now()
+	record := &billingv1.AttemptRecord{
 		Attempt:      m.attemptNumber(),
 		ProviderId:   candidate.GetProviderId(),
 		ProviderName: candidate.GetProviderName(),
 		HubId:        candidate.GetHubId(),
 		Result:       v.result,
 		EngineStatus: v.engineStatus,
-		LatencyMs:    took.Milliseconds(),
-	})
+		LatencyMs:    now.Sub(started).Milliseconds(),
+	}
+	if at := m.contentAt; m.req.Answer.Stream && !at.IsZero() {
+		record.FirstContentMs = max(1, at.Sub(started).Milliseconds())
+		record.ContentMs, record.ClientMs = now.Sub(at).Milliseconds(), m.reading.Milliseconds()
+	}
+	m.result.Attempts = append(m.result.Attempts, record)
 }
 
 // attemptNumber returns the number of the attempt under way, from 1.
@@ -312,7 +318,7 @@ func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
 	m.result.Committed = m.attemptNumber()
 	m.result.Served = candidate
 	m.lease.Committed(m.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
-	m.result.FirstContent = m.since()
+	m.result.FirstContent, m.contentAt = m.since(), m.runner.Clock.Now()
 	m.out.sink.Commit(m.servedBy(candidate))
 }
 
@@ -355,11 +361,18 @@ func (m *modelAttempt) flush() verdict {
 	if v := m.ensureHeld(); v.final() {
 		return v
 	}
-	if err := m.out.sink.Flush(); err != nil {
+	if m.write(m.out.sink.Flush) != nil {
 		return m.unwritten()
 	}
 	m.relayed()
 	return verdict{}
+}
+
+// write writes to the client, and counts the time that the client takes to read.
+func (m *modelAttempt) write(do func() error) error {
+	began := m.runner.Clock.Now()
+	defer func() { m.reading += m.runner.Clock.Now().Sub(began) }()
+	return do()
 }
 
 // unwritten returns the verdict when the client cannot be written to.
@@ -394,7 +407,7 @@ func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
 	}
 	if m.req.Answer.Stream {
 		m.out.end(usage)
-		if m.out.sink.Whole(Whole{}) != nil {
+		if m.write(func() error { return m.out.sink.Whole(Whole{}) }) != nil {
 			return m.unwritten()
 		}
 		m.relayed()

@@ -2,7 +2,9 @@ package inference
 
 import (
 	"testing"
+	"time"
 
+	"svc.internal/pkg/clock"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
@@ -43,6 +45,37 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 			t.Errorf("%s: the provider reads: got %d, want %d", name, again.MaxTokens, c.want)
 		case again.Model != "m":
 			t.Errorf(`%s: again.Model: got %q, want "m"`, name, again.Model)
+		}
+	}
+}
+
+func TestAReportSaysHowLongTheClientTookToRead(t *testing.T) {
+	for name, stream := range map[string]bool{"a stream": true, "a whole answer": false} {
+		m := failedAttempt(t.Context(), "a")
+		now := m.runner.Clock.(*clock.Manual)
+		m.req.Answer.Stream = stream
+		started := now.Now()
+		now.Advance(300 * time.Millisecond)
+		m.contentAt = now.Now()
+		now.Advance(time.Second)
+		for range 2 {
+			if err := m.write(func() error { now.Advance(2 * time.Second); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.record(&routerv1.Candidate{}, served(), started)
+		got, want := m.result.Attempts[0], [3]int64{300, 5000, 4000}
+		if !stream {
+			want = [3]int64{}
+		}
+		if got.GetFirstContentMs() != want[0] {
+			t.Errorf("%s: the first content: got %d ms, want %d", name, got.GetFirstContentMs(), want[0])
+		}
+		if got.GetContentMs() != want[1] {
+			t.Errorf("%s: from there to the end: got %d ms, want %d", name, got.GetContentMs(), want[1])
+		}
+		if got.GetClientMs() != want[2] {
+			t.Errorf("%s: of it the client: got %d ms, want %d", name, got.GetClientMs(), want[2])
 		}
 	}
 }

@@ -133,7 +133,9 @@ type modelAttempt struct {
 
 	out           output
 	tokensFlushed int64
-	refused       *Served // whose engine refused the request
+	contentAt     time.Time     // when the first content came; zero for none
+	reading       time.Duration // how long the client took to read
+	refused       *Served       // whose engine refused the request
 	result        Result
 }
 
