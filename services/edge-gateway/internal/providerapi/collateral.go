@@ -37,7 +37,7 @@ type cardTerms struct {
 // Contract answers GET /api/v1/provider/collateral/contract: the chains on which
 // collateral may be deposited, and cards apart. It needs no key.
 func (a *API) Contract(ctx context.Context, _ Call) (Answer, error) {
-	resp, err := a.contracts.read(ctx)
+	resp, _, err := a.contracts.get(ctx)
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}

@@ -93,7 +93,7 @@ func depositCallOf(chainID int64, call *settlementv1.DepositCall) depositCall {
 
 // depositUnits returns an amount in whole tokens in the smallest unit of a chain's token; without one the minimum.
 func (a *API) depositUnits(ctx context.Context, chainID int64, tokens string) (string, error) {
-	where, err := a.contracts.read(ctx)
+	where, _, err := a.contracts.get(ctx)
 	if err != nil {
 		return "", ofPeer(ctx, err)
 	}

@@ -16,7 +16,7 @@ type openIDMethod struct {
 // up for and nothing of any user, so it needs no key. While billing-ledger does not answer, the last
 // answer is given.
 func (a *API) SignInMethods(ctx context.Context, _ Call) (Answer, error) {
-	resp, err := a.signInMethods.read(ctx)
+	resp, _, err := a.signInMethods.get(ctx)
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}

@@ -29,6 +29,7 @@ func TestTheSignInMethodsAreAskedForOnceAMinute(t *testing.T) {
 		t.Errorf("before the first answer: got the error %v, want the reason %v", err, fault.ServiceUnavailable)
 	}
 	b.ledger.err, b.ledger.asked = nil, 0
+	b.clock.Advance(refreshRetry)
 	for range 3 {
 		read()
 	}

@@ -83,8 +83,9 @@ type Config struct {
 	// calls are kept for KeptFor, in at most KeptBytes together.
 	Kept, KeptBytes int
 	KeptFor         time.Duration
-	// DemandFor is how long the demand and the figures of the service count as fresh.
-	// DemandKept is how long they are given while they cannot be read anew.
+	// DemandFor is how long answers that are the same for everybody count as fresh, such as the
+	// demand and the figures of the service. DemandKept is how long they are given while they
+	// cannot be read anew.
 	DemandFor, DemandKept time.Duration
 	// Networks is how many networks are counted for each kind of call.
 	Networks int
@@ -149,11 +150,11 @@ type API struct {
 	letters        *quota
 	// letterTokens counts the tokens of letters that are tried.
 	letterTokens *quota
-	demand       *refreshed
-	stats        *refreshed
+	demand       *refreshed[*answers]
+	stats        *refreshed[*answers]
 	// contracts says where collateral is taken.
-	contracts     *publicAnswer[*settlementv1.GetContractsResponse]
-	signInMethods *publicAnswer[*billingv1.GetSignInMethodsResponse]
+	contracts     *refreshed[*settlementv1.GetContractsResponse]
+	signInMethods *refreshed[*billingv1.GetSignInMethodsResponse]
 }
 
 // New makes the API.
@@ -178,20 +179,22 @@ func New(peers Peers, cfg Config) (*API, error) {
 			ledger: peers.Stats, models: peers.Models, router: peers.Router, hub: peers.Providers,
 		}).answers),
 	}
-	a.contracts = &publicAnswer[*settlementv1.GetContractsResponse]{clock: peers.Clock, timeout: cfg.CallTimeout,
-		ask: func(ctx context.Context) (*settlementv1.GetContractsResponse, error) {
-			return peers.Collateral.GetContracts(ctx, &settlementv1.GetContractsRequest{})
-		}}
-	a.signInMethods = &publicAnswer[*billingv1.GetSignInMethodsResponse]{clock: peers.Clock, timeout: cfg.CallTimeout,
-		ask: func(ctx context.Context) (*billingv1.GetSignInMethodsResponse, error) {
+	a.contracts = newRefreshed(peers.Clock, cfg, func(ctx context.Context) (*settlementv1.GetContractsResponse, error) {
+		return peers.Collateral.GetContracts(ctx, &settlementv1.GetContractsRequest{})
+	})
+	a.signInMethods = newRefreshed(peers.Clock, cfg,
+		func(ctx context.Context) (*billingv1.GetSignInMethodsResponse, error) {
 			return peers.Users.GetSignInMethods(ctx, &billingv1.GetSignInMethodsRequest{})
-		}}
+		})
+	// Both say what the installation is set up for. After a quiet hour the last answer may be
+	// wrong, so a caller waits for a new one.
+	a.contracts.patient, a.signInMethods.patient = true, true
 	return a, nil
 }
 
 // newRefreshed keeps what is made for as long as the settings say.
-func newRefreshed(clk clock.Clock, cfg Config, by func(context.Context) (*answers, error)) *refreshed {
-	return &refreshed{clock: clk, freshFor: cfg.DemandFor, keptFor: cfg.DemandKept, timeout: cfg.CallTimeout, make: by}
+func newRefreshed[T any](clk clock.Clock, cfg Config, by func(context.Context) (T, error)) *refreshed[T] {
+	return &refreshed[T]{clock: clk, freshFor: cfg.DemandFor, keptFor: cfg.DemandKept, timeout: cfg.CallTimeout, make: by}
 }
 
 // ofPeer turns the error of a call to a peer into the error for the client: a peer that

@@ -30,12 +30,12 @@ func (a *API) ProviderStats(ctx context.Context, _ Call) (Answer, error) {
 }
 
 // public gives the answer of a name, with its age.
-func public(ctx context.Context, from *refreshed, name string) (Answer, error) {
-	body, age, err := from.get(ctx, name)
+func public(ctx context.Context, from *refreshed[*answers], name string) (Answer, error) {
+	last, age, err := from.get(ctx)
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}
-	out := ok(body)
+	out := ok(last.of(name))
 	out.Header = http.Header{"Cache-Control": {publicCache}, "Age": {strconv.FormatInt(int64(age/time.Second), 10)}}
 	return out, nil
 }

@@ -104,7 +104,7 @@ func (a *API) deposits(ctx context.Context, p *hubv1.Provider) []string {
 	if p.GetQualification().GetCollateralConfirmed() || !canConnect(p.GetStatus()) {
 		return nil
 	}
-	where, err := a.contracts.read(ctx)
+	where, _, err := a.contracts.get(ctx)
 	if err != nil {
 		return nil
 	}
