@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/modeword"
@@ -25,13 +26,13 @@ const (
 )
 
 // serviceStats are the figures of the whole service. A figure is null where it would rest on
-// too few requests.
+// too few requests, and where the service that knows it does not answer or is too old.
 type serviceStats struct {
 	MadeAt             time.Time  `json:"made_at"`
 	ModelsTotal        int        `json:"models_total"`
 	ModelsCallable     int        `json:"models_callable"`
-	ProvidersActive    int32      `json:"providers_active"`
-	ProvidersOnline    int        `json:"providers_online"`
+	ProvidersActive    *int32     `json:"providers_active"`
+	ProvidersOnline    *int       `json:"providers_online"`
 	Requests1h         int64      `json:"requests_1h"`
 	Requests24h        int64      `json:"requests_24h"`
 	RequestsBefore     int64      `json:"requests_previous_24h"`
@@ -51,7 +52,8 @@ type dayStats struct {
 	TTFTp50     *float64 `json:"ttft_ms_p50"`
 }
 
-// modelStats are the figures of a model in service.
+// modelStats are the figures of a model in service. Those of requests are all null where too
+// few consumers used the model, because they would tell what one of them did.
 type modelStats struct {
 	ModelID            string   `json:"model_id"`
 	ModelName          string   `json:"model_name"`
@@ -59,8 +61,8 @@ type modelStats struct {
 	Kind               string   `json:"kind"`
 	Callable           bool     `json:"callable"`
 	OnlineProviders    int32    `json:"online_providers"`
-	Requests24h        int64    `json:"requests_24h"`
-	Tokens24h          int64    `json:"tokens_24h"`
+	Requests24h        *int64   `json:"requests_24h"`
+	Tokens24h          *int64   `json:"tokens_24h"`
 	SuccessRate        *float64 `json:"success_rate_24h"`
 	TTFTp50            *float64 `json:"ttft_ms_p50"`
 	TTFTp95            *float64 `json:"ttft_ms_p95"`
@@ -68,22 +70,22 @@ type modelStats struct {
 }
 
 // providerStats are the figures of a provider that is active or online. Its mode is known
-// while it is online.
+// while it is online. Figures are null as those of models are.
 type providerStats struct {
 	ProviderID         string   `json:"provider_id"`
 	ProviderName       string   `json:"provider_name"`
 	Region             string   `json:"region"`
 	ConnectionMode     *string  `json:"connection_mode"`
-	Online             bool     `json:"online"`
-	ModelsOnline       int32    `json:"models_online"`
+	Online             *bool    `json:"online"`
+	ModelsOnline       *int32   `json:"models_online"`
 	Uptime30d          *float64 `json:"uptime_30d"`
 	SuccessRate        *float64 `json:"success_rate_24h"`
 	TTFTp50            *float64 `json:"ttft_ms_p50"`
 	TokensPerSecondP50 *float64 `json:"tokens_per_second_p50"`
-	Requests24h        int64    `json:"requests_24h"`
+	Requests24h        *int64   `json:"requests_24h"`
 }
 
-// seen is what the peers say.
+// seen is what the peers say. What the router or the hub does not say is nil.
 type seen struct {
 	figures *billingv1.GetStatsResponse
 	models  []*catalogv1.PublicModel
@@ -99,7 +101,8 @@ type statsPeers struct {
 	hub    hubv1.PublicProviderServiceClient
 }
 
-// answers makes the answers of all calls.
+// answers makes the answers of all calls. A router or a hub that is away, or too old to know
+// the question, takes only its own figures away.
 func (p *statsPeers) answers(ctx context.Context) (*answers, error) {
 	s := &seen{}
 	var err error
@@ -109,12 +112,19 @@ func (p *statsPeers) answers(ctx context.Context) (*answers, error) {
 	if s.models, err = inService(ctx, p.models); err != nil {
 		return nil, err
 	}
-	if s.online, err = p.router.ListOnlineProviders(ctx, &routerv1.ListOnlineProvidersRequest{}); err != nil {
-		return nil, err
-	}
-	if s.active, err = p.hub.ListActiveProviders(ctx, &hubv1.ListActiveProvidersRequest{}); err != nil {
-		return nil, err
-	}
+	// Both at once, so that one that hangs leaves the other its time.
+	var both sync.WaitGroup
+	both.Go(func() {
+		if online, err := p.router.ListOnlineProviders(ctx, &routerv1.ListOnlineProvidersRequest{}); err == nil {
+			s.online = online
+		}
+	})
+	both.Go(func() {
+		if active, err := p.hub.ListActiveProviders(ctx, &hubv1.ListActiveProvidersRequest{}); err == nil {
+			s.active = active
+		}
+	})
+	both.Wait()
 	return s.answers()
 }
 
@@ -144,11 +154,45 @@ func listOf[T any](rows []T) bounded[T] {
 	return bounded[T]{List: rows[:min(len(rows), statsRows)], Total: len(rows)}
 }
 
+// activeTotal is how many providers are active; nil where the hub does not say.
+func (s *seen) activeTotal() *int32 {
+	if s.active == nil {
+		return nil
+	}
+	total := s.active.GetTotal()
+	return &total
+}
+
+// onlineTotal is how many of the rows are online; nil where the router does not say.
+func (s *seen) onlineTotal(rows []providerStats) *int {
+	if s.online == nil {
+		return nil
+	}
+	total := 0
+	for i := range rows {
+		if rows[i].isOnline() {
+			total++
+		}
+	}
+	return &total
+}
+
+// rowsTotal is how many rows there are; nil where neither router nor hub says who is there.
+func (s *seen) rowsTotal(rows []providerStats) *int {
+	if s.online == nil && s.active == nil {
+		return nil
+	}
+	total := len(rows)
+	return &total
+}
+
+func (r *providerStats) isOnline() bool { return r.Online != nil && *r.Online }
+
 func (s *seen) service(models []modelStats, providers []providerStats) serviceStats {
 	f := s.figures.GetLast_24H()
 	out := serviceStats{
 		MadeAt: s.figures.GetMadeAt().AsTime().Truncate(time.Second), ModelsTotal: len(models),
-		ProvidersActive: s.active.GetTotal(), Requests1h: s.figures.GetRequests_1H(),
+		ProvidersActive: s.activeTotal(), ProvidersOnline: s.onlineTotal(providers), Requests1h: s.figures.GetRequests_1H(),
 		Requests24h: f.GetRequests(), RequestsBefore: s.figures.GetRequestsPrevious_24H(), Tokens24h: f.GetTokens(),
 		SuccessRate: rate(f.SuccessRate), RetriedShare: rate(f.RetriedShare), TTFTp50: tenth(f.TtftMsP50),
 		TTFTp95: tenth(f.TtftMsP95), TokensPerSecondP50: tenth(f.TokensPerSecondP50), Days: []dayStats{},
@@ -156,11 +200,6 @@ func (s *seen) service(models []modelStats, providers []providerStats) serviceSt
 	for i := range models {
 		if models[i].Callable {
 			out.ModelsCallable++
-		}
-	}
-	for i := range providers {
-		if providers[i].Online {
-			out.ProvidersOnline++
 		}
 	}
 	for _, d := range s.figures.GetDays() {
@@ -179,30 +218,49 @@ func (s *seen) modelRows() []modelStats {
 	}
 	rows := make([]modelStats, 0, len(s.models))
 	for _, m := range s.models {
-		f := byID[m.GetId()]
-		if f == nil {
-			f = &billingv1.RequestFigures{}
-		}
-		rows = append(rows, modelStats{
+		r := modelStats{
 			ModelID: m.GetId(), ModelName: m.GetName(), Category: m.GetCategory(), Kind: m.GetKind(),
 			Callable: m.GetOnlineProviders() > 0, OnlineProviders: m.GetOnlineProviders(),
-			Requests24h: f.GetRequests(), Tokens24h: f.GetTokens(), SuccessRate: rate(f.SuccessRate),
-			TTFTp50: tenth(f.TtftMsP50), TTFTp95: tenth(f.TtftMsP95), TokensPerSecondP50: tenth(f.TokensPerSecondP50),
-		})
+		}
+		if f := byID[m.GetId()]; f != nil {
+			r.Requests24h, r.Tokens24h, r.SuccessRate = given(f.GetRequests()), given(f.GetTokens()), rate(f.SuccessRate)
+			r.TTFTp50, r.TTFTp95 = tenth(f.TtftMsP50), tenth(f.TtftMsP95)
+			r.TokensPerSecondP50 = tenth(f.TokensPerSecondP50)
+		}
+		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b modelStats) int {
-		return cmp.Or(cmp.Compare(b.Requests24h, a.Requests24h), cmp.Compare(a.ModelID, b.ModelID))
+		return cmp.Or(mostRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ModelID, b.ModelID))
 	})
 	return rows
 }
+
+// mostRequests orders rows, those without figures last.
+func mostRequests(a, b *int64) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Compare(*b, *a)
+}
+
+func given[T any](v T) *T { return &v }
 
 // providerRows joins who is active with who is online. Vendors are not providers.
 func (s *seen) providerRows() []providerStats {
 	byID := map[string]*providerStats{}
 	for _, p := range s.active.GetProviders() {
-		byID[p.GetProviderId()] = &providerStats{
+		r := &providerStats{
 			ProviderID: p.GetProviderId(), ProviderName: p.GetName(), Region: p.GetRegion(), Uptime30d: rate(p.Uptime_30D),
 		}
+		if s.online != nil {
+			r.Online, r.ModelsOnline = given(false), given(int32(0))
+		}
+		byID[p.GetProviderId()] = r
 	}
 	for _, p := range s.online.GetProviders() {
 		if p.GetVendor() {
@@ -214,12 +272,12 @@ func (s *seen) providerRows() []providerStats {
 			byID[p.GetProviderId()] = r
 		}
 		mode := cmp.Or(modeword.Of(p.GetConnectionMode()), unknown)
-		r.Online, r.ModelsOnline, r.ConnectionMode = true, p.GetModels(), &mode
+		r.Online, r.ModelsOnline, r.ConnectionMode = given(true), given(p.GetModels()), &mode
 	}
 	for _, p := range s.figures.GetProviders() {
 		if r := byID[p.GetProviderId()]; r != nil {
 			f := p.GetFigures()
-			r.Requests24h, r.SuccessRate = f.GetRequests(), rate(f.SuccessRate)
+			r.Requests24h, r.SuccessRate = given(f.GetRequests()), rate(f.SuccessRate)
 			r.TTFTp50, r.TokensPerSecondP50 = tenth(f.TtftMsP50), tenth(f.TokensPerSecondP50)
 		}
 	}
@@ -228,7 +286,7 @@ func (s *seen) providerRows() []providerStats {
 		rows = append(rows, *r)
 	}
 	slices.SortFunc(rows, func(a, b providerStats) int {
-		return cmp.Or(cmp.Compare(b.Requests24h, a.Requests24h), cmp.Compare(a.ProviderID, b.ProviderID))
+		return cmp.Or(mostRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ProviderID, b.ProviderID))
 	})
 	return rows
 }
@@ -236,26 +294,27 @@ func (s *seen) providerRows() []providerStats {
 // unknown stands for a region that a provider does not name, and for a mode without a word.
 const unknown = "unknown"
 
-// providers counts who is online by mode and by region.
+// providers counts who is online by mode and by region. The counts are null where the router
+// does not say who is online.
 func (s *seen) providers(rows []providerStats) any {
-	online := 0
-	byMode, byRegion := map[string]int{}, map[string]int{}
+	var byMode, byRegion map[string]int
+	if s.online != nil {
+		byMode, byRegion = map[string]int{}, map[string]int{}
+	}
 	for i := range rows {
-		r := &rows[i]
-		if !r.Online {
-			continue
+		if r := &rows[i]; r.isOnline() {
+			byMode[*r.ConnectionMode]++
+			byRegion[cmp.Or(r.Region, unknown)]++
 		}
-		online++
-		byMode[*r.ConnectionMode]++
-		byRegion[cmp.Or(r.Region, unknown)]++
 	}
 	return struct {
-		Online   int            `json:"online"`
-		Active   int32          `json:"active"`
-		ByMode   map[string]int `json:"by_mode"`
-		ByRegion map[string]int `json:"by_region"`
-		bounded[providerStats]
-	}{online, s.active.GetTotal(), byMode, byRegion, listOf(rows)}
+		Online   *int            `json:"online"`
+		Active   *int32          `json:"active"`
+		ByMode   map[string]int  `json:"by_mode"`
+		ByRegion map[string]int  `json:"by_region"`
+		List     []providerStats `json:"list"`
+		Total    *int            `json:"total"`
+	}{s.onlineTotal(rows), s.activeTotal(), byMode, byRegion, rows[:min(len(rows), statsRows)], s.rowsTotal(rows)}
 }
 
 // rate is a part of a whole with four decimals; nil for none.

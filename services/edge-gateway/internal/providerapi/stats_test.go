@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -30,6 +31,8 @@ type figures struct {
 	online []*routerv1.OnlineProvider
 	err    error
 	asked  int
+	// hubErr and routerErr are those of a hub and of a router.
+	hubErr, routerErr error
 }
 
 func (f *figures) GetStats(
@@ -42,13 +45,13 @@ func (f *figures) GetStats(
 func (f *figures) ListActiveProviders(
 	context.Context, *hubv1.ListActiveProvidersRequest, ...grpc.CallOption,
 ) (*hubv1.ListActiveProvidersResponse, error) {
-	return &hubv1.ListActiveProvidersResponse{Providers: f.active, Total: int32(len(f.active))}, nil
+	return &hubv1.ListActiveProvidersResponse{Providers: f.active, Total: int32(len(f.active))}, f.hubErr
 }
 
 func (r *router) ListOnlineProviders(
 	context.Context, *routerv1.ListOnlineProvidersRequest, ...grpc.CallOption,
 ) (*routerv1.ListOnlineProvidersResponse, error) {
-	return &routerv1.ListOnlineProvidersResponse{Providers: r.figures.online}, nil
+	return &routerv1.ListOnlineProvidersResponse{Providers: r.figures.online}, r.figures.routerErr
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -107,7 +110,7 @@ func TestFiguresOfTheServiceJoinItsPeers(t *testing.T) {
 			`"requests_24h":40,"tokens_24h":900,"success_rate_24h":0.975,"ttft_ms_p50":123.5,"ttft_ms_p95":400,` +
 			`"tokens_per_second_p50":51},` +
 			`{"model_id":"idle","model_name":"Name","category":"image","kind":"open","callable":false,` +
-			`"online_providers":0,"requests_24h":0,"tokens_24h":0,"success_rate_24h":null,"ttft_ms_p50":null,` +
+			`"online_providers":0,"requests_24h":null,"tokens_24h":null,"success_rate_24h":null,"ttft_ms_p50":null,` +
 			`"ttft_ms_p95":null,"tokens_per_second_p50":null}],"total":2}}`},
 		"providers": {(*API).ProviderStats, `{"code":0,"msg":"success","data":{"online":1,"active":2,` +
 			`"by_mode":{"websocket":1},"by_region":{"unknown":1},"list":[` +
@@ -116,7 +119,7 @@ func TestFiguresOfTheServiceJoinItsPeers(t *testing.T) {
 			`"tokens_per_second_p50":51,"requests_24h":40},` +
 			`{"provider_id":"p1","provider_name":"One","region":"eu","connection_mode":null,"online":false,` +
 			`"models_online":0,"uptime_30d":null,"success_rate_24h":null,"ttft_ms_p50":null,` +
-			`"tokens_per_second_p50":null,"requests_24h":0}],"total":2}}`},
+			`"tokens_per_second_p50":null,"requests_24h":null}],"total":2}}`},
 	} {
 		if got := b.shown(t, c.call); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
@@ -124,6 +127,46 @@ func TestFiguresOfTheServiceJoinItsPeers(t *testing.T) {
 	}
 	if b.figures.asked != 1 {
 		t.Errorf("the ledger was asked for three answers: got %d times, want 1", b.figures.asked)
+	}
+}
+
+// An older router or hub does not know the question. Its figures are left out, and those of
+// the ledger are there.
+func TestARouterOrAHubTakesOnlyItsOwnFiguresAway(t *testing.T) {
+	old := fault.New(fault.Internal, fault.InternalError, "unknown method")
+	for name, c := range map[string]struct {
+		router, hub              error
+		service, list, providers string
+	}{
+		"an old router": {router: old, service: `"providers_active":2,"providers_online":null,`,
+			providers: `{"online":null,"active":2,"by_mode":null,"by_region":null,`,
+			list: `{"provider_id":"p2","provider_name":"Two","region":"","connection_mode":null,"online":null,` +
+				`"models_online":null,"uptime_30d":0.5,"success_rate_24h":0.975,`},
+		"an old hub": {hub: old, service: `"providers_active":null,"providers_online":1,`,
+			providers: `{"online":1,"active":null,"by_mode":{"websocket":1},"by_region":{"unknown":1},`,
+			list: `{"provider_id":"p2","provider_name":"Two","region":"","connection_mode":"websocket","online":true,` +
+				`"models_online":3,"uptime_30d":null,"success_rate_24h":0.975,`},
+		"both": {router: old, hub: old, service: `"providers_active":null,"providers_online":null,`,
+			providers: `{"online":null,"active":null,"by_mode":null,"by_region":null,`, list: `"list":[],"total":null}`},
+	} {
+		b := measured(t)
+		b.figures.routerErr, b.figures.hubErr = c.router, c.hub
+		service := b.shown(t, (*API).ServiceStats)
+		if !strings.Contains(service, c.service) {
+			t.Errorf("%s: the service: got %s, want %s in it", name, service, c.service)
+		}
+		if want := `"requests_24h":40,"requests_previous_24h":20,`; !strings.Contains(service, want) {
+			t.Errorf("%s: the ledger's figures: got %s, want %s in it", name, service, want)
+		}
+		if got, want := b.shown(t, (*API).ModelStats), `"requests_24h":40,"tokens_24h":900,`; !strings.Contains(got, want) {
+			t.Errorf("%s: models: got %s, want %s in it", name, got, want)
+		}
+		providers := b.shown(t, (*API).ProviderStats)
+		for _, want := range []string{c.providers, c.list} {
+			if !strings.Contains(providers, want) {
+				t.Errorf("%s: providers: got %s, want %s in it", name, providers, want)
+			}
+		}
 	}
 }
 

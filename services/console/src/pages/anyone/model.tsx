@@ -12,7 +12,7 @@ import { isCallable, isChat } from './catalog-view';
 import { Offerings } from './offerings';
 import { keyVariable, samples } from './samples';
 import { useModelStats } from './stats';
-import { told } from './told';
+import { ofMany, told, tooFew } from './told';
 import { Price, categories, contextBases, kinds, planCoverages, tiers, unitOf, wordFor } from './words';
 import { WeightsSection } from './weights';
 
@@ -92,10 +92,17 @@ function Details({ model }: { model: Model }) {
 function LastDay({ model }: { model: Model }) {
   const stats = useModelStats().data?.get(model.id);
   if (stats === undefined) return null;
+  if (stats.requests_24h === null) {
+    return (
+      <Text size="sm" c="var(--muted)">
+        Requests in 24 hours, success and speed: {tooFew}. They appear once requests of 5 consumers were served.
+      </Text>
+    );
+  }
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
-      <Figure label="Requests in 24 hours" note={`${compact(stats.tokens_24h)} tokens`}>
-        {count(stats.requests_24h)}
+      <Figure label="Requests in 24 hours" note={`${told(stats.tokens_24h, compact)} tokens, to two digits`}>
+        {ofMany(stats.requests_24h, count)}
       </Figure>
       <Figure label="Success in 24 hours" note="of the requests that were not left or refused">
         {told(stats.success_rate_24h, (share) => percent(share, 2))}

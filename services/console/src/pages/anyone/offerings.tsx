@@ -11,7 +11,7 @@ import { Id, State } from '../../ui/text';
 import type { Model } from './catalog';
 import { own } from './own';
 import { useProviderStats, type ProviderStats } from './stats';
-import { told } from './told';
+import { ofMany } from './told';
 import { Price, wordFor } from './words';
 
 type Offering = Schemas['PublicOffering'];
@@ -132,8 +132,8 @@ function columns(model: Model, stats: Map<string, ProviderStats> | undefined): C
       numeric: true,
       cell: (one) => (
         <Two
-          first={told(stats?.get(one.provider_id)?.requests_24h, count)}
-          second={stats === undefined ? '' : 'of all its models'}
+          first={ofMany(stats?.get(one.provider_id)?.requests_24h, count)}
+          second={stats?.get(one.provider_id)?.requests_24h == null ? '' : 'of all its models'}
         />
       ),
     },

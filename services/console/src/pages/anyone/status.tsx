@@ -32,9 +32,9 @@ export default function Status() {
       title="Service status"
       lead={
         <>
-          What the service says of itself, asked every 15 seconds, and its figures, which are a minute old at most. A
-          dash stands where fewer than 10 requests would tell what one consumer did. The page of a model has the figures
-          of its providers.
+          What the service says of itself, asked every 15 seconds, and its figures, which are some minutes old at most
+          and have two digits. A dash stands where fewer than 10 requests would tell what one consumer did. The page of
+          a model has the figures of its providers.
         </>
       }
       actions={
@@ -77,7 +77,10 @@ function Now({ ready, stats }: { ready: UseQueryResult<unknown>; stats: ServiceS
       <Figure label="Callable models" note={stats === undefined ? '' : `of ${count(stats.models_total)} in service`}>
         {told(stats?.models_callable, count)}
       </Figure>
-      <Figure label="Providers online" note={stats === undefined ? '' : `${count(stats.providers_active)} are active`}>
+      <Figure
+        label="Providers online"
+        note={stats === undefined ? '' : `${told(stats.providers_active, count)} are active`}
+      >
         {told(stats?.providers_online, count)}
       </Figure>
       <Figure

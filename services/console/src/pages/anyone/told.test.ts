@@ -1,12 +1,18 @@
 import { describe, expect, it } from 'vitest';
 
-import { change, told } from './told';
+import { change, ofMany, told, tooFew } from './told';
 
 describe('figures of the service', () => {
   it('have a dash where they are not told', () => {
     expect(told(null, String)).toBe('–');
     expect(told(undefined, String)).toBe('–');
     expect(told(0, String)).toBe('0');
+  });
+
+  it('say where they would be of few consumers', () => {
+    expect(ofMany(null, String)).toBe(tooFew);
+    expect(ofMany(undefined, String)).toBe('–');
+    expect(ofMany(7, String)).toBe('7');
   });
 
   it('compare a day with the day before', () => {

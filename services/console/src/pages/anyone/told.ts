@@ -1,5 +1,13 @@
 // Figures of the service in words.
 
+/** Stands for the figures of a model or a provider that would tell what one consumer did. */
+export const tooFew = 'too few consumers to show';
+
+/** A number of requests of a model or a provider in words. It is null where few consumers were served. */
+export function ofMany(value: number | null | undefined, show: (value: number) => string): string {
+  return value === null ? tooFew : told(value, show);
+}
+
 /** A figure in words; a dash where it is not told, because it would be of too few requests. */
 export function told(value: number | null | undefined, show: (value: number) => string): string {
   return value === null || value === undefined ? '–' : show(value);
