@@ -194,8 +194,12 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if len(got.Models) != 2 {
 		t.Fatalf("models: got %d, want 2", len(got.Models))
 	}
-	if first := got.Models[0]; first.Model != "m" || first.Requests != 32 {
-		t.Errorf("the first model: got %q with %d requests, want m with 32", first.Model, first.Requests)
+	first := got.Models[0]
+	if first.Model != "m" {
+		t.Errorf("the first model: got %q, want m", first.Model)
+	}
+	if first.Requests != 32 {
+		t.Errorf("requests of the first model: got %d, want 32", first.Requests)
 	}
 	if len(got.Providers) != 2 {
 		t.Fatalf("providers: got %d, want 2", len(got.Providers))

@@ -166,8 +166,12 @@ func TestUsesOfEarlierReportsCount(t *testing.T) {
 		}
 	}
 	for k, want := range whole.Sums {
-		if got := pieces[k]; got == nil || *got != *want {
-			t.Errorf("%+v: in steps: got %+v, want %+v", k, got, *want)
+		got := pieces[k]
+		if got == nil {
+			t.Fatalf("%+v: in steps: got no sum, want %+v", k, *want)
+		}
+		if *got != *want {
+			t.Errorf("%+v: in steps: got %+v, want %+v", k, *got, *want)
 		}
 	}
 }

@@ -220,9 +220,9 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	e := besieged(t)
 	attacked := map[string]bool{}
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
-		strings.TrimSpace(sandboxAttacks) + "\n" +
-		strings.TrimSpace(planAttacks) + "\n" + strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) +
-		"\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks) + "\n" +
+		strings.TrimSpace(sandboxAttacks) + "\n" + strings.TrimSpace(planAttacks) + "\n" +
+		strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) + "\n" +
+		strings.TrimSpace(visitorAttacks) + "\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks) + "\n" +
 		strings.TrimSpace(vendorAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")

@@ -76,11 +76,13 @@ const counted = `WITH w AS MATERIALIZED (SELECT w.*, h.model_id, h.account_id, d
 			count(*) FILTER (WHERE result IN ('failed', 'timeout') AND outcome <> 'completed'),
 			count(*) FILTER (WHERE result IN ('failed', 'timeout') AND outcome = 'completed')
 		FROM tried GROUP BY 1, 2, 3, 4),
-	judged AS MATERIALIZED (SELECT hour, model_id, provider_id, sum(served + least(served, failed) + paid)::bigint AS judged,
+	judged AS MATERIALIZED (SELECT hour, model_id, provider_id,
+		sum(served + least(served, failed) + paid)::bigint AS judged,
 		sum(served)::bigint AS succeeded FROM used GROUP BY 1, 2, 3),
 	asked AS MATERIALIZED (
-		SELECT hour, model_id, id AS provider_id, count(*) AS requests, count(*) FILTER (WHERE jsonb_array_length(attempts) > 1)
-			AS retried, sum(metered_prompt + metered_completion)::bigint AS tokens FROM w, zero GROUP BY 1, 2, 3
+		SELECT hour, model_id, id AS provider_id, count(*) AS requests,
+			count(*) FILTER (WHERE jsonb_array_length(attempts) > 1) AS retried,
+			sum(metered_prompt + metered_completion)::bigint AS tokens FROM w, zero GROUP BY 1, 2, 3
 		UNION ALL
 		SELECT hour, '', provider_id, count(*), count(*) FILTER (WHERE jsonb_array_length(attempts) > 1),
 			sum(metered_prompt + metered_completion)::bigint FROM w GROUP BY 1, 3),
@@ -90,7 +92,8 @@ const counted = `WITH w AS MATERIALIZED (SELECT w.*, h.model_id, h.account_id, d
 			coalesce(tokens, 0) AS tokens FROM hours
 		UNION ALL
 		SELECT 1440, date_bin('1 day', hour, 'epoch'), '', id, sum(requests)::bigint, sum(judged)::bigint,
-			sum(succeeded)::bigint, sum(retried)::bigint, sum(tokens)::bigint FROM hours, zero WHERE model_id <> '' GROUP BY 2, 4),
+			sum(succeeded)::bigint, sum(retried)::bigint, sum(tokens)::bigint FROM hours, zero
+			WHERE model_id <> '' GROUP BY 2, 4),
 	fives AS (SELECT 5 AS span, date_bin('5 minutes', recorded_at, 'epoch') AS at, '', id, count(*) AS requests,
 			count(*) FILTER (WHERE outcome = 'completed') AS succeeded, count(*) AS timed FROM w, zero GROUP BY 2, 4)`
 
@@ -295,8 +298,8 @@ func TestFiguresOfFewAccountsAreWithheld(t *testing.T) {
 	e.beginAt(t, hour.Add(-72*time.Hour))
 	e.reported(t, 600, hour.Add(-time.Second), time.Minute)
 	// Four accounts are served. Others are only refused, or were served too long ago.
-	e.exec(t, `UPDATE hold h SET account_id = ('00000000-0000-7000-9000-00000000000' || 1 + get_byte(h.request_id::text::bytea, 0)
-		% 4)::uuid FROM request_report w WHERE w.request_id = h.request_id AND w.outcome = 'completed'`)
+	e.exec(t, `UPDATE hold h SET account_id = ('00000000-0000-7000-9000-00000000000' ||
+		1 + get_byte(h.request_id::text::bytea, 0) % 4)::uuid FROM request_report w WHERE w.request_id = h.request_id AND w.outcome = 'completed'`)
 	e.sumUp(t, 5000)
 	if a := e.figures(t); len(a.Models)+len(a.Providers) != 0 {
 		t.Errorf("of four accounts: got %d models and %d providers, want none", len(a.Models), len(a.Providers))

@@ -230,13 +230,13 @@ func (s *seen) modelRows() []modelStats {
 		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b modelStats) int {
-		return cmp.Or(mostRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ModelID, b.ModelID))
+		return cmp.Or(byRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ModelID, b.ModelID))
 	})
 	return rows
 }
 
-// mostRequests orders rows, those without figures last.
-func mostRequests(a, b *int64) int {
+// byRequests orders rows by their requests, those without figures last.
+func byRequests(a, b *int64) int {
 	switch {
 	case a == nil && b == nil:
 		return 0
@@ -286,7 +286,7 @@ func (s *seen) providerRows() []providerStats {
 		rows = append(rows, *r)
 	}
 	slices.SortFunc(rows, func(a, b providerStats) int {
-		return cmp.Or(mostRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ProviderID, b.ProviderID))
+		return cmp.Or(byRequests(a.Requests24h, b.Requests24h), cmp.Compare(a.ProviderID, b.ProviderID))
 	})
 	return rows
 }

@@ -12,8 +12,8 @@ func TestAChangeOfStatusIsToldUntilItIsStoredAndNotWhoChangedIt(t *testing.T) {
 	t.Parallel()
 	s, d := setup(t)
 	a := create(t, d, "Farm")
-	if _, err := s.pool.Exec(t.Context(), `INSERT INTO provider_status_change (provider_id, from_status, to_status, changed_by,
-			reason)
+	if _, err := s.pool.Exec(t.Context(), `INSERT INTO provider_status_change
+			(provider_id, from_status, to_status, changed_by, reason)
 		VALUES ($1, 'pending', 'pending', 'operator:alice', ''), ($1, 'pending', 'suspended', 'operator:alice', 'late')`,
 		a.ID); err != nil {
 		t.Fatal(err)
