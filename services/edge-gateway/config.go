@@ -140,13 +140,12 @@ type Config struct {
 	SignUpsPerHour int `yaml:"sign_ups_per_hour" env:"SVC_GATEWAY_SIGN_UPS_PER_HOUR"`
 
 	// PlaygroundModels are the ids, separated by commas, of the models that visitors of
-	// the site may ask without a key. PlaygroundKey is the consumer key of the account
-	// that pays. Without either there is no playground. PlaygroundPerHour is how many
-	// chats an address (of IPv6, a /64) has within any hour: 5 by the specification, part
-	// 8, and at most 1,000.
-	PlaygroundModels  string        `yaml:"playground_models" env:"SVC_GATEWAY_PLAYGROUND_MODELS"`
-	PlaygroundKey     config.Secret `yaml:"playground_key" env:"SVC_GATEWAY_PLAYGROUND_KEY"`
-	PlaygroundPerHour int           `yaml:"playground_per_hour" env:"SVC_GATEWAY_PLAYGROUND_PER_HOUR"`
+	// the site may ask without a key; without any there is no playground. An account of the
+	// platform pays (SVC_BILLING_PLAYGROUND_DAILY_USD). PlaygroundPerHour is how many chats
+	// an address (of IPv6, a /64) has within any hour: 5 by the specification, part 8, and at
+	// most 1,000.
+	PlaygroundModels  string `yaml:"playground_models" env:"SVC_GATEWAY_PLAYGROUND_MODELS"`
+	PlaygroundPerHour int    `yaml:"playground_per_hour" env:"SVC_GATEWAY_PLAYGROUND_PER_HOUR"`
 	// VisitorSecret is the secret under which visitors' addresses are hashed: at least 16
 	// bytes, and the same at all gateways. A playground needs it.
 	VisitorSecret config.Secret `yaml:"visitor_secret" env:"SVC_GATEWAY_VISITOR_SECRET"`
@@ -351,13 +350,13 @@ func (c Config) leases() inference.LeaseConfig {
 }
 
 func (c Config) hasPlayground() bool {
-	return len(c.playground().Models) > 0 && c.PlaygroundKey.Reveal() != ""
+	return len(c.playground().Models) > 0
 }
 
 func (c Config) playground() playground.Config {
 	models := strings.FieldsFunc(c.PlaygroundModels, func(r rune) bool { return r == ',' || r == ' ' })
 	return playground.Config{
-		Models: models, APIKey: c.PlaygroundKey.Reveal(), Secret: c.VisitorSecret.Reveal(),
+		Models: models, Secret: c.VisitorSecret.Reveal(),
 		PerHour: c.PlaygroundPerHour, CallTimeout: c.AdmitTimeout,
 	}
 }

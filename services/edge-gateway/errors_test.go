@@ -491,8 +491,12 @@ func TestTheLogHoldsNoSecrets(t *testing.T) {
 	read(t, f.do(http.MethodGet, "/v1/models?key="+canary, "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/api/v1/admin/accounts/x", "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/"+canary, ""))
-	read(t, f.do(http.MethodPost, "/v1/playground/chat?q="+canary, body, "Sec-Fetch-Site", "same-origin", "User-Agent",
-		canary))
+	cookie := f.session()
+	for range 2 { // in the session, and outside of any
+		read(t, f.do(http.MethodPost, "/v1/playground/chat?q="+canary, body, "Sec-Fetch-Site", "same-origin", "User-Agent",
+			canary, "Cookie", cookie))
+		cookie = "svc_playground=" + canary
+	}
 	text := f.log.String()
 	for _, secret := range []string{canary, f.key, adminToken} {
 		if strings.Contains(text, secret) {

@@ -6,22 +6,48 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/edge-gateway/internal/playground"
 )
 
-// visits counts the visits of each address, for as long as a test lasts.
+// visits keeps the sessions of each address and counts its visits, for as long as a test
+// lasts.
 type visits struct {
 	billingv1.UnimplementedVisitorServiceServer
-	mu   sync.Mutex
-	made map[string]int
-	err  error
+	mu       sync.Mutex
+	made     map[string]int
+	sessions map[string]string // the address of each session
+	err      error
+}
+
+func (v *visits) OpenVisitorSession(
+	_ context.Context, req *billingv1.OpenVisitorSessionRequest,
+) (*billingv1.OpenVisitorSessionResponse, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err != nil {
+		return nil, v.err
+	}
+	address := string(req.GetAddress())
+	held, live := v.sessions[string(req.GetHeldSessionSha256())]
+	resp := &billingv1.OpenVisitorSessionResponse{
+		Opened: !live || held != address, ExpiresAt: timestamppb.New(time.Now().Add(time.Hour)),
+		Remaining: req.GetLimit() - int32(v.made[address]), ResetMs: 60_000,
+	}
+	if resp.Opened {
+		v.sessions[string(req.GetSessionSha256())] = address
+	}
+	return resp, nil
 }
 
 func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest) (*billingv1.TakeVisitResponse, error) {
@@ -30,12 +56,23 @@ func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest) (
 	if v.err != nil {
 		return nil, v.err
 	}
+	if address, live := v.sessions[string(req.GetSessionSha256())]; !live || address != string(req.GetAddress()) {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "x")
+	}
 	n := v.made[string(req.GetAddress())]
 	if n >= int(req.GetLimit()) {
 		return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(40 * time.Minute)
 	}
 	v.made[string(req.GetAddress())] = n + 1
-	return &billingv1.TakeVisitResponse{Remaining: req.GetLimit() - int32(n) - 1, ResetMs: 3_600_000}, nil
+	return &billingv1.TakeVisitResponse{Remaining: req.GetLimit() - int32(n) - 1, ResetMs: 3_600_000,
+		KeyId: "key-of-the-platform", AccountId: "account-of-the-platform", AccountTag: []byte("platform")}, nil
+}
+
+// forget ends all sessions.
+func (v *visits) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.sessions)
 }
 
 func (v *visits) refuse(err error) {
@@ -54,12 +91,12 @@ func (v *visits) total() int {
 	return n
 }
 
-// openPlayground runs a gateway with one; the key that pays is the fleet's own.
+// openPlayground runs a gateway with one.
 func openPlayground(t *testing.T, change ...func(*Config)) *fleet {
 	t.Helper()
 	f := newFleet(t, change...)
 	cfg := f.cfg
-	cfg.PlaygroundModels, cfg.PlaygroundKey = modelID, config.NewSecret(f.key)
+	cfg.PlaygroundModels = modelID
 	cfg.VisitorSecret = config.NewSecret("the gateways' secret")
 	svc, err := New(t.Context(), cfg, f.svc.deps)
 	if err != nil {
@@ -71,10 +108,29 @@ func openPlayground(t *testing.T, change ...func(*Config)) *fleet {
 
 const playgroundBody = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
 
-// visit asks as a page of the site does.
+// session opens a session as a page of the site does, and returns its cookie.
+func (f *fleet) session(headers ...string) string {
+	f.t.Helper()
+	resp := f.do(http.MethodGet, "/v1/playground/models", "", append([]string{"Origin", f.base}, headers...)...)
+	read(f.t, resp)
+	cookies := resp.Cookies()
+	if len(cookies) != 1 {
+		f.t.Fatalf("cookies: got %d, want 1, with the status %d", len(cookies), resp.StatusCode)
+	}
+	return cookies[0].Name + "=" + cookies[0].Value
+}
+
+// visitIn asks in a session as a page of the site does.
+func (f *fleet) visitIn(cookie, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	return f.do(http.MethodPost, "/v1/playground/chat", body,
+		append([]string{"Origin", f.base, "Cookie", cookie}, headers...)...)
+}
+
+// visit is visitIn with a session of its own.
 func (f *fleet) visit(body string, headers ...string) *http.Response {
 	f.t.Helper()
-	return f.do(http.MethodPost, "/v1/playground/chat", body, append([]string{"Origin", f.base}, headers...)...)
+	return f.visitIn(f.session(headers...), body, headers...)
 }
 
 func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
@@ -93,8 +149,8 @@ func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if order := awaited(f.t, f.billing.admits); order.GetKeyId() != "key-1" {
-		t.Errorf(`admitted: order.GetKeyId(): got %q, want "key-1"`, order.GetKeyId())
+	if order := awaited(f.t, f.billing.admits); order.GetKeyId() != "key-of-the-platform" {
+		t.Errorf(`admitted: order.GetKeyId(): got %q, want "key-of-the-platform"`, order.GetKeyId())
 	} else if order.GetMaxCompletionTokens() > 100 {
 		t.Errorf("admitted: order.GetMaxCompletionTokens(): got %d, want at most 100", order.GetMaxCompletionTokens())
 	}
@@ -162,6 +218,7 @@ func TestVisitsAreCountedByTheTrustedHopAndItsNetwork(t *testing.T) {
 
 func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 	f := openPlayground(t)
+	cookie := f.session()
 	with := func(extra string) string { return strings.Replace(playgroundBody, "{", "{"+extra+",", 1) }
 	for _, tc := range []struct {
 		body    string
@@ -182,7 +239,7 @@ func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 		{playgroundBody + strings.Repeat(" ", 64<<10), nil, 413, ""},
 		{playgroundBody, []string{"Content-Encoding", "gzip"}, 415, "Content-Encoding"},
 	} {
-		resp := f.visit(tc.body, tc.headers...)
+		resp := f.visitIn(cookie, tc.body, tc.headers...)
 		body := read(t, resp)
 		if resp.StatusCode != tc.status {
 			t.Errorf("%.60s %v: resp.StatusCode: got %d, want %d, with %q", tc.body, tc.headers, resp.StatusCode, tc.status,
@@ -211,18 +268,134 @@ func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 
 func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 	f := openPlayground(t)
+	cookie := f.session()
 	f.visits.refuse(fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached"))
-	if resp := f.visit(playgroundBody); resp.StatusCode != http.StatusServiceUnavailable {
+	if resp := f.visitIn(cookie, playgroundBody); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("resp.StatusCode: got %d, want 503, with %s", resp.StatusCode, read(t, resp))
+	}
+	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
+	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("the models: resp.StatusCode: got %d, want 503", resp.StatusCode)
+	} else if !strings.Contains(body, "The playground is closed") {
+		t.Errorf(`the models: body: got %q, want "The playground is closed" in it`, body)
 	}
 	f.visits.refuse(nil)
 	// What the paying account lacks is nothing that a visitor can mend.
-	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "the account has no credit"))
-	resp := f.visit(playgroundBody)
+	f.billing.refuse(fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen"))
+	resp = f.visitIn(cookie, playgroundBody)
 	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("resp.StatusCode: got %d, want 503", resp.StatusCode)
-	} else if strings.Contains(body, "credit") {
-		t.Errorf(`body: got %q, want it without "credit"`, body)
+	} else if strings.Contains(body, "frozen") {
+		t.Errorf(`body: got %q, want it without "frozen"`, body)
+	}
+}
+
+// Whether the ledger knows before or the last of the budget went to a faster chat, the
+// visitor is told to come back tomorrow (UTC).
+func TestASpentBudgetIsToldWithTheTimeToWait(t *testing.T) {
+	f := openPlayground(t)
+	cookie := f.session()
+	wait := time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour))
+	before := fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(wait).With("limit_name", "playground_budget")
+	raced := fault.New(fault.Precondition, fault.InsufficientCredits, "x").With("limit_name", "day_cap")
+	for what, refuse := range map[string]func(){
+		"before a visit is taken": func() { f.visits.refuse(before) },
+		"at admission":            func() { f.visits.refuse(nil); f.billing.refuse(raced) },
+	} {
+		refuse()
+		resp := f.visitIn(cookie, playgroundBody)
+		body := read(t, resp)
+		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		switch {
+		case resp.StatusCode != http.StatusTooManyRequests:
+			t.Errorf("%s: resp.StatusCode: got %d, want 429, with %s", what, resp.StatusCode, body)
+		case !strings.Contains(body, "budget of the day"):
+			t.Errorf(`%s: body: got %q, want "budget of the day" in it`, what, body)
+		case strings.Contains(body, "day_cap"):
+			t.Errorf(`%s: body: got %q, want it without "day_cap"`, what, body)
+		case (time.Duration(after)*time.Second - wait).Abs() > time.Minute:
+			t.Errorf("%s: Retry-After: got %d s, want %v", what, after, wait)
+		}
+	}
+}
+
+func TestAChatNeedsALiveSessionOfItsNetwork(t *testing.T) {
+	f := openPlayground(t, func(c *Config) { c.TrustedProxies = "127.0.0.0/8,::1" })
+	cookie := f.session("X-Forwarded-For", "203.0.113.1")
+	guess := playground.CookieName + "=" + strings.Repeat("A", 43)
+	for what, headers := range map[string][]string{
+		"no cookie":       {"X-Forwarded-For", "203.0.113.1"},
+		"another network": {"X-Forwarded-For", "203.0.113.2", "Cookie", cookie},
+		"a guess":         {"X-Forwarded-For", "203.0.113.1", "Cookie", guess},
+		"no secret":       {"X-Forwarded-For", "203.0.113.1", "Cookie", playground.CookieName + "=x"},
+		"two cookies":     {"X-Forwarded-For", "203.0.113.1", "Cookie", cookie + "; " + guess},
+	} {
+		resp := f.do(http.MethodPost, "/v1/playground/chat", playgroundBody, append(headers, "Origin", f.base)...)
+		switch body := read(t, resp); {
+		case resp.StatusCode != http.StatusUnauthorized:
+			t.Errorf("%s: resp.StatusCode: got %d, want 401", what, resp.StatusCode)
+		case !strings.Contains(body, "invalid_session"):
+			t.Errorf(`%s: body: got %q, want "invalid_session" in it`, what, body)
+		case !strings.Contains(body, "GET /v1/playground/models"):
+			t.Errorf("%s: body: got %q, want it to say what to do", what, body)
+		}
+	}
+	if n := f.visits.total(); n != 0 {
+		t.Errorf("visits counted: got %d, want 0", n)
+	}
+	if resp := f.visitIn(cookie, playgroundBody, "X-Forwarded-For", "203.0.113.1"); resp.StatusCode != http.StatusOK {
+		t.Errorf("its own network: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
+	}
+	f.visits.forget()
+	if resp := f.visitIn(cookie, playgroundBody, "X-Forwarded-For", "203.0.113.1"); resp.StatusCode != 401 {
+		t.Errorf("once it is over: got %d, want 401, with %s", resp.StatusCode, read(t, resp))
+	}
+}
+
+func TestTheModelsOpenASessionThatNoPageCanRead(t *testing.T) {
+	f := openPlayground(t)
+	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
+	read(t, resp)
+	cookies := resp.Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("cookies: got %d, want 1", len(cookies))
+	}
+	switch c := cookies[0]; {
+	case c.Name != "svc_playground":
+		t.Errorf(`c.Name: got %q, want "svc_playground"`, c.Name)
+	case !c.HttpOnly:
+		t.Error("c.HttpOnly: got false, want true")
+	case !c.Secure:
+		t.Error("c.Secure: got false, want true")
+	case c.SameSite != http.SameSiteStrictMode:
+		t.Errorf("c.SameSite: got %v, want %v", c.SameSite, http.SameSiteStrictMode)
+	case c.Domain != "":
+		t.Errorf(`c.Domain: got %q, want ""`, c.Domain)
+	case c.Path != "/v1/playground":
+		t.Errorf(`c.Path: got %q, want "/v1/playground"`, c.Path)
+	case time.Until(c.Expires) < 59*time.Minute:
+		t.Errorf("c.Expires: got %v, want it in an hour", c.Expires)
+	}
+	for name, want := range map[string]string{"X-Ratelimit-Limit-Requests": "5", "X-Ratelimit-Remaining-Requests": "5",
+		"Cache-Control": "no-store", "Access-Control-Allow-Origin": ""} {
+		if got := resp.Header.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	cookie := cookies[0].Name + "=" + cookies[0].Value
+	again := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base, "Cookie", cookie)
+	read(t, again)
+	if n := len(again.Cookies()); n != 0 {
+		t.Errorf("cookies with a live session: got %d, want 0", n)
+	}
+	read(t, f.visitIn(cookie, playgroundBody))
+	again = f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base, "Cookie", cookie)
+	read(t, again)
+	if got := again.Header.Get("X-Ratelimit-Remaining-Requests"); got != "4" {
+		t.Errorf(`left after a chat: got %q, want "4"`, got)
+	}
+	if text := f.log.String(); strings.Contains(text, cookies[0].Value) {
+		t.Errorf("the log holds the secret of a session:\n%s", text)
 	}
 }
 
@@ -243,7 +416,7 @@ func TestThePlaygroundListsItsModels(t *testing.T) {
 }
 
 func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
-	f := start(t, func(c *Config) { c.PlaygroundModels = modelID }) // and nobody pays
+	f := start(t)
 	for _, path := range []string{"/v1/playground/chat", "/v1/playground/models"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			resp := f.do(method, path, "", "Sec-Fetch-Site", "same-origin")
@@ -255,7 +428,7 @@ func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
 		}
 	}
 	cfg := DefaultConfig()
-	cfg.PlaygroundModels, cfg.PlaygroundKey, cfg.PlaygroundPerHour = "a/b", config.NewSecret("x"), 0
+	cfg.PlaygroundModels, cfg.PlaygroundPerHour = "a/b", 0
 	cfg.VisitorSecret = config.NewSecret("short")
 	switch err := cfg.Validate(); {
 	case err == nil:
@@ -270,13 +443,18 @@ func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
 // A connection that has no address is still counted, with all of its kind.
 func TestAConnectionWithoutAnAddressHasVisitsToo(t *testing.T) {
 	f := openPlayground(t, func(c *Config) { c.PlaygroundPerHour = 1 })
-	for _, want := range []int{200, 429} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/playground/chat",
-			strings.NewReader(playgroundBody))
+	serve := func(method, path, cookie string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(playgroundBody))
 		r.RemoteAddr = "@"
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.Header.Set("Cookie", cookie)
 		w := httptest.NewRecorder()
 		f.svc.Handler().ServeHTTP(w, r)
+		return w
+	}
+	cookie, _, _ := strings.Cut(serve(http.MethodGet, "/v1/playground/models", "").Header().Get("Set-Cookie"), ";")
+	for _, want := range []int{200, 429} {
+		w := serve(http.MethodPost, "/v1/playground/chat", cookie)
 		if w.Code != want {
 			t.Errorf("got %d, want %d: %s", w.Code, want, w.Body)
 		}

@@ -294,7 +294,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		}, cfg.inference()),
 		Receipts:   deps.Receipts,
 		Passbooks:  deps.PassbookExports,
-		Playground: newPlayground(deps.Visits, cfg),
+		Playground: newPlayground(deps, cfg),
 		Idempotency: idempotency.New(cfg.idempotency(), idempotency.Deps{
 			Claims: deps.Idempotency, Clock: deps.Clock, Random: deps.Random, Log: deps.Log,
 		}),
@@ -334,12 +334,12 @@ func newGate(cfg Config, deps Deps) (*operator.Gate, error) {
 	}), nil
 }
 
-// newPlayground returns nil where no models are given away or nobody pays.
-func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playground.Playground {
+// newPlayground returns nil where no models are given away.
+func newPlayground(deps Deps, cfg Config) *playground.Playground {
 	if !cfg.hasPlayground() {
 		return nil
 	}
-	return playground.New(visits, cfg.playground())
+	return playground.New(deps.Visits, deps.Random, cfg.playground())
 }
 
 // Handler answers all public requests. Its server must bound headers and must not bound

@@ -162,7 +162,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		hub:       &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
 		market:    &market{},
 		ownKeys:   &ownKeys{},
-		visits:    &visits{made: map[string]int{}},
+		visits:    &visits{made: map[string]int{}, sessions: map[string]string{}},
 		cards:     newCards(),
 		shop:      &shop{},
 		people:    &people{},

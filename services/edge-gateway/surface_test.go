@@ -155,7 +155,7 @@ func second() []byte {
 func surfaceFleet(t testing.TB) *fleet {
 	// Every route is tried with every wrong key from one address; tests of the bound set their own.
 	f := newFleet(t, func(c *Config) { c.WrongKeys, c.Origins = 1_000, consoleOrigin })
-	f.cfg.PlaygroundModels, f.cfg.PlaygroundKey = modelID, config.NewSecret(f.key)
+	f.cfg.PlaygroundModels = modelID
 	f.cfg.VisitorSecret = config.NewSecret("the gateways' own secret, long enough")
 	svc, err := New(t.Context(), f.cfg, f.svc.deps)
 	if err != nil {
@@ -191,6 +191,8 @@ func (f *fleet) credential(o operation) []string {
 		return []string{"Authorization", "Bearer " + bossToken} // this act is refused to a machine
 	case o.operators:
 		return []string{"Authorization", "Bearer " + adminToken}
+	case o.path == "/v1/playground/chat" && f.cfg.PlaygroundModels != "":
+		return []string{"Sec-Fetch-Site", "same-origin", "Cookie", f.session()}
 	case strings.HasPrefix(o.path, "/v1/playground/"):
 		return []string{"Sec-Fetch-Site", "same-origin"}
 	case o.keyless:

@@ -251,6 +251,9 @@ func (c *Config) checkServices() []error {
 	if gateway.OperatorAddr == "" {
 		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
 	}
+	if !gateway.VisitorSecret.IsSet() {
+		gateway.VisitorSecret = config.NewSecret("it follows from the pepper")
+	}
 	for name, validate := range map[string]func() error{
 		node.Catalog: c.Catalog.Validate, node.BillingLedger: billing.Validate, node.Settlement: c.Settlement.Validate,
 		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: gateway.Validate,

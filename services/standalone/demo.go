@@ -55,10 +55,7 @@ func (p *process) runDemo(ctx context.Context) error {
 }
 
 func (p *process) seedAndServe(ctx context.Context) error {
-	engine, catalog, err := p.chooseCatalog(ctx)
-	if err != nil {
-		return err
-	}
+	engine, catalog := p.engine, p.catalog
 	credentials, err := p.seed(ctx, catalog)
 	if err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
@@ -118,6 +115,21 @@ func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credenti
 		BaseURL:   "http://" + reachable(p.httpAddr), OperatorsURL: "http://" + reachable(p.operatorAddr),
 		Bootstrap: p.bootstrap,
 	}, p.dir, catalog)
+}
+
+// chooseDemo chooses what a demo serves, before its services start. Visitors of a demo that has a
+// provider may ask its first model, unless SVC_GATEWAY_PLAYGROUND_MODELS names others.
+func (p *process) chooseDemo(ctx context.Context) (err error) {
+	if !p.cfg.all() || !bool(p.cfg.Demo) {
+		return nil
+	}
+	if p.engine, p.catalog, err = p.chooseCatalog(ctx); err != nil {
+		return err
+	}
+	if p.cfg.Gateway.PlaygroundModels == "" && bool(p.cfg.DemoAgent) {
+		p.cfg.Gateway.PlaygroundModels = p.catalog.Models[0].ID // a catalog has one at least
+	}
+	return nil
 }
 
 // chooseCatalog chooses the engine and the matching models.

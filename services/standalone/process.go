@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/telemetry"
 	"svc.internal/services/settlement/devchain"
 	"svc.internal/services/standalone/console"
+	"svc.internal/services/standalone/demo"
 	"svc.internal/services/standalone/localdata"
 )
 
@@ -23,9 +24,12 @@ type process struct {
 	infra *infra
 	// chains are empty without anvil.
 	chains developmentChains
-	con    *console.Console
-	tel    *telemetry.Telemetry
-	built  func(string)
+	// engine and catalog are what a demo serves.
+	engine  demo.Engine
+	catalog demo.Catalog
+	con     *console.Console
+	tel     *telemetry.Telemetry
+	built   func(string)
 	// httpAddr, operatorAddr and wsAddr are the addresses of the listeners; empty when
 	// gateway or hub run elsewhere.
 	httpAddr, operatorAddr, wsAddr string

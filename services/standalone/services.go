@@ -38,6 +38,9 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if !cfg.NATSSecret.IsSet() {
 		cfg.NATSSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "secret"))
 	}
+	if !cfg.Gateway.VisitorSecret.IsSet() {
+		cfg.Gateway.VisitorSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "visitors"))
+	}
 	if !cfg.Gateway.MachineTokens.IsSet() || cfg.all() && bool(cfg.Demo) {
 		tokens, err := dir.MachineTokens()
 		if err != nil {

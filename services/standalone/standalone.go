@@ -63,6 +63,9 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	defer func() { err = errors.Join(err, infra.Close()) }()
 	// The services' connections end before the servers that they lead to.
 	defer func() { err = errors.Join(err, n.Close()) }()
+	if err := p.chooseDemo(ctx); err != nil {
+		return err
+	}
 	p.built = con.Step("Services")
 	if err := build(ctx, p.cfg, n); err != nil {
 		return err

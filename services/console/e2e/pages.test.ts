@@ -59,6 +59,8 @@ const refusals = [
   '401 POST /api/v1/admin/session/refresh',
   // A marketplace without a playground for visitors has no such route.
   '404 GET /v1/playground/models',
+  // A network has sixteen sessions of visitors at a time.
+  '429 GET /v1/playground/models',
   // A month in which no plan was in force has no pool.
   '404 GET /api/v1/stats/plan-pool/',
 ];

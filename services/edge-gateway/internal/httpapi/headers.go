@@ -57,6 +57,11 @@ func setVisit(h http.Header, left playground.Left) {
 			h.Del(name)
 		}
 	}
+	setVisitsLeft(h, left)
+}
+
+// setVisitsLeft writes how many visits are left, if that is known.
+func setVisitsLeft(h http.Header, left playground.Left) {
 	if left.Limit > 0 {
 		h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(left.Limit))
 		h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(left.Remaining))

@@ -5,15 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/origin"
 	"svc.internal/services/edge-gateway/internal/playground"
@@ -30,6 +33,9 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	if err := checkDeclared(x.request, playground.MaxBody); err != nil {
 		return err
 	}
+	if err := playground.Check(x.request.Header); err != nil {
+		return err
+	}
 	if err := checkForm(x.request.Header); err != nil {
 		return overrules(x.request, err, playground.MaxBody)
 	}
@@ -41,24 +47,20 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ctx, client := x.request.Context(), h.Addresses.Of(x.request)
-	who, err := h.Auth.Authenticate(ctx, h.Playground.Credentials(), client)
-	if err != nil {
-		// The visitor has no key that could be wrong.
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
-	}
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	req, err := h.prepare(x, chatCompletions, entered{who: who}, body, sent)
+	// Who pays is known once the visit is taken, and may use every model.
+	req, err := h.prepare(x, chatCompletions, entered{who: &auth.Principal{}}, body, sent)
 	if err != nil {
 		return err
 	}
-	left, err := h.Playground.Visit(ctx, client)
+	payer, left, err := h.Playground.Visit(x.request.Context(), h.Addresses.Of(x.request), x.request.Header)
 	x.before = func(int) { setVisit(x.Header(), left) }
 	if err != nil {
 		return err
 	}
-	return ofPlatform(h.run(x, req))
+	req.KeyID, req.AccountTag = payer.KeyID, payer.AccountTag
+	return h.ofPlatform(h.run(x, req))
 }
 
 // sameOrigin refuses pages of other sites and callers that are no page.
@@ -131,20 +133,27 @@ func withMaxTokens(raw []byte) ([]byte, error) {
 
 // ofPlatform turns an error about the paying account's own means into the error for a
 // visitor.
-func ofPlatform(err error) error {
-	if f, ok := fault.As(err); ok && slices.Contains(platformsOwn, f.Reason) {
+func (h *Handler) ofPlatform(err error) error {
+	f, ok := fault.As(err)
+	switch {
+	case ok && f.Reason == fault.InsufficientCredits:
+		// Others were faster: the budget had room when the visit was taken.
+		now := h.Clock.Now().UTC()
+		return playground.BudgetSpent(now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now))
+	case ok && slices.Contains(platformsOwn, f.Reason):
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
 	}
 	return err
 }
 
-// platformsOwn are the reasons that are about who pays.
+// platformsOwn are the reasons that are about who pays, besides what is left of the budget.
 var platformsOwn = []fault.Reason{
-	fault.InsufficientCredits, fault.PlanAllowanceExceeded, fault.AccountFrozen, fault.ModelNotAllowed,
-	fault.RateLimitExceeded, fault.ConcurrencyLimitExceeded, fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired,
+	fault.PlanAllowanceExceeded, fault.AccountFrozen, fault.ModelNotAllowed, fault.RateLimitExceeded,
+	fault.ConcurrencyLimitExceeded, fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired,
 }
 
-// playgroundModels serves GET /v1/playground/models, in the form of /v1/models.
+// playgroundModels serves GET /v1/playground/models, in the form of /v1/models. It opens
+// the visitor's session, without which there is no chat.
 func (h *Handler) playgroundModels(x *exchange) error {
 	if err := sameOrigin(x); err != nil {
 		return err
@@ -167,5 +176,14 @@ func (h *Handler) playgroundModels(x *exchange) error {
 	if err != nil {
 		return fmt.Errorf("encode the models: %w", err)
 	}
+	cookie, left, err := h.Playground.Open(x.request.Context(), h.Addresses.Of(x.request), x.request.Header)
+	if err != nil {
+		return err
+	}
+	if cookie != nil {
+		http.SetCookie(x, cookie)
+	}
+	setVisitsLeft(x.Header(), left)
+	x.Header().Set("Cache-Control", "no-store")
 	return h.json(x, body)
 }

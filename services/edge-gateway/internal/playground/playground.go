@@ -1,11 +1,13 @@
 // Package playground gives the pages of this site a few short chats an hour with a few
-// models, without a key. An account of the platform pays for them. (Specification part 8:
-// 5 requests an hour and IP address, not streamed.)
+// models, without a key. (Specification part 8: 5 requests an hour and IP address, not
+// streamed.)
 //
-// billing-ledger counts the visits for all gateways, by the network that they come from
-// (an IPv4 address, an IPv6 /64). It gets a hash of the network under a secret of the
-// gateways, so that its tables name nobody. A request that is refused before admission
-// costs no visit.
+// A visitor has a session, whose secret is in a cookie of the browser. The list of models
+// opens the session, and a chat needs it. billing-ledger keeps the sessions and counts the
+// visits for all gateways, by the network that they come from (an IPv4 address, an IPv6 /64).
+// It gets hashes: of the network under a secret of the gateways, so that its tables name
+// nobody, and of the session's secret. It also says which account of the platform pays. A
+// request that is refused before admission costs no visit.
 //
 // Limits: Config.PerHour visits within any hour, MaxBody bytes of a body, MaxOutputTokens
 // tokens of an answer.
@@ -15,6 +17,8 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -39,12 +43,10 @@ const (
 	window = time.Hour
 )
 
-// Config says which models are given away, how often, and who pays.
+// Config says which models are given away, and how often.
 type Config struct {
 	// Models are the ids of the models that may be asked.
 	Models []string
-	// APIKey is the consumer key of the account that pays.
-	APIKey string
 	// Secret is the secret under which networks are hashed; all gateways have the same.
 	Secret string
 	// PerHour is how many chats a network has within any hour.
@@ -56,12 +58,13 @@ type Config struct {
 // Playground serves all visitors of a gateway.
 type Playground struct {
 	visits billingv1.VisitorServiceClient
+	random io.Reader
 	cfg    Config
 }
 
-// New makes a playground.
-func New(visits billingv1.VisitorServiceClient, cfg Config) *Playground {
-	return &Playground{visits: visits, cfg: cfg}
+// New makes a playground, with random numbers for the secrets of sessions.
+func New(visits billingv1.VisitorServiceClient, random io.Reader, cfg Config) *Playground {
+	return &Playground{visits: visits, random: random, cfg: cfg}
 }
 
 // Models are the ids of the models that may be asked.
@@ -70,11 +73,6 @@ func (p *Playground) Models() []string { return p.cfg.Models }
 // Offers reports whether visitors may ask a model.
 func (p *Playground) Offers(modelID string) bool { return slices.Contains(p.cfg.Models, modelID) }
 
-// Credentials returns headers with the key of the account that pays.
-func (p *Playground) Credentials() http.Header {
-	return http.Header{"Authorization": {"Bearer " + p.cfg.APIKey}}
-}
-
 // Left is what a visitor has left of its visits.
 type Left struct {
 	Limit, Remaining int
@@ -82,25 +80,91 @@ type Left struct {
 	Reset time.Duration
 }
 
-// Visit takes one of a client's visits. It fails with rate_limit_exceeded and the time to
-// wait, or with the fault of a service that does not answer; then no visit is given.
-func (p *Playground) Visit(ctx context.Context, client netip.Addr) (Left, error) {
+// Payer is the account and the key that pay for a visit.
+type Payer struct {
+	AccountID, KeyID string
+	// AccountTag is the name under which routers and hubs know the account.
+	AccountTag []byte
+}
+
+// Open gives a client a session, unless the one in its cookie is live, and says what is left
+// of its visits. The cookie is nil where the client's own stands.
+func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header) (*http.Cookie, Left, error) {
+	secret := make([]byte, secretBytes)
+	if _, err := io.ReadFull(p.random, secret); err != nil {
+		return nil, Left{}, fmt.Errorf("make the secret of a session: %w", err)
+	}
+	sum := sha256.Sum256(secret)
+	held, _ := sessionOf(h) // without one another is opened
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
+	defer cancel()
+	resp, err := p.visits.OpenVisitorSession(ctx, &billingv1.OpenVisitorSessionRequest{
+		Address: p.hash(client), SessionSha256: sum[:], HeldSessionSha256: held,
+		Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(),
+	})
+	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
+		return nil, Left{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"The playground has as many sessions of this network as a network may have. Use one of them, or wait.").
+			After(f.RetryAfter)
+	}
+	if err != nil {
+		return nil, Left{}, closed(err)
+	}
+	left := Left{p.cfg.PerHour, int(resp.GetRemaining()), time.Duration(resp.GetResetMs()) * time.Millisecond}
+	if !resp.GetOpened() {
+		return nil, left, nil
+	}
+	return cookie(secret, resp.GetExpiresAt().AsTime()), left, nil
+}
+
+// Visit takes one of a client's visits, and returns who pays for it. It fails with
+// invalid_session, with rate_limit_exceeded and the time to wait, or with the fault of a
+// service that does not answer; then no visit is given.
+func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header) (Payer, Left, error) {
+	held, err := sessionOf(h)
+	if err != nil {
+		return Payer{}, Left{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
 	resp, err := p.visits.TakeVisit(ctx, &billingv1.TakeVisitRequest{
-		Address: p.hash(client), Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(),
+		Address: p.hash(client), Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(), SessionSha256: held,
 	})
-	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
-		return Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"The playground answers %s requests an hour. Sign up for a key to go on.",
+	f, _ := fault.As(err)
+	switch {
+	case err == nil:
+	case f != nil && f.Reason == fault.InvalidSession:
+		return Payer{}, Left{}, NoSession()
+	case f != nil && f.Reason == fault.RateLimitExceeded && f.Meta[limitName] != "":
+		return Payer{}, Left{}, BudgetSpent(f.RetryAfter)
+	case f != nil && f.Reason == fault.RateLimitExceeded:
+		return Payer{}, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted,
+			fault.RateLimitExceeded, "The playground answers %s requests an hour. Sign up for a key to go on.",
 			strconv.Itoa(p.cfg.PerHour)).After(f.RetryAfter)
+	default:
+		return Payer{}, Left{}, closed(err)
 	}
-	if err != nil {
-		return Left{}, apierror.OfPeer(err)
+	return Payer{resp.GetAccountId(), resp.GetKeyId(), resp.GetAccountTag()},
+		Left{p.cfg.PerHour, int(resp.GetRemaining()), time.Duration(resp.GetResetMs()) * time.Millisecond}, nil
+}
+
+// limitName is what a refusal has in fault.Fault.Meta that is about the budget of the day.
+const limitName = "limit_name"
+
+// BudgetSpent is the refusal once the platform's budget of the day is used up.
+func BudgetSpent(until time.Duration) error {
+	return apierror.NotSoon(fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		"The playground's budget of the day is used up. It begins anew at midnight UTC. Sign up for a key to go on.").
+		After(until))
+}
+
+// closed is the refusal while nobody can pay for visitors.
+func closed(err error) error {
+	if f, ok := fault.As(err); ok && f.Kind == fault.Unavailable {
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.").
+			After(f.RetryAfter)
 	}
-	return Left{
-		Limit: p.cfg.PerHour, Remaining: int(resp.GetRemaining()), Reset: time.Duration(resp.GetResetMs()) * time.Millisecond,
-	}, nil
+	return apierror.OfPeer(err)
 }
 
 // hash returns the hash of a client's network. Connections without an address share one.

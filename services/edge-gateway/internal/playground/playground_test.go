@@ -3,6 +3,8 @@ package playground
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
@@ -24,11 +26,16 @@ func (v *visits) TakeVisit(
 	_ context.Context, req *billingv1.TakeVisitRequest, _ ...grpc.CallOption,
 ) (*billingv1.TakeVisitResponse, error) {
 	v.asked = append(v.asked, req)
-	return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500}, v.err
+	return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500, KeyId: "key", AccountId: "account"}, v.err
+}
+
+// inSession has the cookie of a session.
+func inSession() http.Header {
+	return http.Header{"Cookie": {cookie(make([]byte, secretBytes), time.Now()).String()}}
 }
 
 func config() Config {
-	return Config{Models: []string{"a/b"}, APIKey: "sk-x", Secret: "a secret of gateways", PerHour: 5,
+	return Config{Models: []string{"a/b"}, Secret: "a secret of gateways", PerHour: 5,
 		CallTimeout: time.Second}
 }
 
@@ -38,12 +45,15 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 		cfg := config()
 		cfg.Secret = secret
 		client, _ := netip.ParseAddr(addr)
-		left, err := New(v, cfg).Visit(t.Context(), client)
+		payer, left, err := New(v, rand.Reader, cfg).Visit(t.Context(), client, inSession())
 		if err != nil {
 			t.Fatalf("got the error %v, want none", err)
 		}
 		if left != (Left{5, 3, 1500 * time.Millisecond}) {
 			t.Fatalf("left: got %+v, want %+v", left, Left{5, 3, 1500 * time.Millisecond})
+		}
+		if payer.KeyID != "key" {
+			t.Fatalf(`payer.KeyID: got %q, want "key"`, payer.KeyID)
 		}
 		last := v.asked[len(v.asked)-1]
 		switch {
@@ -79,7 +89,7 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 
 func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7 * time.Minute)}
-	left, err := New(v, config()).Visit(t.Context(), netip.Addr{})
+	_, left, err := New(v, rand.Reader, config()).Visit(t.Context(), netip.Addr{}, inSession())
 	f, _ := fault.As(err)
 	switch {
 	case f == nil:
@@ -95,7 +105,7 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 		fault.New(fault.Unavailable, fault.ServiceUnavailable, "x"), fault.New(fault.Timeout, fault.DeadlineExceeded, "x"),
 	} {
 		v.err = away
-		_, err := New(v, config()).Visit(t.Context(), netip.Addr{})
+		_, _, err := New(v, rand.Reader, config()).Visit(t.Context(), netip.Addr{}, inSession())
 		if f, _ := fault.As(err); f == nil {
 			t.Errorf("%v: f: got no error, want one", away)
 		} else if f.Kind != fault.Unavailable {

@@ -29,7 +29,7 @@ func (a *API) SignInMethods(ctx context.Context, _ Call) (Answer, error) {
 		Wallet     bool           `json:"wallet"` // which signs for the pages of the configured origins alone
 		Letters    bool           `json:"letters"`
 		Playground bool           `json:"playground"`
-	}{providers, len(a.cfg.Origins) > 0, resp.GetLetters(), a.cfg.Playground})
+	}{providers, len(a.cfg.Origins) > 0, resp.GetLetters(), a.cfg.Playground && resp.GetPlayground()})
 	if err != nil {
 		return Answer{}, err
 	}

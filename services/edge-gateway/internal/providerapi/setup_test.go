@@ -225,7 +225,7 @@ func (l *ledger) GetSignInMethods(
 ) (*billingv1.GetSignInMethodsResponse, error) {
 	l.asked++
 	return &billingv1.GetSignInMethodsResponse{Openid: []*billingv1.OpenIDProvider{{Name: "local", Label: "Local"}},
-		Letters: true}, l.err
+		Letters: true, Playground: true}, l.err
 }
 
 func (l *ledger) LinkProvider(

@@ -1,7 +1,7 @@
-// The two calls of the playground: a short whole answer for a visitor without a key, and a stream for
-// whoever has one.
+// The body of a question in the playground, what the headers of an answer say, and the call of whoever has a key: a
+// stream. The calls of visitors are in visitor.ts.
 
-import { answer, api, type Schemas } from '../../api/client';
+import type { Schemas } from '../../api/client';
 import { asApiError, readError } from '../../api/error';
 
 export type ChatBody = Schemas['CreateChatCompletionRequest'];
@@ -57,17 +57,6 @@ export function servedOf(headers: Headers): Served {
     billing: text('X-Svc-Billing-Type'),
     latency: Number.isFinite(latency) ? latency : null,
   };
-}
-
-/** Asks as a visitor. `seen` gets the headers of the answer, and of a refusal too. */
-export async function askAsVisitor(
-  body: ChatBody,
-  signal: AbortSignal,
-  seen: (headers: Headers) => void,
-): Promise<Schemas['ChatCompletion']> {
-  const call = api.POST('/v1/playground/chat', { body, signal });
-  call.then(({ response }) => seen(response.headers)).catch(() => undefined); // the error is told below
-  return answer(call);
 }
 
 /**

@@ -3,7 +3,6 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'react-router';
 
-import { answer, api } from '../../api/client';
 import { asApiError, type ApiError } from '../../api/error';
 import { useFilters } from '../../ui/filters';
 import { Empty, Failure, Loaded, Page, Section } from '../../ui/page';
@@ -14,6 +13,8 @@ import { Composer, Conversation } from './conversation';
 import { keyProblem, useApiKey } from './key';
 import { Access, Settings, type Choice, type Choices } from './playground-settings';
 import { useChat } from './use-chat';
+import { openSession } from './visitor';
+import type { Visits } from './visits';
 
 /** The most tokens of an answer to a visitor. */
 const visitorTokens = 100;
@@ -38,17 +39,22 @@ export default function Playground() {
 function AsVisitor() {
   const query = useQuery({
     queryKey: ['playground', 'models'],
-    queryFn: async () => (await answer(api.GET('/v1/playground/models'))).data,
+    queryFn: async ({ signal }) => openSession(signal),
     retry: false,
+    // What is left of the hour is as old as the answer, and each page that is opened has its own.
+    gcTime: 0,
+    refetchOnWindowFocus: false,
   });
   if (query.isError && query.data === undefined) {
     // A site without a playground has no such route.
     const shut = ['unknown_route', 'origin_not_allowed'].includes(asApiError(query.error).code);
-    return <Bench apiKey="" models={[]} closed={shut ? null : query.error} />;
+    return <Bench apiKey="" models={[]} visits={null} closed={shut ? null : query.error} />;
   }
   return (
     <Loaded query={query}>
-      {(models) => <Bench apiKey="" models={models.map(visitorChoice)} closed={undefined} />}
+      {({ models, visits }) => (
+        <Bench apiKey="" models={models.map(visitorChoice)} visits={visits} closed={undefined} />
+      )}
     </Loaded>
   );
 }
@@ -60,7 +66,9 @@ function visitorChoice({ id }: { id: string }): Choice {
 function WithKey({ apiKey }: { apiKey: string }) {
   const catalog = useCatalog();
   return (
-    <Loaded query={catalog}>{(models) => <Bench apiKey={apiKey} models={choices(models)} closed={undefined} />}</Loaded>
+    <Loaded query={catalog}>
+      {(models) => <Bench apiKey={apiKey} models={choices(models)} visits={null} closed={undefined} />}
+    </Loaded>
   );
 }
 
@@ -84,18 +92,20 @@ interface BenchProps {
   /** Empty for a visitor. */
   apiKey: string;
   models: Choices;
+  /** What a visitor has left as the page opens; null where it is not known. */
+  visits: Visits | null;
   /** Undefined where the playground is open. Else the error for which it is closed; null where it is closed to visitors. */
   closed: unknown;
 }
 
-function Bench({ apiKey, models, closed }: BenchProps) {
+function Bench({ apiKey, models, visits, closed }: BenchProps) {
   const [{ model: wanted }, set] = useFilters({ model: '' });
   const [options, setOptions] = useState<Omit<Wish, 'model'>>({
     system: '',
     maxTokens: apiKey === '' ? visitorTokens : null,
     temperature: null,
   });
-  const chat = useChat();
+  const chat = useChat(visits);
   const [first] = useState(models[0]?.id); // the order changes with who is online, and the model must not
   const model = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === first) ?? models[0];
   const access = <Access visits={chat.visits} />;

@@ -4,8 +4,9 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 
 import { idempotencyKey } from '../../api/client';
 import { asApiError, type ApiError } from '../../api/error';
-import { askAsVisitor, bodyOf, openStream, servedOf, streamed, type ChatBody, type Served, type Wish } from './chat';
+import { bodyOf, openStream, servedOf, streamed, type ChatBody, type Served, type Wish } from './chat';
 import { chatPieces, usageOf, type TokenUsage } from './stream';
+import { askAsVisitor } from './visitor';
 import { visitsOf, type Visits } from './visits';
 
 export interface Turn {
@@ -34,11 +35,12 @@ export interface Chat {
   startOver: () => void;
 }
 
-export function useChat(): Chat {
+/** `told` is what the list of models said of a visitor's hour. */
+export function useChat(told: Visits | null): Chat {
   const [turns, setTurns] = useState<Turn[]>([]);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
-  const [visits, setVisits] = useState<Visits | null>(null);
+  const [visits, setVisits] = useState<Visits | null>(told);
   const stopper = useRef<AbortController | null>(null);
   const lastId = useRef(0);
   const unsure = useRef<Unsure | null>(null);
