@@ -73,6 +73,16 @@ it no longer. All other sessions have ended.
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
 sessions and unlinks all wallets and accounts at OpenID providers.
 `
+	case user.AddressLetter:
+		m.Subject = "Your provider account has a new address"
+		m.Text = `Earnings of your provider account go to an address that it did not have before, or a wallet
+that it did not have before owns it. The settings of your provider account show both. Nothing is
+paid out to a new address for 48 hours.
+
+If it was not you, ask for a letter that sets a new password, at once. A new password ends all
+sessions and unlinks all wallets and accounts at OpenID providers. Revoke every provider key that
+you did not make, set your own address again, and write to the operators.
+`
 	default:
 		return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)
 	}

@@ -23,7 +23,7 @@ func TestALettersLinkLeadsToThePageOfTheConsoleThatTakesItsToken(t *testing.T) {
 func TestALetterWithoutATokenHasNoLink(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []user.LetterKind{user.ReuseLetter, user.ChangedLetter, user.ResetDoneLetter, user.LinkedLetter,
-		user.EndedLetter} {
+		user.EndedLetter, user.AddressLetter} {
 		m := letter(t, kind)
 		if strings.Contains(m.Text, "://") {
 			t.Errorf("%s: got %q, want no link", kind, m.Text)

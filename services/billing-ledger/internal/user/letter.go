@@ -23,9 +23,9 @@ const (
 var LetterPace = Pace{AtOnce: 5, Interval: 10 * time.Minute}
 
 // LettersMark is the network under which letters to an e-mail that somebody asks for are counted,
-// by LetterPace. TellingMark is that of letters that tell of identities, which have the same pace
-// apart: who links and ends identities keeps nobody from a letter that sets a password, and who asks
-// for letters keeps no user from being told.
+// by LetterPace. TellingMark is that of letters that tell of identities and of addresses, which have the
+// same pace apart: who links and ends identities keeps nobody from a letter that sets a password, and who
+// asks for letters keeps no user from being told.
 var (
 	LettersMark = origin("letters")
 	TellingMark = origin("letters that tell of identities")

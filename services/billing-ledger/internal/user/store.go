@@ -156,4 +156,5 @@ const (
 	ResetDoneLetter LetterKind = "reset_done"
 	LinkedLetter    LetterKind = "identity_linked"
 	EndedLetter     LetterKind = "identity_ended"
+	AddressLetter   LetterKind = "provider_address"
 )
