@@ -3,7 +3,6 @@ package edgegateway
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,8 +12,6 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
-
-func yield() { runtime.Gosched() }
 
 func unknownKey() error { return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "no such key") }
 

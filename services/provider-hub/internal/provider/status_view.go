@@ -162,7 +162,7 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 		if d.Beneficiary == "" {
 			to = "earnings go nowhere until an address takes effect"
 		}
-		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": "+to+".")
+		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": "+to+"."+d.cooling(now))
 	}
 	if ends := d.Facts.BenchmarkExpires(); d.Status == Active && ends.Sub(now) <= benchmarkShown {
 		all = append(all, "The benchmark expires at "+ends.UTC().Format(time.RFC3339)+
@@ -191,6 +191,16 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	}
 	const most = 4
 	return strings.Join(all[:min(len(all), most)], " ")
+}
+
+// cooling says until when nothing is paid out to an address that is new, while there is time to find a thief out.
+func (d Detail) cooling(now time.Time) string {
+	until := d.CoolingUntil()
+	if !now.Before(until) {
+		return ""
+	}
+	return " Nothing is paid out before " + until.UTC().Format(time.RFC3339) +
+		". If it was not you, change your password and tell the operators."
 }
 
 // warning says why a provider was removed.

@@ -40,8 +40,13 @@ func TestWhereTheUserSaysEarningsGoCountsAtOnce(t *testing.T) {
 	}
 	payee, err := d.payees.GetPayee(t.Context(), &hubv1.GetPayeeRequest{ProviderId: m.id})
 	d.must(err)
-	if payee.GetPayee().GetBeneficiaryCoolingUntil() == nil {
-		t.Error("the new address is paid at once, want it to cool")
+	cools := payee.GetPayee().GetBeneficiaryCoolingUntil()
+	if cools == nil {
+		t.Fatal("the new address is paid at once, want it to cool")
+	}
+	want := "Nothing is paid out before " + cools.AsTime().Format(time.RFC3339)
+	if got := d.own(m).GetWarning(); !strings.Contains(got, want) {
+		t.Errorf("warning: got %q, want %q in it", got, want)
 	}
 }
 

@@ -69,8 +69,9 @@ func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account
 // it keeps no user from a change. A user's confirmation counts in neither, because the proposal does. Each
 // condition is the one of an index.
 const (
-	askedByKeys = `(what IN ('beneficiary_proposed', 'owner_proposed') OR what = 'beneficiary' AND changed_by = 'provider')`
-	setByUser   = `what = 'beneficiary_set'`
+	askedByKeys = `(what IN ('beneficiary_proposed', 'owner_proposed')
+		OR what = 'beneficiary' AND changed_by = 'provider')`
+	setByUser = `what = 'beneficiary_set'`
 )
 
 // addressBound returns the condition of the entries that an entry is counted with; empty for an entry
