@@ -85,7 +85,8 @@ func (s *Service) reconcile(ctx context.Context) {
 		place = next
 		s.drift.Record(ctx, int64(len(drifts)))
 		s.compared.Add(ctx, 1)
-		s.lastCompared.Set(s.invariantsOf(drifts))
+		s.lastCompared.Add(store.Rules(2*s.cfg.ReconcileInterval), entries.Comparison{At: s.deps.Clock.Now(),
+			Drift: byRule(drifts), Last: next == store.Place{}})
 		for _, d := range drifts {
 			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant),
 				slog.String("drift", d.Text))
@@ -93,16 +94,13 @@ func (s *Service) reconcile(ctx context.Context) {
 	}
 }
 
-// invariantsOf returns what a comparison found of each rule.
-func (s *Service) invariantsOf(drifts []store.Drift) (found []entries.Invariant) {
+// byRule counts the rows that a comparison found, by the name of the rule that they break.
+func byRule(drifts []store.Drift) map[string]int {
 	of := map[string]int{}
 	for _, d := range drifts {
 		of[d.Invariant]++
 	}
-	for _, name := range store.Invariants() {
-		found = append(found, entries.Invariant{Name: name, Drift: of[name], CheckedAt: s.deps.Clock.Now()})
-	}
-	return found
+	return of
 }
 
 // tellStandby warns at the start that a failover would lose what was settled last, when

@@ -48,7 +48,8 @@ func (books) ListLedgerEntries(
 func (books) ListLedgerInvariants(
 	context.Context, *billingv1.ListLedgerInvariantsRequest,
 ) (*billingv1.ListLedgerInvariantsResponse, error) {
-	return &billingv1.ListLedgerInvariantsResponse{List: []*billingv1.LedgerInvariant{{Name: "n", Holds: true}}}, nil
+	return &billingv1.ListLedgerInvariantsResponse{List: []*billingv1.LedgerInvariant{{Name: "n", Holds: true}},
+		Pass: &billingv1.LedgerPass{Number: 2}}, nil
 }
 
 func TestAnOperatorReadsTheLedger(t *testing.T) {

@@ -577,8 +577,12 @@ func (*ListLedgerInvariantsRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListLedgerInvariantsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	List          []*LedgerInvariant     `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*LedgerInvariant     `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// The pass that is under way, or, before the next one begins, the pass that ended last.
+	Pass *LedgerPass `protobuf:"bytes,2,opt,name=pass,proto3" json:"pass,omitempty"`
+	// The last pass that ended; none before the first one ended.
+	LastComplete  *LedgerPass `protobuf:"bytes,3,opt,name=last_complete,json=lastComplete,proto3" json:"last_complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -620,20 +624,129 @@ func (x *ListLedgerInvariantsResponse) GetList() []*LedgerInvariant {
 	return nil
 }
 
+func (x *ListLedgerInvariantsResponse) GetPass() *LedgerPass {
+	if x != nil {
+		return x.Pass
+	}
+	return nil
+}
+
+func (x *ListLedgerInvariantsResponse) GetLastComplete() *LedgerPass {
+	if x != nil {
+		return x.LastComplete
+	}
+	return nil
+}
+
+// LedgerPass is a pass of comparisons of the ledger with itself, by one replica since its start.
+type LedgerPass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts from 1.
+	Number  int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	BeganAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=began_at,json=beganAt,proto3" json:"began_at,omitempty"`
+	// When its last comparison ended.
+	ComparedAt  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=compared_at,json=comparedAt,proto3" json:"compared_at,omitempty"`
+	Comparisons int32                  `protobuf:"varint,4,opt,name=comparisons,proto3" json:"comparisons,omitempty"`
+	// Whether it has reached the last wallet.
+	Complete bool `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
+	// The rows that break a rule, once for each of its comparisons that found them.
+	Drift         int32 `protobuf:"varint,6,opt,name=drift,proto3" json:"drift,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerPass) Reset() {
+	*x = LedgerPass{}
+	mi := &file_svc_billing_v1_ledger_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerPass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerPass) ProtoMessage() {}
+
+func (x *LedgerPass) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_ledger_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerPass.ProtoReflect.Descriptor instead.
+func (*LedgerPass) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_ledger_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *LedgerPass) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LedgerPass) GetBeganAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BeganAt
+	}
+	return nil
+}
+
+func (x *LedgerPass) GetComparedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ComparedAt
+	}
+	return nil
+}
+
+func (x *LedgerPass) GetComparisons() int32 {
+	if x != nil {
+		return x.Comparisons
+	}
+	return 0
+}
+
+func (x *LedgerPass) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *LedgerPass) GetDrift() int32 {
+	if x != nil {
+		return x.Drift
+	}
+	return 0
+}
+
+// LedgerInvariant is what comparisons found of a rule.
 type LedgerInvariant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Holds bool                   `protobuf:"varint,2,opt,name=holds,proto3" json:"holds,omitempty"`
-	// The rows that break it, at most 10 are looked for.
-	Drift         int32                  `protobuf:"varint,3,opt,name=drift,proto3" json:"drift,omitempty"`
-	CheckedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
+	// Whether neither the pass that is under way nor the last pass that ended found a row that breaks it.
+	// Without a pass that ended there are rows that no comparison has looked at.
+	Holds bool `protobuf:"varint,2,opt,name=holds,proto3" json:"holds,omitempty"`
+	// The most rows that one comparison of these passes found to break it, of at most 10 that are looked for.
+	Drift int32 `protobuf:"varint,3,opt,name=drift,proto3" json:"drift,omitempty"`
+	// When the last comparison ended.
+	CheckedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
+	// What one comparison looks at.
+	Scope         string `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LedgerInvariant) Reset() {
 	*x = LedgerInvariant{}
-	mi := &file_svc_billing_v1_ledger_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_ledger_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +758,7 @@ func (x *LedgerInvariant) String() string {
 func (*LedgerInvariant) ProtoMessage() {}
 
 func (x *LedgerInvariant) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_ledger_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_ledger_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +771,7 @@ func (x *LedgerInvariant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerInvariant.ProtoReflect.Descriptor instead.
 func (*LedgerInvariant) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_ledger_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_ledger_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LedgerInvariant) GetName() string {
@@ -687,6 +800,13 @@ func (x *LedgerInvariant) GetCheckedAt() *timestamppb.Timestamp {
 		return x.CheckedAt
 	}
 	return nil
+}
+
+func (x *LedgerInvariant) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
 }
 
 var File_svc_billing_v1_ledger_proto protoreflect.FileDescriptor
@@ -735,15 +855,27 @@ const file_svc_billing_v1_ledger_proto_rawDesc = "" +
 	"\x04book\x18\x03 \x01(\tR\x04book\x12\x14\n" +
 	"\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n" +
 	"\x06amount\x18\x05 \x01(\tR\x06amount\"\x1d\n" +
-	"\x1bListLedgerInvariantsRequest\"S\n" +
+	"\x1bListLedgerInvariantsRequest\"\xc4\x01\n" +
 	"\x1cListLedgerInvariantsResponse\x123\n" +
-	"\x04list\x18\x01 \x03(\v2\x1f.svc.billing.v1.LedgerInvariantR\x04list\"\x8c\x01\n" +
+	"\x04list\x18\x01 \x03(\v2\x1f.svc.billing.v1.LedgerInvariantR\x04list\x12.\n" +
+	"\x04pass\x18\x02 \x01(\v2\x1a.svc.billing.v1.LedgerPassR\x04pass\x12?\n" +
+	"\rlast_complete\x18\x03 \x01(\v2\x1a.svc.billing.v1.LedgerPassR\flastComplete\"\xec\x01\n" +
+	"\n" +
+	"LedgerPass\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x125\n" +
+	"\bbegan_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\abeganAt\x12;\n" +
+	"\vcompared_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"comparedAt\x12 \n" +
+	"\vcomparisons\x18\x04 \x01(\x05R\vcomparisons\x12\x1a\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\x12\x14\n" +
+	"\x05drift\x18\x06 \x01(\x05R\x05drift\"\xa2\x01\n" +
 	"\x0fLedgerInvariant\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05holds\x18\x02 \x01(\bR\x05holds\x12\x14\n" +
 	"\x05drift\x18\x03 \x01(\x05R\x05drift\x129\n" +
 	"\n" +
-	"checked_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedAt2\xe0\x03\n" +
+	"checked_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedAt\x12\x14\n" +
+	"\x05scope\x18\x05 \x01(\tR\x05scope2\xe0\x03\n" +
 	"\x12LedgerAdminService\x12\x95\x01\n" +
 	"\x12ListLedgerAccounts\x12).svc.billing.v1.ListLedgerAccountsRequest\x1a*.svc.billing.v1.ListLedgerAccountsResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/admin/ledger/accounts\x90\x02\x01\x12\x91\x01\n" +
 	"\x11ListLedgerEntries\x12(.svc.billing.v1.ListLedgerEntriesRequest\x1a).svc.billing.v1.ListLedgerEntriesResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/ledger/entries\x90\x02\x01\x12\x9d\x01\n" +
@@ -761,7 +893,7 @@ func file_svc_billing_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_ledger_proto_rawDescData
 }
 
-var file_svc_billing_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_svc_billing_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_svc_billing_v1_ledger_proto_goTypes = []any{
 	(*ListLedgerAccountsRequest)(nil),    // 0: svc.billing.v1.ListLedgerAccountsRequest
 	(*ListLedgerAccountsResponse)(nil),   // 1: svc.billing.v1.ListLedgerAccountsResponse
@@ -772,29 +904,34 @@ var file_svc_billing_v1_ledger_proto_goTypes = []any{
 	(*LedgerLeg)(nil),                    // 6: svc.billing.v1.LedgerLeg
 	(*ListLedgerInvariantsRequest)(nil),  // 7: svc.billing.v1.ListLedgerInvariantsRequest
 	(*ListLedgerInvariantsResponse)(nil), // 8: svc.billing.v1.ListLedgerInvariantsResponse
-	(*LedgerInvariant)(nil),              // 9: svc.billing.v1.LedgerInvariant
-	(*timestamppb.Timestamp)(nil),        // 10: google.protobuf.Timestamp
+	(*LedgerPass)(nil),                   // 9: svc.billing.v1.LedgerPass
+	(*LedgerInvariant)(nil),              // 10: svc.billing.v1.LedgerInvariant
+	(*timestamppb.Timestamp)(nil),        // 11: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_ledger_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.ListLedgerAccountsResponse.list:type_name -> svc.billing.v1.LedgerBalance
 	2,  // 1: svc.billing.v1.ListLedgerAccountsResponse.totals:type_name -> svc.billing.v1.LedgerBalance
-	10, // 2: svc.billing.v1.ListLedgerAccountsResponse.read_at:type_name -> google.protobuf.Timestamp
+	11, // 2: svc.billing.v1.ListLedgerAccountsResponse.read_at:type_name -> google.protobuf.Timestamp
 	5,  // 3: svc.billing.v1.ListLedgerEntriesResponse.list:type_name -> svc.billing.v1.LedgerEntry
-	10, // 4: svc.billing.v1.LedgerEntry.at:type_name -> google.protobuf.Timestamp
+	11, // 4: svc.billing.v1.LedgerEntry.at:type_name -> google.protobuf.Timestamp
 	6,  // 5: svc.billing.v1.LedgerEntry.legs:type_name -> svc.billing.v1.LedgerLeg
-	9,  // 6: svc.billing.v1.ListLedgerInvariantsResponse.list:type_name -> svc.billing.v1.LedgerInvariant
-	10, // 7: svc.billing.v1.LedgerInvariant.checked_at:type_name -> google.protobuf.Timestamp
-	0,  // 8: svc.billing.v1.LedgerAdminService.ListLedgerAccounts:input_type -> svc.billing.v1.ListLedgerAccountsRequest
-	3,  // 9: svc.billing.v1.LedgerAdminService.ListLedgerEntries:input_type -> svc.billing.v1.ListLedgerEntriesRequest
-	7,  // 10: svc.billing.v1.LedgerAdminService.ListLedgerInvariants:input_type -> svc.billing.v1.ListLedgerInvariantsRequest
-	1,  // 11: svc.billing.v1.LedgerAdminService.ListLedgerAccounts:output_type -> svc.billing.v1.ListLedgerAccountsResponse
-	4,  // 12: svc.billing.v1.LedgerAdminService.ListLedgerEntries:output_type -> svc.billing.v1.ListLedgerEntriesResponse
-	8,  // 13: svc.billing.v1.LedgerAdminService.ListLedgerInvariants:output_type -> svc.billing.v1.ListLedgerInvariantsResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 6: svc.billing.v1.ListLedgerInvariantsResponse.list:type_name -> svc.billing.v1.LedgerInvariant
+	9,  // 7: svc.billing.v1.ListLedgerInvariantsResponse.pass:type_name -> svc.billing.v1.LedgerPass
+	9,  // 8: svc.billing.v1.ListLedgerInvariantsResponse.last_complete:type_name -> svc.billing.v1.LedgerPass
+	11, // 9: svc.billing.v1.LedgerPass.began_at:type_name -> google.protobuf.Timestamp
+	11, // 10: svc.billing.v1.LedgerPass.compared_at:type_name -> google.protobuf.Timestamp
+	11, // 11: svc.billing.v1.LedgerInvariant.checked_at:type_name -> google.protobuf.Timestamp
+	0,  // 12: svc.billing.v1.LedgerAdminService.ListLedgerAccounts:input_type -> svc.billing.v1.ListLedgerAccountsRequest
+	3,  // 13: svc.billing.v1.LedgerAdminService.ListLedgerEntries:input_type -> svc.billing.v1.ListLedgerEntriesRequest
+	7,  // 14: svc.billing.v1.LedgerAdminService.ListLedgerInvariants:input_type -> svc.billing.v1.ListLedgerInvariantsRequest
+	1,  // 15: svc.billing.v1.LedgerAdminService.ListLedgerAccounts:output_type -> svc.billing.v1.ListLedgerAccountsResponse
+	4,  // 16: svc.billing.v1.LedgerAdminService.ListLedgerEntries:output_type -> svc.billing.v1.ListLedgerEntriesResponse
+	8,  // 17: svc.billing.v1.LedgerAdminService.ListLedgerInvariants:output_type -> svc.billing.v1.ListLedgerInvariantsResponse
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_ledger_proto_init() }
@@ -808,7 +945,7 @@ func file_svc_billing_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_ledger_proto_rawDesc), len(file_svc_billing_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,9 +42,10 @@ type LedgerAdminServiceClient interface {
 	// owner_id, and since and until if wanted; or since and until alone. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListLedgerEntries(ctx context.Context, in *ListLedgerEntriesRequest, opts ...grpc.CallOption) (*ListLedgerEntriesResponse, error)
-	// ListLedgerInvariants is what the last comparison of the ledger with itself found, by this replica.
-	// Each comparison looks at the open holds, at some of the wallets and at what was recorded lately.
-	// The list is empty before the first one. Read only.
+	// ListLedgerInvariants is what this replica found when it compared the ledger with itself. Each
+	// comparison looks at the next wallets and at what was recorded lately, so that a rule may be broken
+	// by rows that the comparison did not look at. A pass is the comparisons from the first wallet to the
+	// last. The list is empty before the first comparison. Read only.
 	ListLedgerInvariants(ctx context.Context, in *ListLedgerInvariantsRequest, opts ...grpc.CallOption) (*ListLedgerInvariantsResponse, error)
 }
 
@@ -101,9 +102,10 @@ type LedgerAdminServiceServer interface {
 	// owner_id, and since and until if wanted; or since and until alone. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListLedgerEntries(context.Context, *ListLedgerEntriesRequest) (*ListLedgerEntriesResponse, error)
-	// ListLedgerInvariants is what the last comparison of the ledger with itself found, by this replica.
-	// Each comparison looks at the open holds, at some of the wallets and at what was recorded lately.
-	// The list is empty before the first one. Read only.
+	// ListLedgerInvariants is what this replica found when it compared the ledger with itself. Each
+	// comparison looks at the next wallets and at what was recorded lately, so that a rule may be broken
+	// by rows that the comparison did not look at. A pass is the comparisons from the first wallet to the
+	// last. The list is empty before the first comparison. Read only.
 	ListLedgerInvariants(context.Context, *ListLedgerInvariantsRequest) (*ListLedgerInvariantsResponse, error)
 	mustEmbedUnimplementedLedgerAdminServiceServer()
 }

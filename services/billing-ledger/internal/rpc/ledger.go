@@ -102,14 +102,24 @@ func entryToProto(e entries.Entry) *billingv1.LedgerEntry {
 	return m
 }
 
-// ListLedgerInvariants is what the last comparison found.
+// ListLedgerInvariants is what comparisons found.
 func (s *Ledger) ListLedgerInvariants(
 	context.Context, *billingv1.ListLedgerInvariantsRequest,
 ) (*billingv1.ListLedgerInvariantsResponse, error) {
-	resp := &billingv1.ListLedgerInvariantsResponse{}
-	for _, i := range s.Compared.Last() {
+	list, pass, complete := s.Compared.Found()
+	resp := &billingv1.ListLedgerInvariantsResponse{Pass: passToProto(pass), LastComplete: passToProto(complete)}
+	for _, i := range list {
 		resp.List = append(resp.List, &billingv1.LedgerInvariant{Name: i.Name, Holds: i.Drift == 0,
-			Drift: int32(i.Drift), CheckedAt: timestamp(i.CheckedAt)})
+			Drift: int32(i.Drift), CheckedAt: timestamp(i.CheckedAt), Scope: i.Scope})
 	}
 	return resp, nil
+}
+
+// passToProto writes a pass of comparisons; nil for none.
+func passToProto(p entries.Pass) *billingv1.LedgerPass {
+	if p.Number == 0 {
+		return nil
+	}
+	return &billingv1.LedgerPass{Number: int32(p.Number), BeganAt: timestamp(p.Began),
+		ComparedAt: timestamp(p.Compared), Comparisons: int32(p.Comparisons), Complete: p.Complete, Drift: int32(p.Drift)}
 }

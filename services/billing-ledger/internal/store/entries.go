@@ -37,14 +37,26 @@ const (
 	// entriesByOwner reads the legs of one owner, which are few: usage has none here.
 	entriesByOwner = entryColumns + `WHERE e.id IN (SELECT p.entry_id FROM posting p WHERE p.account_kind = $4
 		AND p.owner_id = $5)`
-	withinTime      = ` AND e.at >= $6 AND e.at < $7`
-	usageOfProvider = usageColumns + `WHERE s.provider_id = $5 AND s.settled_at >= $6 AND s.settled_at < $7
-		AND s.day BETWEEN ($6::timestamptz AT TIME ZONE 'UTC')::date - 9
-			AND ($7::timestamptz AT TIME ZONE 'UTC')::date + 1
-		AND CASE $4 WHEN 'l:provider:accrued' THEN s.source = 'payg' AND NOT s.vendor AND s.payout > 0
-			WHEN 'l:provider:plan_held' THEN s.source = 'plan' AND NOT s.vendor AND s.payout > 0
-			WHEN 'l:vendor:payable' THEN s.source IN ('payg', 'plan') AND s.vendor AND s.payout > 0 ELSE false END` +
-		newestUsage
+	withinTime = ` AND e.at >= $6 AND e.at < $7`
+	// usageOfProvider takes the page of each day and source from an index in their order, so that it reads no
+	// more rows than that many pages have, however many requests the provider has served. The bounds of whole
+	// rows are those of one provider and source. An equation would say the same, and then PostgreSQL may read
+	// the requests of all providers by their time instead.
+	usageOfProvider = `SELECT s.* FROM (
+			SELECT d::date AS day FROM generate_series(($6::timestamptz AT TIME ZONE 'UTC')::date - 9,
+				(least($7::timestamptz, $1) AT TIME ZONE 'UTC')::date + 1, interval '1 day') d
+		) d
+		CROSS JOIN unnest(CASE $4 WHEN 'l:provider:accrued' THEN ARRAY['payg']
+			WHEN 'l:provider:plan_held' THEN ARRAY['plan'] WHEN 'l:vendor:payable' THEN ARRAY['payg', 'plan'] END)
+			AS billed (source)
+		CROSS JOIN LATERAL (` + usageColumns + `WHERE s.day = d.day
+			AND (s.provider_id, s.source, s.settled_at) >= ($5, billed.source, $6)
+			AND (s.provider_id, s.source, s.settled_at) <= ($5, billed.source, least($7::timestamptz, $1))
+			AND s.vendor = ($4 = 'l:vendor:payable') AND s.payout > 0 AND s.settled_at < $7
+			AND (s.settled_at, s.request_id) < ($1, $2)
+			ORDER BY s.provider_id DESC, s.source DESC, s.settled_at DESC, s.request_id DESC LIMIT $3
+		) AS s (request_id, kind, business_id, memo, reverses, settled_at)
+		ORDER BY s.settled_at DESC, s.request_id DESC LIMIT $3`
 	// usageOfConsumer finds an account's settled requests in its passbook, which is some seconds behind.
 	usageOfConsumer = `SELECT l.ref, 'usage', l.ref::text, '', NULL::uuid, l.at FROM passbook_line l
 		WHERE $4 = 'l:consumer:available' AND l.account_id = $5 AND l.kind = 'usage' AND l.amount <> 0
@@ -202,11 +214,15 @@ func (s *Store) Balances(ctx context.Context) (list []entries.Balance, at time.T
 	return list, at.UTC(), nil
 }
 
-// Invariants are the names of what Reconcile compares.
-func Invariants() []string {
-	names := make([]string, 0, len(reconciliations))
+// Rules are what Reconcile compares, with what was recorded within a span of time.
+func Rules(recent time.Duration) []entries.Rule {
+	rules := make([]entries.Rule, 0, len(reconciliations))
 	for _, r := range reconciliations {
-		names = append(names, r.name)
+		scope := fmt.Sprintf("what was recorded within the last %v", recent)
+		if r.wallets {
+			scope = fmt.Sprintf("the next %d wallets at most, with their open holds", reconcileWallets)
+		}
+		rules = append(rules, entries.Rule{Name: r.name, Scope: scope})
 	}
-	return names
+	return rules
 }

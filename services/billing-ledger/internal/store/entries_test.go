@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,7 +161,7 @@ func TestAPageOfEntriesReadsIndexes(t *testing.T) {
 		"request":  {entries.Filter{Request: ids.RequestID{1}}, []string{"entry_kind_business_id_key"}},
 		"owner":    {entries.Filter{Account: ledger.Payable, Owner: [16]byte{1}}, []string{"posting_account"}},
 		"time":     {lately(), []string{"entry_recorded", "settled_at_idx"}},
-		"provider": {timed, []string{"posting_account", "provider_id"}},
+		"provider": {timed, []string{"posting_account", "_of_provider"}},
 		"consumer": {consumer, []string{"posting_account", "passbook_line"}},
 	} {
 		sql, args := store.SearchEntries(tc.f, entries.Place{}, 50)
@@ -168,6 +170,90 @@ func TestAPageOfEntriesReadsIndexes(t *testing.T) {
 			if !strings.Contains(plan, index) {
 				t.Errorf("%s: got the plan\n%s\nwant %s in it", name, plan, index)
 			}
+		}
+	}
+}
+
+// served20000 copies a settled request, with another id and time of settling each, which takes a superuser:
+// nobody else settles but now. Before the copies of its provider are as many of other providers.
+func (e *env) served20000(t testing.TB, from ids.RequestID) {
+	t.Helper()
+	columns := strings.Join(column[string](t, e, `SELECT quote_ident(attname) FROM pg_attribute
+		WHERE attrelid = 'usage_settlement'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+			AND attname NOT IN ('request_id', 'settled_at', 'provider_id') ORDER BY attnum`), ", ")
+	tx, err := e.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `INSERT INTO usage_settlement (`+columns+`, request_id, settled_at,
+			provider_id)
+		SELECT `+columns+`, overlay(request_id::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
+			settled_at - n * interval '1 ms', CASE WHEN n > 20000 THEN provider_id ELSE md5(n::text)::uuid END
+		FROM usage_settlement, generate_series(1, 40000) n WHERE request_id = $1`, [16]byte(from)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.owner.Exec(t.Context(), `ANALYZE usage_settlement`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a plan read of settled requests: the rows that a scan gave on, and those that it passed over.
+var (
+	scanned    = regexp.MustCompile(`Scan.* on usage_settlement.*actual rows=([0-9.]+) loops=([0-9]+)`)
+	passedOver = regexp.MustCompile(`Rows Removed by [A-Za-z ]+: ([0-9]+)`)
+)
+
+// However many requests a provider has served, a page of 41 days reads few of them.
+func TestAPageOfABusyProviderReadsThePage(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	r := e.reservation(t, c, 3)
+	e.admitOne(t, r, hold.Admitted)
+	d := e.served(t, r, 2)
+	e.settle(t, usage.Settled, d)
+	e.served20000(t, r.Request)
+	const size = 50
+	f := entries.Filter{Account: ledger.Accrued, Owner: d.Event.Provider, Since: time.Now().Add(-30 * 24 * time.Hour),
+		Until: time.Now().Add(time.Hour)}
+	first, next, err := entries.Page(t.Context(), e.store, f, "", size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := entries.Page(t.Context(), e.store, f, next, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first) != size || len(second) != size {
+		t.Fatalf("two pages: got %d and %d entries, want %d each", len(first), len(second), size)
+	}
+	last, following := first[size-1], second[0]
+	if gap := last.At.Sub(following.At); gap != time.Millisecond {
+		t.Errorf("between the pages: got a gap of %v, want the next request, 1 ms before", gap)
+	}
+	for name, after := range map[string]entries.Place{"the first page": {}, "the second": {At: last.At, ID: last.ID}} {
+		sql, args := store.SearchEntries(f, after, size+1)
+		plan := strings.Join(column[string](t, e, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+sql,
+			args...), "\n")
+		rows := 0.0
+		for _, scan := range scanned.FindAllStringSubmatch(plan, -1) {
+			each, _ := strconv.ParseFloat(scan[1], 64)
+			loops, _ := strconv.ParseFloat(scan[2], 64)
+			rows += each * loops
+		}
+		for _, passed := range passedOver.FindAllStringSubmatch(plan, -1) {
+			more, _ := strconv.ParseFloat(passed[1], 64)
+			rows += more
+		}
+		if rows == 0 || rows > 2*(size+1) {
+			t.Errorf("%s: got %.0f rows read, want 1 to %d:\n%s", name, rows, 2*(size+1), plan)
 		}
 	}
 }

@@ -26,16 +26,20 @@ type Drift struct{ Invariant, Text string }
 
 // reconciliations cost the same however large the ledger is: each looks at open rows, at
 // the next wallets ($1, $2), or at rows that were recorded within $3.
-var reconciliations = []struct{ name, drift string }{
+var reconciliations = []struct {
+	name    string
+	wallets bool // whether it looks at the next wallets
+	drift   string
+}{
 	{
-		"wallet.held is the sum of open holds",
+		"wallet.held is the sum of open holds", true,
 		`SELECT format('account %s: held %s, open holds %s', w.account_id, w.held, coalesce(h.amount, 0))
 		FROM (SELECT account_id, held FROM wallet WHERE account_id > $1 ORDER BY account_id LIMIT $2) w
 		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open'
 			GROUP BY account_id) h USING (account_id)
 		WHERE w.held <> coalesce(h.amount, 0) AND $3::interval IS NOT NULL`,
 	}, {
-		"every settled request has its closed hold",
+		"every settled request has its closed hold", false,
 		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)
 		WHERE s.settled_at > now() - $3::interval AND s.day >= (now() - $3::interval)::date - 8
@@ -45,7 +49,7 @@ var reconciliations = []struct{ name, drift string }{
 				OR s.payout NOT BETWEEN 0 AND s.list_price)
 			AND $1::uuid IS NOT NULL AND $2::integer > 0`,
 	}, {
-		"every entry balances",
+		"every entry balances", false,
 		`SELECT format('entry %s: %s legs, sum %s %s', e.id, count(p.leg), coalesce(sum(p.amount), 0), p.asset)
 		FROM entry e LEFT JOIN posting p ON p.entry_id = e.id
 		WHERE e.at > now() - $3::interval AND $1::uuid IS NOT NULL AND $2::integer > 0

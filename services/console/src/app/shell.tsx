@@ -16,13 +16,12 @@ import {
   useMantineColorScheme,
 } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useQueryClient } from '@tanstack/react-query';
 import { Suspense, useEffect, useRef } from 'react';
-import { Link, NavLink, Outlet, useLocation, useNavigate } from 'react-router';
+import { Link, NavLink, Outlet, useLocation } from 'react-router';
 
-import { answer, api } from '../api/client';
-import { isOperatorSite, signedOut } from '../api/session';
+import { isOperatorSite } from '../api/session';
 import { MoonIcon, SunIcon } from '../ui/icons';
+import { useLeave } from './leave';
 import { menu } from './menu';
 import { usePreferences } from './preferences';
 import { useSession } from './session';
@@ -139,8 +138,7 @@ function Zone() {
 
 function Account() {
   const session = useSession();
-  const navigate = useNavigate();
-  const queries = useQueryClient();
+  const leave = useLeave();
   if (session.kind === 'unknown' || session.kind === 'lost') return null;
   if (session.kind === 'out') {
     return (
@@ -148,18 +146,6 @@ function Account() {
         Sign in
       </Button>
     );
-  }
-  async function leave() {
-    try {
-      await (isOperatorSite
-        ? answer(api.DELETE('/api/v1/admin/session'))
-        : answer(api.POST('/api/v1/user/logout', {})));
-    } catch {
-      // A session that the service does not end now ends by its age; this page forgets it either way.
-    }
-    signedOut();
-    queries.clear();
-    await navigate('/');
   }
   const name =
     session.kind === 'user' ? session.user.display_name || session.user.email || 'Account' : session.operator.name;
@@ -178,7 +164,7 @@ function Account() {
             Settings
           </Menu.Item>
         )}
-        <Menu.Item onClick={() => void leave()}>Sign out</Menu.Item>
+        <Menu.Item onClick={() => void leave('/')}>Sign out</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -2,9 +2,10 @@
 
 import { Alert, Anchor, Button, Group, Paper, Skeleton, Stack, Text, Title } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
-import { useEffect, type ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 
 import { asApiError } from '../api/error';
+import { useSignInAgain } from '../app/leave';
 import { duration } from '../format/quantity';
 import { JsonView } from './json';
 import { Id } from './text';
@@ -119,6 +120,7 @@ export function Failure({
             Request <Id value={failed.requestId} what="request id" />
           </Text>
         )}
+        {failed.code === 'fresh_sign_in_required' && <SignInAgain />}
         {retry !== undefined && (
           <Button size="xs" variant="default" onClick={retry}>
             Try again
@@ -126,6 +128,29 @@ export function Failure({
         )}
       </Stack>
     </Alert>
+  );
+}
+
+/** What a reader does about a change that takes a sign-in of the last quarter of an hour. */
+function SignInAgain() {
+  const again = useSignInAgain();
+  const [busy, setBusy] = useState(false);
+  return (
+    <>
+      <Text size="sm">
+        Nothing was changed. You come back to this page; what you have filled in here is asked for again.
+      </Text>
+      <Button
+        size="xs"
+        loading={busy}
+        onClick={() => {
+          setBusy(true);
+          void again();
+        }}
+      >
+        Sign in again
+      </Button>
+    </>
   );
 }
 

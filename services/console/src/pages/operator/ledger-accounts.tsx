@@ -1,5 +1,6 @@
 // The trial balance: what every kind of account comes to, and the totals, which are zero.
 
+import { Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
@@ -69,13 +70,40 @@ export function TrialBalance() {
 const invariantColumns: Column<Schemas['LedgerInvariant']>[] = [
   { name: 'Rule', cell: (row) => row.name },
   {
-    name: 'Holds',
+    name: 'Broken',
     cell: (row) => (
-      <State tone={row.holds ? 'good' : 'bad'}>{row.holds ? 'yes' : `${count(row.drift)} rows break it`}</State>
+      <State tone={row.holds ? 'good' : 'bad'}>{row.holds ? 'nothing found' : `${count(row.drift)} rows found`}</State>
     ),
   },
-  { name: 'Checked', cell: (row) => <Moment at={row.checked_at} withAge /> },
+  { name: 'A comparison looks at', cell: (row) => row.scope },
+  { name: 'Last compared', cell: (row) => <Moment at={row.checked_at} withAge /> },
 ];
+
+type Passes = Pick<Schemas['ListLedgerInvariantsResponse'], 'pass' | 'last_complete'>;
+
+/** Which comparisons the rules below rest on: a rule is not proven before a pass has reached the last wallet. */
+function PassesSoFar({ pass, last_complete: complete }: Passes) {
+  if (pass === null) return null;
+  return (
+    <Text size="sm" mb="sm" component="div">
+      {complete === null ? (
+        <State tone="warning">
+          No pass is complete yet: some wallets were not compared since this replica started.
+        </State>
+      ) : (
+        <>
+          Pass {count(complete.number)} was complete at <Moment at={complete.compared_at} withAge />.
+        </>
+      )}{' '}
+      {!pass.complete && (
+        <>
+          Pass {count(pass.number)}, begun at <Moment at={pass.began_at} withAge />, is under way:{' '}
+          {count(pass.comparisons)} comparisons, the last at <Moment at={pass.compared_at} />.
+        </>
+      )}
+    </Text>
+  );
+}
 
 export function Invariants() {
   const query = useQuery({
@@ -87,17 +115,20 @@ export function Invariants() {
     <Section
       title="What the ledger checks of itself"
       json={query.data}
-      note="Each check looks at the open holds, at some of the wallets, and at what was recorded lately."
+      note="Each comparison looks at the next wallets, and at what was recorded lately. A pass is the comparisons from the first wallet to the last, by the replica that answers. A rule is shown as broken until a complete pass has found nothing."
     >
       <Loaded query={query}>
         {(data) => (
-          <DataTable
-            caption="Rules of the ledger"
-            columns={invariantColumns}
-            rows={data.list}
-            id={(row) => row.name}
-            empty="The ledger was not compared with itself since it started. The first comparison comes by itself."
-          />
+          <>
+            <PassesSoFar pass={data.pass} last_complete={data.last_complete} />
+            <DataTable
+              caption="Rules of the ledger"
+              columns={invariantColumns}
+              rows={data.list}
+              id={(row) => row.name}
+              empty="The ledger was not compared with itself since it started. The first comparison comes by itself."
+            />
+          </>
         )}
       </Loaded>
     </Section>

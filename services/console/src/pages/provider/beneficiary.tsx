@@ -1,6 +1,6 @@
 // Where a provider's earnings go.
 
-import { Stack, Text, TextInput } from '@mantine/core';
+import { Alert, Stack, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
@@ -10,7 +10,7 @@ import { Section } from '../../ui/page';
 import { Facts } from '../../ui/table';
 import { Id, Moment, State } from '../../ui/text';
 import { useChanged, type Account } from './queries';
-import { isAhead, withoutRoutes } from './words';
+import { boundNewUntil, isAhead, withoutRoutes } from './words';
 
 export function Beneficiary({ me }: { me: Account }) {
   const [address, setAddress] = useState('');
@@ -30,11 +30,12 @@ export function Beneficiary({ me }: { me: Account }) {
       note={
         <>
           Payouts go to the beneficiary address of the moment you ask. A new address waits 48 hours, so that a thief
-          cannot empty the account at once.
+          cannot empty the account at once. You change it within 15 minutes of a sign-in.
         </>
       }
     >
       <Stack>
+        <NewAddresses me={me} />
         <Now me={me} />
         <Form form={form} label="Change the address" params={['beneficiary_address']}>
           <TextInput
@@ -60,6 +61,42 @@ export function Beneficiary({ me }: { me: Account }) {
         </Text>
       </Stack>
     </Section>
+  );
+}
+
+/** Warns of addresses that are new, as long as nothing can be paid out to them, or they may be a thief's. */
+function NewAddresses({ me }: { me: Account }) {
+  const now = useNow();
+  const { cooling_until, address } = me.beneficiary;
+  const paid = isAhead(cooling_until, now);
+  const bound = isAhead(boundNewUntil(me), now);
+  if (!paid && !bound) return null;
+  return (
+    <Alert
+      color="yellow"
+      variant="light"
+      title={paid ? 'The beneficiary address is new' : 'A wallet is new'}
+      role="status"
+    >
+      <Stack gap="xs">
+        {paid && (
+          <Text size="sm" component="div">
+            It takes effect at <Moment at={cooling_until} withAge />: nothing is paid out to{' '}
+            <Id value={address} what="beneficiary address" /> before.
+          </Text>
+        )}
+        {bound && (
+          <Text size="sm" component="div">
+            The wallet <Id value={me.owner_address} what="owner’s address" /> owns this account since{' '}
+            <Moment at={me.owner_bound_at} withAge />.
+          </Text>
+        )}
+        <Text size="sm">
+          If this was not you: change your password, which ends all other sessions, revoke your provider keys, set your
+          own address again, and write to the operators.
+        </Text>
+      </Stack>
+    </Alert>
   );
 }
 

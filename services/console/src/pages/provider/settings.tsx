@@ -99,7 +99,8 @@ function Decide({ of: proposal }: { of: Proposal }) {
       >
         {proposal.kind === 'beneficiary' ? 'Earnings go to' : 'The account belongs to the wallet'} {proposal.address}{' '}
         from now on.
-        {proposal.kind === 'beneficiary' ? ' Nothing is paid out for 48 hours.' : ' Only an operator can undo this.'}
+        {proposal.kind === 'beneficiary' ? ' Nothing is paid out for 48 hours.' : ' Only an operator can undo this.'} It
+        takes a sign-in of the last 15 minutes.
       </Confirm>{' '}
       <Confirm
         label="Drop"

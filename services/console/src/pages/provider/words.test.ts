@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isAhead, kindWord, sentence, withoutRoutes } from './words';
+import { boundNewUntil, isAhead, kindWord, sentence, withoutRoutes } from './words';
 
 describe('words', () => {
   it('lose the routes that programs need', () => {
@@ -25,5 +25,18 @@ describe('words', () => {
     expect(isAhead('2026-11-29T12:00:01Z', now)).toBe(true);
     expect(isAhead('2026-11-29T12:00:00Z', now)).toBe(false);
     expect(isAhead(null, now)).toBe(false);
+  });
+});
+
+describe('boundNewUntil', () => {
+  it('is 48 hours after a wallet was bound', () => {
+    expect(boundNewUntil({ owner_proven: true, owner_bound_at: '2026-11-29T12:00:00Z' })).toBe(
+      '2026-12-01T12:00:00.000Z',
+    );
+  });
+
+  it('is nothing for a wallet that is only claimed', () => {
+    expect(boundNewUntil({ owner_proven: false, owner_bound_at: null })).toBeNull();
+    expect(boundNewUntil({ owner_proven: false, owner_bound_at: '2026-11-29T12:00:00Z' })).toBeNull();
   });
 });

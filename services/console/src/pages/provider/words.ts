@@ -92,3 +92,9 @@ export const benchmarkResults: Record<string, Tone> = { running: 'busy', pass: '
 export function isAhead(at: string | null | undefined, now: number): at is string {
   return at !== null && at !== undefined && at !== '' && Date.parse(at) > now;
 }
+
+/** Until when the owner's wallet is shown as new: for as long as a new address cools. Null where no wallet owns. */
+export function boundNewUntil(me: { owner_proven: boolean; owner_bound_at: string | null }): string | null {
+  if (!me.owner_proven || me.owner_bound_at === null) return null;
+  return new Date(Date.parse(me.owner_bound_at) + 48 * 3_600_000).toISOString();
+}
