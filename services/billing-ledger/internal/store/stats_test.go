@@ -77,8 +77,8 @@ const counted = `WITH w AS MATERIALIZED (SELECT w.*, h.model_id, h.account_id, d
 			count(*) FILTER (WHERE result IN ('failed', 'timeout') AND outcome = 'completed')
 		FROM tried GROUP BY 1, 2, 3, 4),
 	judged AS MATERIALIZED (SELECT hour, model_id, provider_id,
-		sum(served + least(served, failed) + paid)::bigint AS judged,
-		sum(served)::bigint AS succeeded FROM used GROUP BY 1, 2, 3),
+		sum(served + least(served, failed) + paid)::bigint AS judged, sum(served)::bigint AS succeeded
+		FROM used GROUP BY 1, 2, 3),
 	asked AS MATERIALIZED (
 		SELECT hour, model_id, id AS provider_id, count(*) AS requests,
 			count(*) FILTER (WHERE jsonb_array_length(attempts) > 1) AS retried,
@@ -92,8 +92,8 @@ const counted = `WITH w AS MATERIALIZED (SELECT w.*, h.model_id, h.account_id, d
 			coalesce(tokens, 0) AS tokens FROM hours
 		UNION ALL
 		SELECT 1440, date_bin('1 day', hour, 'epoch'), '', id, sum(requests)::bigint, sum(judged)::bigint,
-			sum(succeeded)::bigint, sum(retried)::bigint, sum(tokens)::bigint FROM hours, zero
-			WHERE model_id <> '' GROUP BY 2, 4),
+			sum(succeeded)::bigint, sum(retried)::bigint, sum(tokens)::bigint
+			FROM hours, zero WHERE model_id <> '' GROUP BY 2, 4),
 	fives AS (SELECT 5 AS span, date_bin('5 minutes', recorded_at, 'epoch') AS at, '', id, count(*) AS requests,
 			count(*) FILTER (WHERE outcome = 'completed') AS succeeded, count(*) AS timed FROM w, zero GROUP BY 2, 4)`
 
@@ -105,11 +105,15 @@ func (e *env) wantPlainCount(t testing.TB) {
 	const summed = `SELECT span::integer, at, model_id, provider_id, requests, judged, succeeded, retried, tokens
 		FROM stats_sum WHERE span <> 5`
 	const fives = `SELECT * FROM fives`
+	const used = `SELECT hour, model_id, provider_id, account_id, served, failed FROM used WHERE served + failed > 0`
+	const kept = `SELECT at, model_id, provider_id, account_id, served, failed FROM stats_use`
 	const summedFives = `SELECT span::integer, at, model_id, provider_id, requests, succeeded,
 			(SELECT sum(n) FROM unnest(ttft) AS n)::bigint FROM stats_sum WHERE span = 5`
 	for name, query := range map[string]string{
 		"counted and not summed":               plain + ` EXCEPT ALL ` + summed,
 		"summed and not counted":               summed + ` EXCEPT ALL ` + plain,
+		"used and not kept":                    used + ` EXCEPT ALL ` + kept,
+		"kept and not used":                    kept + ` EXCEPT ALL ` + used,
 		"counted and not summed, five minutes": fives + ` EXCEPT ALL ` + summedFives,
 		"summed and not counted, five minutes": summedFives + ` EXCEPT ALL ` + fives,
 	} {
@@ -298,8 +302,9 @@ func TestFiguresOfFewAccountsAreWithheld(t *testing.T) {
 	e.beginAt(t, hour.Add(-72*time.Hour))
 	e.reported(t, 600, hour.Add(-time.Second), time.Minute)
 	// Four accounts are served. Others are only refused, or were served too long ago.
-	e.exec(t, `UPDATE hold h SET account_id = ('00000000-0000-7000-9000-00000000000' ||
-		1 + get_byte(h.request_id::text::bytea, 0) % 4)::uuid FROM request_report w WHERE w.request_id = h.request_id AND w.outcome = 'completed'`)
+	e.exec(t, `UPDATE hold h SET account_id = ('00000000-0000-7000-9000-00000000000'
+			|| 1 + get_byte(uuid_send(h.request_id), 0) % 4)::uuid
+		FROM request_report w WHERE w.request_id = h.request_id AND w.outcome = 'completed'`)
 	e.sumUp(t, 5000)
 	if a := e.figures(t); len(a.Models)+len(a.Providers) != 0 {
 		t.Errorf("of four accounts: got %d models and %d providers, want none", len(a.Models), len(a.Providers))
