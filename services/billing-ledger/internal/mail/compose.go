@@ -37,54 +37,56 @@ A new password ends all sessions and unlinks all wallets and accounts at OpenID 
 
 If it was not you, do nothing. Your password stays as it is.
 `, site, token, token)
-	case user.ReuseLetter:
-		m.Subject = "A session of your account was ended"
-		m.Text = `A sign-in of your account was renewed twice with the same secret, which happens when
+	default:
+		told, known := telling[l.Kind]
+		if !known {
+			return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)
+		}
+		m.Subject, m.Text = told.subject, told.text
+	}
+	return m, nil
+}
+
+// telling are the letters that tell what happened, and have no token.
+var telling = map[user.LetterKind]struct{ subject, text string }{
+	user.ReuseLetter: {"A session of your account was ended",
+		`A sign-in of your account was renewed twice with the same secret, which happens when
 somebody has copied it. We have ended that session. Sign in again, and change your password
 if you do not know how this could happen.
-`
-	case user.ChangedLetter:
-		m.Subject = "Your password was changed"
-		m.Text = `The password of your account was changed. All other sessions have ended.
+`},
+	user.ChangedLetter: {"Your password was changed",
+		`The password of your account was changed. All other sessions have ended.
 
 If it was not you, ask for a letter that sets a new password, at once.
-`
-	case user.ResetDoneLetter:
-		m.Subject = "Your password was set"
-		m.Text = `A new password was set for your account by a letter to this address. All sessions have
+`},
+	user.ResetDoneLetter: {"Your password was set",
+		`A new password was set for your account by a letter to this address. All sessions have
 ended. All wallets and accounts at OpenID providers were unlinked, and none of them signs in to
 the account any more: link yours again.
 API keys keep working. Revoke every key that you did not make.
-`
-	case user.LinkedLetter:
-		m.Subject = "A way to sign in was added to your account"
-		m.Text = `A wallet, or an account at an OpenID provider, was linked to your account. Whoever holds it
+`},
+	user.LinkedLetter: {"A way to sign in was added to your account",
+		`A wallet, or an account at an OpenID provider, was linked to your account. Whoever holds it
 can sign in to the account. Your account page lists every way to sign in.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
 sessions and unlinks all wallets and accounts at OpenID providers. API keys keep working. Revoke
 every key that you did not make.
-`
-	case user.EndedLetter:
-		m.Subject = "A way to sign in was removed from your account"
-		m.Text = `A wallet, or an account at an OpenID provider, was unlinked from your account and signs in to
+`},
+	user.EndedLetter: {"A way to sign in was removed from your account",
+		`A wallet, or an account at an OpenID provider, was unlinked from your account and signs in to
 it no longer. All other sessions have ended.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
 sessions and unlinks all wallets and accounts at OpenID providers.
-`
-	case user.AddressLetter:
-		m.Subject = "Your provider account has a new address"
-		m.Text = `Earnings of your provider account go to an address that it did not have before, or a wallet
+`},
+	user.AddressLetter: {"Your provider account has a new address",
+		`Earnings of your provider account go to an address that it did not have before, or a wallet
 that it did not have before owns it. The settings of your provider account show both. Nothing is
 paid out to a new address for 48 hours.
 
 If it was not you, ask for a letter that sets a new password, at once. A new password ends all
 sessions and unlinks all wallets and accounts at OpenID providers. Revoke every provider key that
 you did not make, set your own address again, and write to the operators.
-`
-	default:
-		return m, fmt.Errorf("there is no letter of the kind %.40q", l.Kind)
-	}
-	return m, nil
+`},
 }

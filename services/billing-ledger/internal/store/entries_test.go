@@ -231,8 +231,11 @@ func TestAPageOfABusyProviderReadsThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first) != size || len(second) != size {
-		t.Fatalf("two pages: got %d and %d entries, want %d each", len(first), len(second), size)
+	if len(first) != size {
+		t.Fatalf("the first page: got %d entries, want %d", len(first), size)
+	}
+	if len(second) != size {
+		t.Fatalf("the second page: got %d entries, want %d", len(second), size)
 	}
 	last, following := first[size-1], second[0]
 	if gap := last.At.Sub(following.At); gap != time.Millisecond {
@@ -252,8 +255,11 @@ func TestAPageOfABusyProviderReadsThePage(t *testing.T) {
 			more, _ := strconv.ParseFloat(passed[1], 64)
 			rows += more
 		}
-		if rows == 0 || rows > 2*(size+1) {
-			t.Errorf("%s: got %.0f rows read, want 1 to %d:\n%s", name, rows, 2*(size+1), plan)
+		if rows < size {
+			t.Errorf("%s: got %.0f rows read, want those of the page:\n%s", name, rows, plan)
+		}
+		if rows > 2*(size+1) {
+			t.Errorf("%s: got %.0f rows read, want at most %d:\n%s", name, rows, 2*(size+1), plan)
 		}
 	}
 }
