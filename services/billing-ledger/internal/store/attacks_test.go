@@ -222,8 +222,8 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	list := strings.TrimSpace(attacks) + "\n" + strings.TrimSpace(cardAttacks) + "\n" +
 		strings.TrimSpace(sandboxAttacks) + "\n" + strings.TrimSpace(planAttacks) + "\n" +
 		strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) + "\n" +
-		strings.TrimSpace(visitorAttacks) + "\n" + strings.TrimSpace(webhookAttacks) + "\n" + strings.TrimSpace(operatorAttacks) + "\n" +
-		strings.TrimSpace(vendorAttacks)
+		strings.TrimSpace(visitorAttacks) + "\n" + strings.TrimSpace(webhookAttacks) + "\n" +
+		strings.TrimSpace(operatorAttacks) + "\n" + strings.TrimSpace(vendorAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
