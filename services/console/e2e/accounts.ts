@@ -102,15 +102,23 @@ export async function fillSignIn({ page }: Visitor, user: { email: string; passw
 }
 
 /** An operator who was invited, and has not accepted yet. An invitation is good once, so each file of tests has one. */
-export function invited(by: 'pages' | 'operator') {
+export function invited(by: 'pages' | 'operator' | 'town') {
   return { name: `${by}.admin`, invitation: needed(`SVC_INVITATION_${by.toUpperCase()}`) };
 }
 
-/**
- * Accepts an invitation and signs in, all by the pages. A code counts once, so the second one is that of the
- * following half minute, which counts already.
- */
-export async function becomeOperator(who: Visitor, { name, invitation }: ReturnType<typeof invited>) {
+/** How an operator signs in. A code counts once, so the last half minute of which one was used is kept. */
+export interface OperatorLogin {
+  name: string;
+  password: string;
+  secret: string;
+  used: number;
+}
+
+/** Accepts an invitation and signs in, all by the pages. */
+export async function becomeOperator(
+  who: Visitor,
+  { name, invitation }: ReturnType<typeof invited>,
+): Promise<OperatorLogin> {
   const { page } = who;
   const password = somePassword();
   await open(who, `/accept#${invitation}`);
@@ -118,13 +126,19 @@ export async function becomeOperator(who: Visitor, { name, invitation }: ReturnT
   await page.getByLabel('Password once more').fill(password);
   await page.getByRole('button', { name: 'Choose this password' }).click();
   const secret = (await page.locator('dt:text-is("Secret") + dd code').textContent()) ?? '';
-  const now = Date.now();
-  await page.getByLabel('Code', { exact: true }).fill(codeAt(secret, now));
+  const login = { name, password, secret, used: 0 };
+  await page.getByLabel('Code', { exact: true }).fill(await nextCode(login));
   await page.getByRole('button', { name: 'Confirm the first code' }).click();
   await page.getByRole('main').getByRole('link', { name: 'Sign in' }).click();
-  await page.getByLabel('Name', { exact: true }).fill(name);
-  await page.getByLabel('Password', { exact: true }).fill(password);
-  await page.getByLabel('Code', { exact: true }).fill(codeAt(secret, Math.max(now + codePeriod, Date.now())));
+  await signInOperator(who, login);
+  return login;
+}
+
+/** Fills in the operators' form of signing in, and sends it. */
+export async function signInOperator({ page }: Visitor, login: OperatorLogin) {
+  await page.getByLabel('Name', { exact: true }).fill(login.name);
+  await page.getByLabel('Password', { exact: true }).fill(login.password);
+  await page.getByLabel('Code', { exact: true }).fill(await nextCode(login));
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('navigation', { name: 'Pages' }).getByText('The books').waitFor();
 }
@@ -139,6 +153,14 @@ export async function until(what: string, holds: () => Promise<boolean>): Promis
 }
 
 const codePeriod = 30_000;
+
+/** The code of this half minute or, where that was used, of the next one, as soon as it counts: half a minute early. */
+async function nextCode(login: OperatorLogin): Promise<string> {
+  const step = () => Math.floor(Date.now() / codePeriod);
+  login.used = Math.max(step(), login.used + 1);
+  await until('the next code counts', async () => login.used <= step() + 1);
+  return codeAt(login.secret, login.used * codePeriod);
+}
 
 /** The code of RFC 6238 that a secret has at a time in milliseconds: SHA-1, 6 digits, 30 seconds. */
 export function codeAt(secret: string, time: number): string {

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 
 import axe from 'axe-core';
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 
 export const baseUrl = needed('SVC_BASE_URL');
 export const adminUrl = needed('SVC_ADMIN_URL');
@@ -53,7 +53,7 @@ export interface Visitor {
   loaded: () => number;
 }
 
-export async function visitor(browser: Browser, site = baseUrl): Promise<Visitor> {
+export async function visitor(browser: Browser, site = baseUrl, options: BrowserContextOptions = {}): Promise<Visitor> {
   const context = await browser.newContext({
     baseURL: site,
     viewport: { width: 1440, height: 900 },
@@ -61,6 +61,7 @@ export async function visitor(browser: Browser, site = baseUrl): Promise<Visitor
     reducedMotion: 'reduce',
     permissions: ['clipboard-read', 'clipboard-write'],
     extraHTTPHeaders: fromElsewhere(),
+    ...options,
   });
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();

@@ -1,4 +1,4 @@
-import { Anchor, createTheme, MantineProvider } from '@mantine/core';
+import { Anchor, createTheme, Drawer, MantineProvider, Modal } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { setNonce } from 'get-nonce';
@@ -21,8 +21,13 @@ const theme = createTheme({
   cursorType: 'pointer',
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif',
   respectReducedMotion: true,
-  // A link within a text must be seen without its colour.
-  components: { Anchor: Anchor.extend({ defaultProps: { underline: 'always' } }) },
+  components: {
+    // A link within a text must be seen without its colour.
+    Anchor: Anchor.extend({ defaultProps: { underline: 'always' } }),
+    // The head of a dialogue is no banner of the page.
+    Modal: Modal.extend({ defaultProps: { attributes: { header: { role: 'presentation' } } } }),
+    Drawer: Drawer.extend({ defaultProps: { attributes: { header: { role: 'presentation' } } } }),
+  },
 });
 
 const queries = new QueryClient({

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/user"
 )
@@ -153,6 +154,24 @@ func checkFresh(ctx context.Context, tx pgx.Tx, id user.ID, family user.FamilyID
 		return user.ErrNotFresh
 	}
 	return nil
+}
+
+// tellUser has a letter sent to a user who has an e-mail, and who is locked. Beyond the pace of
+// letters the change stands without its letter: the letters before it have told the user that
+// somebody changes how the account is signed in to.
+func tellUser(ctx context.Context, tx pgx.Tx, u user.User, kind user.LetterKind) error {
+	if u.Email == "" {
+		return nil
+	}
+	err := countLetter(ctx, tx, u.Email, user.TellingMark)
+	if fault.Is(err, fault.RateLimitExceeded) {
+		err = moveBack(ctx, tx, u.Email.Digest(), user.TellingMark, user.LetterPace)
+		return wrapped("take the count of a letter back", err)
+	}
+	if err != nil {
+		return err
+	}
+	return keepLetter(ctx, tx, kind, u.Email, u.ID)
 }
 
 // lister is the part of a pool or a transaction that reads many rows.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/services/billing-ledger/internal/mail"
 	"svc.internal/services/billing-ledger/internal/user"
 )
@@ -76,24 +75,6 @@ func keepLetter(ctx context.Context, tx pgx.Tx, kind user.LetterKind, to user.Em
 		return err
 	}
 	return nil
-}
-
-// tellUser has a letter sent to a user who has an e-mail, and who is locked. Beyond the pace of
-// letters the change stands without its letter: the letters before it have told the user that
-// somebody changes how the account is signed in to.
-func tellUser(ctx context.Context, tx pgx.Tx, u user.User, kind user.LetterKind) error {
-	if u.Email == "" {
-		return nil
-	}
-	err := countLetter(ctx, tx, u.Email, user.TellingMark)
-	if fault.Is(err, fault.RateLimitExceeded) {
-		err = moveBack(ctx, tx, u.Email.Digest(), user.TellingMark, user.LetterPace)
-		return wrapped("take the count of a letter back", err)
-	}
-	if err != nil {
-		return err
-	}
-	return keepLetter(ctx, tx, kind, u.Email, u.ID)
 }
 
 // StoreLetterToken stores the token of a letter; see user.LetterStore.

@@ -2,7 +2,7 @@ import { Loader } from '@mantine/core';
 import { Navigate, Outlet, useLocation } from 'react-router';
 
 import { refresh } from '../api/session';
-import { Failure } from '../ui/page';
+import { Failure, Page } from '../ui/page';
 import { useSession } from './session';
 
 /** Lets users who are signed in through, and others sign in first. They come back to where they were. */
@@ -12,11 +12,13 @@ export function SignedIn() {
   if (session.kind === 'unknown') return <Loader aria-label="Loading" />;
   if (session.kind === 'lost')
     return (
-      <Failure
-        error={session.error}
-        title="Whether you are signed in is not known"
-        retry={() => void refresh().catch(() => undefined)}
-      />
+      <Page title="The service did not answer">
+        <Failure
+          error={session.error}
+          title="Whether you are signed in is not known"
+          retry={() => void refresh().catch(() => undefined)}
+        />
+      </Page>
     );
   if (session.kind === 'out')
     return <Navigate to="/sign-in" replace state={{ from: location.pathname + location.search }} />;

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,29 +23,44 @@ const patience = 30 * time.Minute
 // pages is the folder of the console's sources.
 var pages = filepath.Join("..", "..", "..", "console")
 
-// TestEachPageAndFlowOfTheConsoleWorksInABrowser runs the browser's tests of the console. CONSOLE_TESTS
-// chooses files of them by parts of their names, and SCREENSHOTS names a folder for pictures of each page.
+// town is the folder of the flows that need chains.
+const town = "town"
+
+// chosen are the parts of names of files of tests that CONSOLE_TESTS chooses; empty for all.
+func chosen() []string { return strings.Fields(os.Getenv("CONSOLE_TESTS")) }
+
+// TestEachPageAndFlowOfTheConsoleWorksInABrowser runs the browser's tests of the console but those in town.
+// CONSOLE_TESTS chooses files of them by parts of their names, and SCREENSHOTS names a folder for pictures of
+// each page.
 func TestEachPageAndFlowOfTheConsoleWorksInABrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes minutes")
+	if testing.Short() || slices.Contains(chosen(), town) {
+		t.Skip("it takes minutes, and was not chosen")
 	}
 	chromium := needBrowser(t)
 	address, letters := "http://"+trial.FreeAddress(t), t.TempDir()
-	m := trial.StartIn(t, t.TempDir(),
-		"DATABASE_URL="+pgtest.URL(t), "SVC_LOG_LEVEL=error", "SVC_HTTP_ADDR="+strings.TrimPrefix(address, "http://"),
-		"SVC_MAIL_SENDER=file", "SVC_MAIL_FOLDER="+letters, "SVC_MAIL_SITE_URL="+address,
-		// Each visitor of the tests says that it comes from an address of its own, because an address may
-		// open five accounts an hour.
-		"SVC_GATEWAY_TRUSTED_PROXIES=127.0.0.1")
-
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	run := exec.CommandContext(ctx, "npm", append([]string{"run", "--silent", "e2e", "--"},
-		strings.Fields(os.Getenv("CONSOLE_TESTS"))...)...)
-	run.Dir = pages
-	run.Env = append(os.Environ(), "CHROMIUM="+chromium, "SVC_MAIL_FOLDER="+letters, "NO_COLOR=1",
+	m := trial.StartIn(t, t.TempDir(), append(visited(),
+		"DATABASE_URL="+pgtest.URL(t), "SVC_HTTP_ADDR="+strings.TrimPrefix(address, "http://"),
+		"SVC_MAIL_SENDER=file", "SVC_MAIL_FOLDER="+letters, "SVC_MAIL_SITE_URL="+address)...)
+	browse(t, m, append(chosen(), "--exclude", "e2e/"+town+"/**"),
+		"CHROMIUM="+chromium, "SVC_MAIL_FOLDER="+letters,
 		"SVC_INVITATION_PAGES="+invitation(t, m, "pages.admin"),
 		"SVC_INVITATION_OPERATOR="+invitation(t, m, "operator.admin"))
+}
+
+// visited are the settings of a marketplace whose visitors each say that they come from an address of their own,
+// because an address may open few accounts an hour.
+func visited() []string {
+	return []string{"SVC_LOG_LEVEL=error", "SVC_GATEWAY_TRUSTED_PROXIES=127.0.0.1"}
+}
+
+// browse runs the browser's tests that args choose on a marketplace.
+func browse(t *testing.T, m *trial.Market, args []string, environ ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	run := exec.CommandContext(ctx, "npm", append([]string{"run", "--silent", "e2e", "--"}, args...)...)
+	run.Dir = pages
+	run.Env = append(append(os.Environ(), "NO_COLOR=1"), environ...)
 	for name, value := range m.Env {
 		run.Env = append(run.Env, name+"="+value)
 	}

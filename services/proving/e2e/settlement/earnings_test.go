@@ -21,7 +21,7 @@ func TestEarningsAreBatchedAndTheStatementHolds(t *testing.T) {
 	o := c.newOwner(t, "ann", 0xa1)
 	o.serveWithCollateral(t, 8453)
 	o.Earn(t, 3)
-	day := c.nextDay(t)
+	day := c.NextDay(t)
 	statement := "/api/v1/provider/statements/" + day
 	var answer []byte
 	trial.Until(t, "the day's statement is signed", func() bool {

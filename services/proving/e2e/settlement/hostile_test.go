@@ -97,7 +97,7 @@ func TestHostile(t *testing.T) {
 	victim, thief := c.newOwner(t, "vic", 0x71), c.newOwner(t, "mal", 0x72)
 	victim.serveWithCollateral(t, 8453)
 	victim.Earn(t, 60)
-	c.nextDay(t)
+	c.NextDay(t)
 	victim.Payable(t)
 	thief.Login(t)
 	attacks := []struct {
@@ -182,7 +182,7 @@ func sameMoney(t *testing.T, c *peered, victim, thief *owner) {
 		}
 	}
 	victim.Earn(t, 60)
-	c.nextDay(t)
+	c.NextDay(t)
 	trial.Until(t, "the next batch is posted", func() bool {
 		earnings := c.Wants(t, http.StatusOK, http.MethodGet, "/api/v1/provider/earnings", victim.Key, "")
 		return nano(t, earnings, "payable_usd_str") > 13_000_000_000

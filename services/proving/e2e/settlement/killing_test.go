@@ -65,7 +65,7 @@ func newKilling(t *testing.T) *killing {
 	})
 	dir := trial.Dir(t)
 	k.startChain(t, paychain.Seed(dir))
-	k.DatabaseURL = newDatabase(t)
+	k.DatabaseURL = trial.MovableDatabase(t)
 	configure := k.settings(t)
 	k.Market = trial.StartFleet(t, func(c *fleet.Config) {
 		c.Dir, c.BinDir, c.DatabaseURL, c.Settings = dir, bin, k.DatabaseURL, configure

@@ -225,7 +225,7 @@ func (k *killing) endsADay(t *testing.T, points []string) {
 	k.sellAPlan(t)
 	k.arm(points...)
 	k.mu.Lock()
-	k.nextDay(t)
+	k.NextDay(t)
 	k.mu.Unlock()
 	k.o.Payable(t)
 	k.dead(t, points)

@@ -45,7 +45,7 @@ func TestEarningsArePaidInDollarsOnceAndTheRestBecomesCredit(t *testing.T) {
 	o := c.newOwner(t, "bob", 0xb1)
 	o.serveWithCollateral(t, 8453)
 	o.Earn(t, 60)
-	c.nextDay(t)
+	c.NextDay(t)
 	o.Payable(t)
 	c.Pass(t, 24*time.Hour) // from now on ann and tom may approve
 	o.Login(t)
@@ -86,7 +86,7 @@ func TestEarningsArePaidInTheCoinOfChain254(t *testing.T) {
 	stray := c.consumersFundThemselves(t)
 	c.walk(t)
 	o.Earn(t, 60)
-	c.nextDay(t)
+	c.NextDay(t)
 	c.waitStray(t, stray, "4")
 	o.Payable(t)
 	before := c.ask(t, 254, "eth_getBalance", o.Wallet.String(), "latest")

@@ -2,28 +2,17 @@ package settlement_test
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"math/big"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"svc.internal/pkg/bus"
-	"svc.internal/pkg/devcerts"
-	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/proving/internal/trial"
@@ -33,50 +22,19 @@ import (
 // peered is a town that other processes reach too, each as the service that its certificate names.
 type peered struct {
 	*town
-	address, certs string
+	peers *trial.Peers
 }
 
 func newPeered(t *testing.T, environ ...string) *peered {
 	t.Helper()
-	const process = "marketplace"
-	p := &peered{address: trial.FreeAddress(t), certs: t.TempDir()}
-	names := append(node.Names(), bus.HubName(node.DefaultHub))
-	if err := devcerts.Write(p.certs, devcerts.Leaf{File: process, Services: names}); err != nil {
-		t.Fatal(err)
-	}
-	p.town = newTown(t, append([]string{"SVC_GRPC_ADDR=" + p.address,
-		"SVC_TLS_CERT=" + devcerts.CertFile(p.certs, process), "SVC_TLS_KEY=" + devcerts.KeyFile(p.certs, process),
-		"SVC_TLS_CA=" + filepath.Join(p.certs, devcerts.CAFile)}, environ...)...)
-	return p
+	peers := trial.NewPeers(t)
+	return &peered{newTown(t, append(peers.Environ(), environ...)...), peers}
 }
 
 // dial connects to a service of the town as another one.
 func (p *peered) dial(t *testing.T, service, as string) *grpc.ClientConn {
 	t.Helper()
-	if err := devcerts.Write(p.certs, devcerts.Leaf{File: as, Services: []string{as}}); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(p.certs, devcerts.CAFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(text)
-	pair, err := tls.LoadX509KeyPair(devcerts.CertFile(p.certs, as), devcerts.KeyFile(p.certs, as))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(p.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
-		RootCAs: roots, ServerName: service, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
+	return p.peers.Dial(t, service, as)
 }
 
 // penalize has the verifier open a penalty of a provider for its dear model, and nobody else. It returns the penalty's
@@ -84,18 +42,12 @@ func (p *peered) dial(t *testing.T, service, as string) *grpc.ClientConn {
 func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 	t.Helper()
 	req := penaltyOf(t, o, basisPoints)
-	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
-	defer cancel()
-	open := func(as string) error {
-		_, err := settlementv1.NewPenaltyServiceClient(p.dial(t, node.Settlement, as)).OpenPenalty(ctx, req)
-		return err
-	}
 	for _, other := range []string{node.EdgeGateway, node.ProviderHub} {
-		if err := open(other); status.Code(err) != codes.PermissionDenied {
+		if err := p.peers.OpenPenalty(t, other, req); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("a penalty of %s: got the error %v, want %v", other, err, codes.PermissionDenied)
 		}
 	}
-	if err := open(node.Verifier); err != nil {
+	if err := p.peers.OpenPenalty(t, node.Verifier, req); err != nil {
 		t.Fatalf("open a penalty: %v", err)
 	}
 	return req.GetPenaltyId()
@@ -104,14 +56,7 @@ func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 // penaltyOf is what the verifier says to open a penalty of a provider for its dear model.
 func penaltyOf(t *testing.T, o *owner, basisPoints int32) *settlementv1.OpenPenaltyRequest {
 	t.Helper()
-	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
-	if err != nil {
-		t.Fatal(err)
-	}
-	evidence := sha256.Sum256([]byte(o.ID))
-	return &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
-		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
-		EvidenceHash: evidence[:]}
+	return trial.PenaltyOf(t, o.ID, dear, basisPoints)
 }
 
 // positionOf is the selector of positionOf(bytes32,address).

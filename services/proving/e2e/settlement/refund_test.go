@@ -46,7 +46,7 @@ func TestCollateralIsBackAfterSevenDaysAndNotBesideAPayout(t *testing.T) {
 	o.serveWithCollateral(t, 8453)
 	deposited := c.dollars(t, 8453, o.Wallet)
 	o.Earn(t, 60)
-	c.nextDay(t)
+	c.NextDay(t)
 	o.Payable(t)
 
 	asked := c.Wants(t, http.StatusCreated, http.MethodPost, "/api/v1/provider/payouts", o.Token,

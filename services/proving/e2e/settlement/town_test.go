@@ -3,24 +3,17 @@ package settlement_test
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/ethereum"
-	"svc.internal/pkg/pg/devclock"
-	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/services/proving/internal/paychain"
 	"svc.internal/services/proving/internal/trial"
 	settlement "svc.internal/services/settlement"
-	"svc.internal/services/settlement/anvil"
 	"svc.internal/services/settlement/devchain"
 )
 
@@ -38,53 +31,10 @@ type town struct {
 
 func newTown(t *testing.T, environ ...string) *town {
 	t.Helper()
-	path := anvilPath(t)
-	c := &town{Town: &trial.Town{Chains: map[uint64]string{}, DatabaseURL: newDatabase(t)}, dir: trial.Dir(t)}
-	c.Market = trial.StartIn(t, c.dir, append([]string{"DATABASE_URL=" + c.DatabaseURL, "SVC_ANVIL=" + path,
-		"SVC_DEVELOPMENT_CHAINS=1,254,8453", "SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"},
-		environ...)...)
-	for chain := range strings.SplitSeq(c.Env["SVC_CHAIN_URLS"], ",") {
-		var id uint64
-		name, url, _ := strings.Cut(chain, "=")
-		if _, err := fmt.Sscan(name, &id); err != nil {
-			t.Fatalf("SVC_CHAIN_URLS: %v", err)
-		}
-		c.Chains[id] = url
-	}
+	c := &town{dir: trial.Dir(t)}
+	c.Town = trial.StartTown(t, c.dir, environ...)
 	c.open(t)
 	return c
-}
-
-// anvilPath is where the program of the chains is. Where it cannot be installed, the test is skipped, but not in CI.
-func anvilPath(t *testing.T) string {
-	t.Helper()
-	path, err := anvil.Install(t.Context(), repository)
-	if errors.Is(err, anvil.ErrMissing) && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// newDatabase starts a PostgreSQL server whose time can be moved, and returns its superuser's URL. A shift of time is
-// the whole server's.
-func newDatabase(t *testing.T) string {
-	t.Helper()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := devclock.Install(t.Context(), server.URL()); err != nil {
-		t.Fatal(err)
-	}
-	return server.URL()
 }
 
 // open connects to the database.
@@ -95,17 +45,6 @@ func (c *town) open(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.db.Close)
-}
-
-// nextDay ends the day and returns it.
-func (c *town) nextDay(t *testing.T) (day string) {
-	t.Helper()
-	var now time.Time
-	if err := c.db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
-		t.Fatal(err)
-	}
-	c.Pass(t, devclock.NextDay(now))
-	return now.UTC().Format(time.DateOnly)
 }
 
 // dollars is how many of the test dollar's millionths an account has on a chain.

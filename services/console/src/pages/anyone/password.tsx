@@ -1,4 +1,4 @@
-import { Alert, Button, Container, PasswordInput, Stack, Text, TextInput } from '@mantine/core';
+import { Alert, Button, Container, Stack, Text, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'react-router';
@@ -7,6 +7,7 @@ import { answer, api } from '../../api/client';
 import { getSession, signedOut } from '../../api/session';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Page, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { letterToken } from './account';
 
 /** Asks for a letter, or, by the link of one, sets a new password. */

@@ -1,9 +1,10 @@
-import { Button, Group, NumberInput, PasswordInput, Select, Stack, Text, Textarea } from '@mantine/core';
+import { Button, Group, NumberInput, Select, Stack, Text, Textarea } from '@mantine/core';
 import { useState } from 'react';
 import { Link } from 'react-router';
 
 import { useSession } from '../../app/session';
 import { Anchor, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { Moment } from '../../ui/text';
 import { modelPath, type Model } from './catalog';
 import type { Wish } from './chat';

@@ -1,4 +1,4 @@
-import { Alert, Button, Container, Loader, PasswordInput, Stack, Text, TextInput } from '@mantine/core';
+import { Alert, Button, Container, Loader, Stack, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { flushSync } from 'react-dom';
@@ -9,6 +9,7 @@ import { useWallet } from '../../api/wallet';
 import { useSession } from '../../app/session';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Failure, Page, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { useEnter, useFrom } from './account';
 import { KeyOnce } from './key-once';
 import { refusalOf } from './sign-in-refusal';

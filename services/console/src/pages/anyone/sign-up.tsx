@@ -1,4 +1,4 @@
-import { Button, Container, PasswordInput, Text, TextInput } from '@mantine/core';
+import { Button, Container, Text, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { Link, useLocation } from 'react-router';
 
@@ -6,6 +6,7 @@ import { answer, api, type Schemas } from '../../api/client';
 import { useSession } from '../../app/session';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Empty, Page, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { useEnter, useFrom } from './account';
 import { KeyOnce } from './key-once';
 

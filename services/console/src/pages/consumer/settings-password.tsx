@@ -1,4 +1,4 @@
-import { Anchor, PasswordInput, Text } from '@mantine/core';
+import { Anchor, Text } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'react-router';
@@ -6,6 +6,7 @@ import { Link } from 'react-router';
 import { answer, api } from '../../api/client';
 import { Form, useForm } from '../../ui/form';
 import { Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { sessionsKey } from './settings-sessions';
 
 const shortest = 8;

@@ -1,12 +1,13 @@
 // An invited operator chooses a password, takes the secret of its codes into an authenticator, and shows a first code.
 
-import { Alert, Button, Container, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core';
+import { Alert, Button, Container, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'react-router';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { Form, useForm } from '../../ui/form';
 import { Page, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { QrCode } from '../../ui/qr';
 import { Facts } from '../../ui/table';
 import { Id, Moment } from '../../ui/text';

@@ -1,6 +1,6 @@
 // Operators sign in by name, password and a code of their authenticator.
 
-import { Container, PasswordInput, TextInput } from '@mantine/core';
+import { Container, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { Link, Navigate, useLocation } from 'react-router';
 
@@ -9,6 +9,7 @@ import { operatorSignedIn } from '../../api/session';
 import { useSession } from '../../app/session';
 import { Form, useForm } from '../../ui/form';
 import { Anchor, Page, Section } from '../../ui/page';
+import { PasswordInput } from '../../ui/password-input';
 import { CodeInput } from './code-input';
 
 export default function SignIn() {

@@ -1,10 +1,11 @@
 // A vendor with its server: made, and changed.
 
-import { PasswordInput, Select, TextInput } from '@mantine/core';
+import { Select, TextInput } from '@mantine/core';
 import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
 import type { FormState } from '../../ui/form';
+import { PasswordInput } from '../../ui/password-input';
 import { Act } from './act';
 import { useDone } from './lists';
 import { useSteadyKey } from './steady-key';

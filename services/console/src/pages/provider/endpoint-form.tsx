@@ -1,11 +1,12 @@
 // Registers a server, or changes one.
 
-import { Button, Checkbox, Modal, PasswordInput, Stack, TextInput } from '@mantine/core';
+import { Button, Checkbox, Modal, Stack, TextInput } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { Form, useForm, type FormState } from '../../ui/form';
+import { PasswordInput } from '../../ui/password-input';
 import { EndpointModels, draftOf, inputOf, newDraft, type Draft } from './endpoint-models';
 import { useChanged, type Endpoint } from './queries';
 

@@ -1,1 +1,0 @@
-import{Kt as e,zt as t}from"./client-vI1kNjNb.js";import{t as n}from"./InputBase-C-0w_YdD.js";import{t as r}from"./jsx-runtime-Bjnrdt46.js";var i=r(),a=t(t=>{let r=e([`Input`,`InputWrapper`,`TextInput`],null,t);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

@@ -1,1 +1,0 @@
-import{D as e}from"./client-vI1kNjNb.js";function t(t,n){return t===0?n:t<0?`No limit`:e(t)}export{t};

@@ -1,0 +1,159 @@
+// How a provider gets through what blocks it, and what an operator does for it. The flows follow each other: each begins where the one before ended.
+
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import {
+  asMachine,
+  becomeOperator,
+  call,
+  fillSignIn,
+  invited,
+  signIn,
+  signInOperator,
+  signUp,
+  until,
+  type OperatorLogin,
+  type TestUser,
+} from '../accounts';
+import { adminUrl, launch, needed, open, settled, violations, visitor, type Visitor } from '../browser';
+
+const model = needed('SVC_MODEL');
+const wallet = needed('SVC_BENEFICIARY');
+
+let browser: Browser;
+let who: Visitor;
+let staff: Visitor;
+let user: TestUser;
+let login: OperatorLogin;
+let provider = '';
+beforeAll(async () => {
+  browser = await launch();
+  who = await visitor(browser);
+  staff = await visitor(browser, adminUrl);
+  user = await signUp('Otto');
+  login = await becomeOperator(staff, invited('town'));
+  await asMachine('PUT', `models/${model}`, {
+    name: 'Dear',
+    input_price: '10000',
+    output_price: '100000',
+    payout_input_price: '9000',
+    payout_output_price: '90000',
+    context_length: 8192,
+    max_output_tokens: 1024,
+    capabilities: ['chat'],
+  });
+});
+afterAll(async () => browser.close());
+
+const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: true });
+
+/** Opens a page of the provider. A session that time has ended is opened anew. */
+async function openOwn(path: string) {
+  await open(who, path);
+  if ((await who.page.locator('h1').first().textContent()) !== 'Sign in') return;
+  await fillSignIn(who, user);
+  await who.page.locator('h1:not(:text-is("Sign in"))').waitFor();
+  await settled(who.page);
+}
+
+/** Opens a page of the provider until a text is on it. */
+async function openUntil(path: string, text: string | RegExp) {
+  await until(`${path} says ${text}`, async () => {
+    await openOwn(path);
+    return who.page.getByText(text).first().isVisible();
+  });
+}
+
+/** Opens a page of the operators, who signs in anew where the session is over. */
+async function openStaff(path: string) {
+  await open(staff, path);
+  if ((await staff.page.locator('h1').first().textContent()) !== 'Sign in as an operator') return;
+  await signInOperator(staff, login);
+  await open(staff, path);
+}
+
+/** Does an act of operators, with a reason. */
+async function act(label: string, reason: string, done: string) {
+  const { page } = staff;
+  await button(page, label).first().click();
+  const question = page.getByRole('dialog').last();
+  await question.getByLabel('Reason').fill(reason);
+  await question.getByRole('button', { name: label, exact: true }).click();
+  await page.getByText(done).first().waitFor();
+}
+
+async function nothingWrong(at: Visitor) {
+  expect(at.wrong).toEqual([]);
+  expect(await violations(at.page)).toEqual([]);
+}
+
+describe('a provider who begins', () => {
+  it('sees what blocks it, and why no payout can be asked for', async () => {
+    const { page } = who;
+    await signIn(who, user);
+    await open(who, '/provider/start');
+    await page.getByLabel('Name').fill('Otto GPUs');
+    await page.getByLabel(/^Beneficiary address/).fill(wallet);
+    await button(page, 'Become a provider').click();
+    await page.getByLabel('Provider key', { exact: true }).waitFor();
+    await open(who, '/provider');
+    for (const blocker of ['Collateral is not confirmed', 'No agent is connected', 'No benchmark is passed yet'])
+      await page.getByText(blocker).waitFor();
+    await nothingWrong(who);
+    await open(who, '/provider/payouts');
+    await page.getByText('A payout cannot be asked for now').waitFor();
+    await page.getByText(/a payout is at least \$10\.00/).waitFor();
+    await nothingWrong(who);
+    const me = await call<{ provider_id: string }>('GET', '/api/v1/provider/me', undefined, await token());
+    provider = me.provider_id;
+  });
+
+  it('registers a server, whose wrong address is said at its field', async () => {
+    const { page } = who;
+    await open(who, '/provider/endpoints');
+    await button(page, 'Register a server').first().click();
+    const form = page.getByRole('dialog');
+    const address = form.getByLabel('Address');
+    await form.getByLabel('Name').first().fill('rack');
+    await address.fill('ftp://example.org');
+    await form
+      .getByLabel(/^Model/)
+      .first()
+      .fill(model);
+    await button(page, 'Register').click();
+    await expect.poll(async () => address.getAttribute('aria-invalid')).toBe('true');
+    await address.fill(needed('SVC_ENGINE_URL'));
+    await button(page, 'Register').click();
+    await form.waitFor({ state: 'hidden' });
+    await openUntil('/provider/endpoints', 'yes, the marketplace calls it');
+  });
+
+  it('has no GPU of its own, asks for a review, and an operator waives the rule', async () => {
+    const { page } = who;
+    await openUntil('/provider', 'No machine fulfils the GPU rule');
+    await open(who, '/provider/settings');
+    await page.getByLabel('Hardware').fill('A server at a vendor <script>alert(1)</script>');
+    await page.getByLabel(/^E-mail address/).fill('nobody');
+    await button(page, 'Ask for a review').click();
+    await expect.poll(async () => page.getByLabel(/^E-mail address/).getAttribute('aria-invalid')).toBe('true');
+    await page.getByLabel(/^E-mail address/).fill(user.email);
+    await button(page, 'Ask for a review').click();
+    await page.getByText('Your application is with the operators.').waitFor();
+    await openUntil('/provider', 'An operator looks at your application');
+    await openStaff(`/providers/${provider}`);
+    await act('Waive the GPU rule', 'an endpoint', 'Your word is recorded.');
+    await openStaff(`/providers/${provider}`);
+    await act('Approve the application', 'looks well', 'The application is approved.');
+    await openUntil('/provider', 'rule waived by an operator');
+    await nothingWrong(who);
+  });
+});
+
+async function token(): Promise<string> {
+  const answer = await call<{ token: string }>('POST', '/api/v1/user/login', {
+    email: user.email,
+    password: user.password,
+  });
+  return answer.token;
+}
