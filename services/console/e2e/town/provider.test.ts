@@ -1,4 +1,4 @@
-// How a provider gets through what blocks it, and what an operator does for it. The flows follow each other: each begins where the one before ended.
+// How a provider gets through what blocks it, up to its first day; and what an operator does for it. The flows follow each other: each begins where the one before ended.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -17,9 +17,9 @@ import {
   type TestUser,
 } from '../accounts';
 import { adminUrl, launch, needed, open, settled, violations, visitor, type Visitor } from '../browser';
+import { mint, send, stage, wallet } from './stage';
 
 const model = needed('SVC_MODEL');
-const wallet = needed('SVC_BENEFICIARY');
 
 let browser: Browser;
 let who: Visitor;
@@ -27,6 +27,7 @@ let staff: Visitor;
 let user: TestUser;
 let login: OperatorLogin;
 let provider = '';
+let key = '';
 beforeAll(async () => {
   browser = await launch();
   who = await visitor(browser);
@@ -96,7 +97,7 @@ describe('a provider who begins', () => {
     await page.getByLabel('Name').fill('Otto GPUs');
     await page.getByLabel(/^Beneficiary address/).fill(wallet);
     await button(page, 'Become a provider').click();
-    await page.getByLabel('Provider key', { exact: true }).waitFor();
+    key = (await page.getByLabel('Provider key', { exact: true }).textContent()) ?? '';
     await open(who, '/provider');
     for (const blocker of ['Collateral is not confirmed', 'No agent is connected', 'No benchmark is passed yet'])
       await page.getByText(blocker).waitFor();
@@ -146,6 +147,28 @@ describe('a provider who begins', () => {
     await openStaff(`/providers/${provider}`);
     await act('Approve the application', 'looks well', 'The application is approved.');
     await openUntil('/provider', 'rule waived by an operator');
+    await nothingWrong(who);
+  });
+
+  it('deposits collateral from its wallet, runs its agent, and is active then', async () => {
+    const { page } = who;
+    await open(who, '/provider/collateral');
+    await page.getByLabel(/^Amount in/).fill('-1');
+    await button(page, 'Prepare the call').click();
+    await expect.poll(async () => page.getByLabel(/^Amount in/).getAttribute('aria-invalid')).toBe('true');
+    await page.getByLabel(/^Amount in/).fill('20');
+    await page.getByLabel('How', { exact: true }).first().click();
+    await page.getByRole('option', { name: /8453|Base/ }).click();
+    await button(page, 'Prepare the call').click();
+    const prepared = page.getByRole('alert').filter({ hasText: 'Send this from your wallet' });
+    const to = async (start: RegExp) => (await prepared.getByText(start).locator('code').textContent()) ?? '';
+    const data = async (label: string) => (await prepared.getByLabel(label, { exact: true }).textContent()) ?? '';
+    const token = await to(/^Approval:/);
+    await mint(8453, token, 20_000_000);
+    await send(8453, token, await data('Data of the approval'));
+    await send(8453, await to(/^Deposit:/), await data('Data of the deposit'));
+    await stage(`connect/${provider}/${key}`);
+    await openUntil('/provider', 'Nothing: you serve and earn.');
     await nothingWrong(who);
   });
 });

@@ -41,7 +41,7 @@ func TestEachPageAndFlowOfTheConsoleWorksInABrowser(t *testing.T) {
 	m := trial.StartIn(t, t.TempDir(), append(visited(),
 		"DATABASE_URL="+pgtest.URL(t), "SVC_HTTP_ADDR="+strings.TrimPrefix(address, "http://"),
 		"SVC_MAIL_SENDER=file", "SVC_MAIL_FOLDER="+letters, "SVC_MAIL_SITE_URL="+address)...)
-	browse(t, m, append(chosen(), "--exclude", "e2e/"+town+"/**"),
+	browse(t, m, nil, append(chosen(), "--exclude", "e2e/"+town+"/**"),
 		"CHROMIUM="+chromium, "SVC_MAIL_FOLDER="+letters,
 		"SVC_INVITATION_PAGES="+invitation(t, m, "pages.admin"),
 		"SVC_INVITATION_OPERATOR="+invitation(t, m, "operator.admin"))
@@ -53,11 +53,11 @@ func visited() []string {
 	return []string{"SVC_LOG_LEVEL=error", "SVC_GATEWAY_TRUSTED_PROXIES=127.0.0.1"}
 }
 
-// browse runs the browser's tests that args choose on a marketplace.
-func browse(t *testing.T, m *trial.Market, args []string, environ ...string) {
+// browse runs the browser's tests that args choose on a marketplace. Meanwhile it does what comes by acts.
+func browse(t *testing.T, m *trial.Market, acts <-chan func(), args []string, environ ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	defer cancel() // also where an act fails
 	run := exec.CommandContext(ctx, "npm", append([]string{"run", "--silent", "e2e", "--"}, args...)...)
 	run.Dir = pages
 	run.Env = append(append(os.Environ(), "NO_COLOR=1"), environ...)
@@ -66,11 +66,24 @@ func browse(t *testing.T, m *trial.Market, args []string, environ ...string) {
 	}
 	run.Stdout, run.Stderr = t.Output(), t.Output()
 	endWithGroup(run)
-	switch err := run.Run(); {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		t.Fatalf("the browser's tests are not over after %v", patience)
-	case err != nil:
-		t.Fatalf("the browser's tests: got %v, want none failed", err)
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	for {
+		select {
+		case act := <-acts:
+			act()
+		case err := <-ended:
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Fatalf("the browser's tests are not over after %v", patience)
+			}
+			if err != nil {
+				t.Fatalf("the browser's tests: got %v, want none failed", err)
+			}
+			return
+		}
 	}
 }
 

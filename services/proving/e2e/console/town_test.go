@@ -1,6 +1,10 @@
 package console
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -18,8 +22,56 @@ func TestProvidersGetThroughInABrowser(t *testing.T) {
 	c := trial.StartTown(t, trial.Dir(t), append(visited(), "SVC_HUB_DEVELOPMENT_ENDPOINTS=true")...)
 	engine := fakeengine.New(t)
 	engine.Script(trial.Dear, fakeengine.Behaviour{})
+	s := &stage{town: c, engine: engine.URL, acts: make(chan func())}
+	server := httptest.NewServer(s.handler(t))
+	t.Cleanup(server.Close)
 	// The flows follow each other, so the first one that fails ends them.
-	browse(t, c.Market, []string{"e2e/" + town + "/", "--bail", "1"},
-		"CHROMIUM="+chromium, "SVC_ENGINE_URL="+engine.URL+"/v1", "SVC_MODEL="+trial.Dear,
+	browse(t, c.Market, s.acts, []string{"e2e/" + town + "/", "--bail", "1"},
+		"CHROMIUM="+chromium, "SVC_STAGE_URL="+server.URL, "SVC_ENGINE_URL="+engine.URL+"/v1", "SVC_MODEL="+trial.Dear,
 		"SVC_INVITATION_TOWN="+invitation(t, c.Market, "town.admin"))
+}
+
+// stage brings about for the browser's tests what no page does: that an agent runs.
+type stage struct {
+	town *trial.Town
+	// engine is where the providers' agents ask.
+	engine string
+	// acts are what the test itself does, because nobody else may fail it.
+	acts chan func()
+}
+
+func (s *stage) handler(t *testing.T) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /connect/{provider}/{key}", s.does(t, func(r *http.Request) any {
+		p := &trial.Provider{ID: r.PathValue("provider"), Key: r.PathValue("key"), Leave: func() {}}
+		s.town.Connect(t, p, s.engine, trial.Dear)
+		return nil
+	}))
+	return mux
+}
+
+// does has the test act, and answers with what the act returns.
+func (s *stage) does(t *testing.T, act func(*http.Request) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		done := make(chan struct{})
+		acts := s.acts
+		for acting := true; acting; {
+			select {
+			case acts <- func() { defer close(done); answer = act(r) }:
+				acts = nil // once
+			case <-done:
+				acting = false
+			case <-t.Context().Done():
+				http.Error(w, "the test is over", http.StatusServiceUnavailable)
+				return
+			}
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			http.Error(w, fmt.Sprint(err), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(text) // the browser's test fails without it
+	}
 }
