@@ -60,10 +60,11 @@ func browse(t *testing.T, m *trial.Market, acts <-chan func(), args []string, en
 	defer cancel() // also where an act fails
 	run := exec.CommandContext(ctx, "npm", append([]string{"run", "--silent", "e2e", "--"}, args...)...)
 	run.Dir = pages
-	run.Env = append(append(os.Environ(), "NO_COLOR=1"), environ...)
+	run.Env = append(os.Environ(), "NO_COLOR=1")
 	for name, value := range m.Env {
 		run.Env = append(run.Env, name+"="+value)
 	}
+	run.Env = append(run.Env, environ...) // the last one of a name counts
 	run.Stdout, run.Stderr = t.Output(), t.Output()
 	endWithGroup(run)
 	if err := run.Start(); err != nil {
