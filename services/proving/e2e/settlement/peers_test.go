@@ -2,17 +2,21 @@ package settlement_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/proving/internal/trial"
@@ -43,20 +47,36 @@ func (p *peered) penalize(t *testing.T, o *owner, basisPoints int32) string {
 	t.Helper()
 	req := penaltyOf(t, o, basisPoints)
 	for _, other := range []string{node.EdgeGateway, node.ProviderHub} {
-		if err := p.peers.OpenPenalty(t, other, req); status.Code(err) != codes.PermissionDenied {
+		if err := p.openPenalty(t, other, req); status.Code(err) != codes.PermissionDenied {
 			t.Errorf("a penalty of %s: got the error %v, want %v", other, err, codes.PermissionDenied)
 		}
 	}
-	if err := p.peers.OpenPenalty(t, node.Verifier, req); err != nil {
+	if err := p.openPenalty(t, node.Verifier, req); err != nil {
 		t.Fatalf("open a penalty: %v", err)
 	}
 	return req.GetPenaltyId()
 }
 
+// openPenalty has a service open a penalty.
+func (p *peered) openPenalty(t *testing.T, as string, req *settlementv1.OpenPenaltyRequest) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	_, err := settlementv1.NewPenaltyServiceClient(p.dial(t, node.Settlement, as)).OpenPenalty(ctx, req)
+	return err
+}
+
 // penaltyOf is what the verifier says to open a penalty of a provider for its dear model.
 func penaltyOf(t *testing.T, o *owner, basisPoints int32) *settlementv1.OpenPenaltyRequest {
 	t.Helper()
-	return trial.PenaltyOf(t, o.ID, dear, basisPoints)
+	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence := sha256.Sum256([]byte(o.ID))
+	return &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
+		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
+		EvidenceHash: evidence[:]}
 }
 
 // positionOf is the selector of positionOf(bytes32,address).

@@ -24,7 +24,7 @@ type agent struct {
 	// that its mode reaches the ledger.
 	external bool
 	session  *session
-	runs    []*run
+	runs     []*run
 }
 
 // session is an agent's connection to a hub. Each end keeps its own view of it.

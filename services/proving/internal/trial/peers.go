@@ -1,24 +1,18 @@
 package trial
 
 import (
-	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
-	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
-	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
 // Peers are other processes that reach the services of a marketplace, each as the service that its certificate names.
@@ -71,26 +65,4 @@ func (p *Peers) Dial(t testing.TB, service, as string) *grpc.ClientConn {
 		}
 	})
 	return conn
-}
-
-// OpenPenalty has a service open a penalty.
-func (p *Peers) OpenPenalty(t testing.TB, as string, req *settlementv1.OpenPenaltyRequest) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	_, err := settlementv1.NewPenaltyServiceClient(p.Dial(t, node.Settlement, as)).OpenPenalty(ctx, req)
-	return err
-}
-
-// PenaltyOf is what the verifier says to open a penalty of a provider for a model.
-func PenaltyOf(t testing.TB, provider, model string, basisPoints int32) *settlementv1.OpenPenaltyRequest {
-	t.Helper()
-	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
-	if err != nil {
-		t.Fatal(err)
-	}
-	evidence := sha256.Sum256([]byte(provider))
-	return &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: provider, ModelId: model,
-		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
-		EvidenceHash: evidence[:]}
 }
