@@ -92,10 +92,8 @@ func (c *Cache) Look(ctx context.Context) error {
 // Answer returns the figures. The caller must not change them. It waits only for the first
 // reading of the process.
 func (c *Cache) Answer(ctx context.Context) (*Answer, error) {
-	select {
-	case <-c.begun:
-	case <-ctx.Done():
-		return nil, unavailable(ctx.Err())
+	if err := c.awaitBegun(ctx); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,6 +102,22 @@ func (c *Cache) Answer(ctx context.Context) (*Answer, error) {
 		return c.last, nil
 	}
 	return nil, unavailable(nil)
+}
+
+// awaitBegun waits for the first reading. A caller whose ctx has ended waits no longer, but is
+// answered where the reading is over, because a select picks any of what is ready.
+func (c *Cache) awaitBegun(ctx context.Context) error {
+	select {
+	case <-c.begun:
+		return nil
+	default:
+	}
+	select {
+	case <-c.begun:
+		return nil
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	}
 }
 
 func unavailable(cause error) error {
