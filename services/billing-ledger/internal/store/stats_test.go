@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"io/fs"
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -392,13 +394,19 @@ func TestPromptsAreNoOtherAttempts(t *testing.T) {
 }
 
 // TestTheIndexOfReportsIsMadeAgainAfterABreak has the migration begin where it was broken off.
+// The database forgets it and all later migrations, and is given this migration alone.
 func TestTheIndexOfReportsIsMadeAgainAfterABreak(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	e.exec(t, `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'request_report_recorded'::regclass`)
-	e.exec(t, `DELETE FROM schema_migrations WHERE version_id = 48`)
-	config := e.owner.Config().ConnConfig
-	if err := pg.Migrate(t.Context(), config.ConnString(), store.Schema, store.Role, store.Migrations); err != nil {
+	e.exec(t, `DELETE FROM schema_migrations WHERE version_id >= 48`)
+	const name = "00048_stats_index.sql"
+	text, err := fs.ReadFile(store.Migrations, "migrations/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, url := fstest.MapFS{name: {Data: text}}, e.owner.Config().ConnConfig.ConnString()
+	if err := pg.Migrate(t.Context(), url, store.Schema, store.Role, alone); err != nil {
 		t.Fatal(err)
 	}
 	if !scan[bool](t, e, `SELECT indisvalid FROM pg_index WHERE indexrelid = 'request_report_recorded'::regclass`) {
