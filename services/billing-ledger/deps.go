@@ -25,6 +25,7 @@ const (
 	runningOfKey  = 1
 	claimsWaiting = 256
 	visitCalls    = 1
+	openingCalls  = 1 // of visitors' sessions, so that visits do not wait for them
 	sessionCalls  = 1
 	rateCalls     = 1
 	operatorCalls = 1

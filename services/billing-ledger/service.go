@@ -183,7 +183,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
 	}
 	s.visitors = &playground.Visitors{
-		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)}, Accounts: s.accounts,
+		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
+		Openings: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(openingCalls)}, Accounts: s.accounts,
 		Keys: s.keys, Clock: deps.Clock, Random: deps.Random, Budget: money.NanoUSD(cfg.PlaygroundDailyUSD) * money.USD,
 	}
 	if s.users, err = newUserWork(cfg, deps, st, s.accounts, s.keys); err != nil {

@@ -21,6 +21,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
+	"svc.internal/services/edge-gateway/internal/quota"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 )
 
@@ -358,6 +359,7 @@ func (c Config) playground() playground.Config {
 	return playground.Config{
 		Models: models, Secret: c.VisitorSecret.Reveal(),
 		PerHour: c.PlaygroundPerHour, CallTimeout: c.AdmitTimeout,
+		Lists: quota.Rate{Calls: 30, Span: time.Minute}, Networks: c.WrongKeyNetworks,
 	}
 }
 

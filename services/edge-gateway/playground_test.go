@@ -27,6 +27,7 @@ type visits struct {
 	mu       sync.Mutex
 	made     map[string]int
 	sessions map[string]string // the address of each session
+	opened   int               // calls of OpenVisitorSession
 	err      error
 }
 
@@ -35,6 +36,7 @@ func (v *visits) OpenVisitorSession(
 ) (*billingv1.OpenVisitorSessionResponse, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.opened++
 	if v.err != nil {
 		return nil, v.err
 	}
@@ -66,6 +68,13 @@ func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest) (
 	v.made[string(req.GetAddress())] = n + 1
 	return &billingv1.TakeVisitResponse{Remaining: req.GetLimit() - int32(n) - 1, ResetMs: 3_600_000,
 		KeyId: "key-of-the-platform", AccountId: "account-of-the-platform", AccountTag: []byte("platform")}, nil
+}
+
+// openings is how often a session was asked for.
+func (v *visits) openings() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.opened
 }
 
 // forget ends all sessions.
@@ -274,11 +283,8 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 		t.Errorf("resp.StatusCode: got %d, want 503, with %s", resp.StatusCode, read(t, resp))
 	}
 	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
-	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("the models: resp.StatusCode: got %d, want 503", resp.StatusCode)
-	} else if !strings.Contains(body, "The playground is closed") {
-		t.Errorf(`the models: body: got %q, want "The playground is closed" in it`, body)
-	}
+	read(t, resp)
+	listsWithoutASession(t, resp)
 	f.visits.refuse(nil)
 	// What the paying account lacks is nothing that a visitor can mend.
 	f.billing.refuse(fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen"))
@@ -287,6 +293,61 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 		t.Errorf("resp.StatusCode: got %d, want 503", resp.StatusCode)
 	} else if strings.Contains(body, "frozen") {
 		t.Errorf(`body: got %q, want it without "frozen"`, body)
+	}
+}
+
+// listsWithoutASession looks at a list of models while billing-ledger gives no session.
+func listsWithoutASession(t *testing.T, resp *http.Response) {
+	t.Helper()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the models: resp.StatusCode: got %d, want 200", resp.StatusCode)
+	}
+	if n := len(resp.Cookies()); n != 0 {
+		t.Errorf("the models: cookies: got %d, want 0", n)
+	}
+	if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
+		t.Errorf(`the models: left: got %q, want "0"`, got)
+	}
+}
+
+func TestANetworkWithoutRoomForASessionStillListsTheModels(t *testing.T) {
+	f := openPlayground(t)
+	f.visits.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(40 * time.Minute))
+	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
+	if body := read(t, resp); !strings.Contains(body, modelID) {
+		t.Errorf("body: got %q, want %q in it", body, modelID)
+	}
+	listsWithoutASession(t, resp)
+	if got := resp.Header.Get("X-Ratelimit-Reset-Requests"); got != "40m0s" {
+		t.Errorf(`reset: got %q, want "40m0s"`, got)
+	}
+}
+
+// One network cannot keep billing-ledger busy with sessions.
+func TestTheModelsAreListedThirtyTimesAMinuteForANetwork(t *testing.T) {
+	f := openPlayground(t, func(c *Config) { c.TrustedProxies = "127.0.0.0/8,::1" })
+	list := func(from string) *http.Response {
+		return f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base, "X-Forwarded-For", from)
+	}
+	for i := range 30 {
+		if resp := list("2001:db8::" + itoa(i+1)); resp.StatusCode != http.StatusOK {
+			t.Fatalf("list %d: got %d, want 200, with %s", i+1, resp.StatusCode, read(t, resp))
+		}
+	}
+	before := f.visits.openings()
+	resp := list("2001:db8::ffff")
+	read(t, resp)
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the list beyond: got %d, want 429", resp.StatusCode)
+	}
+	if after, _ := strconv.Atoi(resp.Header.Get("Retry-After")); after < 1 || after > 60 {
+		t.Errorf("Retry-After: got %q, want 1 to 60", resp.Header.Get("Retry-After"))
+	}
+	if got := f.visits.openings(); got != before {
+		t.Errorf("sessions asked of billing-ledger: got %d, want %d", got, before)
+	}
+	if resp := list("203.0.113.1"); resp.StatusCode != http.StatusOK {
+		t.Errorf("another network: got %d, want 200, with %s", resp.StatusCode, read(t, resp))
 	}
 }
 
@@ -309,8 +370,8 @@ func TestASpentBudgetIsToldWithTheTimeToWait(t *testing.T) {
 		switch {
 		case resp.StatusCode != http.StatusTooManyRequests:
 			t.Errorf("%s: resp.StatusCode: got %d, want 429, with %s", what, resp.StatusCode, body)
-		case !strings.Contains(body, "budget of the day"):
-			t.Errorf(`%s: body: got %q, want "budget of the day" in it`, what, body)
+		case !strings.Contains(body, "Today's playground budget"):
+			t.Errorf(`%s: body: got %q, want "Today's playground budget" in it`, what, body)
 		case strings.Contains(body, "day_cap"):
 			t.Errorf(`%s: body: got %q, want it without "day_cap"`, what, body)
 		case (time.Duration(after)*time.Second - wait).Abs() > time.Minute:
@@ -373,8 +434,10 @@ func TestTheModelsOpenASessionThatNoPageCanRead(t *testing.T) {
 		t.Errorf(`c.Domain: got %q, want ""`, c.Domain)
 	case c.Path != "/v1/playground":
 		t.Errorf(`c.Path: got %q, want "/v1/playground"`, c.Path)
-	case time.Until(c.Expires) < 59*time.Minute:
-		t.Errorf("c.Expires: got %v, want it in an hour", c.Expires)
+	case c.MaxAge < 59*60 || c.MaxAge > 60*60:
+		t.Errorf("c.MaxAge: got %d, want an hour of seconds", c.MaxAge)
+	case !c.Expires.IsZero():
+		t.Errorf("c.Expires: got %v, want none, because a browser's clock may be wrong", c.Expires)
 	}
 	for name, want := range map[string]string{"X-Ratelimit-Limit-Requests": "5", "X-Ratelimit-Remaining-Requests": "5",
 		"Cache-Control": "no-store", "Access-Control-Allow-Origin": ""} {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 // Times and bounds of the calls of providers' agents. Nobody needs to set them.
@@ -36,12 +37,12 @@ func (c Config) provider() providerapi.Config {
 		CallTimeout: min(c.AdmitTimeout, providerCallTimeout), ExplainTimeout: explainTimeout,
 		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept,
 		Networks:   callers,
-		SignUps:    providerapi.Rate{Calls: c.SignUpsPerHour, Span: time.Hour},
-		Keys:       providerapi.Rate{Calls: 20, Span: time.Hour},
-		LogIns:     providerapi.Rate{Calls: 10, Span: logInSpan},
-		Challenges: providerapi.Rate{Calls: 60, Span: time.Minute},
-		Refreshes:  providerapi.Rate{Calls: 120, Span: time.Minute},
-		Letters:    providerapi.Rate{Calls: 5, Span: time.Hour},
+		SignUps:    quota.Rate{Calls: c.SignUpsPerHour, Span: time.Hour},
+		Keys:       quota.Rate{Calls: 20, Span: time.Hour},
+		LogIns:     quota.Rate{Calls: 10, Span: logInSpan},
+		Challenges: quota.Rate{Calls: 60, Span: time.Minute},
+		Refreshes:  quota.Rate{Calls: 120, Span: time.Minute},
+		Letters:    quota.Rate{Calls: 5, Span: time.Hour},
 		Origins:    c.origins(),
 		Playground: c.hasPlayground(),
 	}

@@ -339,7 +339,7 @@ func newPlayground(deps Deps, cfg Config) *playground.Playground {
 	if !cfg.hasPlayground() {
 		return nil
 	}
-	return playground.New(deps.Visits, deps.Random, cfg.playground())
+	return playground.New(deps.Visits, deps.Random, deps.Clock, cfg.playground())
 }
 
 // Handler answers all public requests. Its server must bound headers and must not bound

@@ -148,19 +148,24 @@ func TestPlaygroundSessionsAreOfOneNetwork(t *testing.T) {
 		}
 	}
 	for i := 2; i <= 17; i++ {
-		want := http.StatusOK
-		if i == 17 {
-			want = http.StatusTooManyRequests
+		status, cookie := g.session("X-Forwarded-For", fmt.Sprintf("2001:db8::%d", i))
+		if status != http.StatusOK {
+			t.Errorf("list %d of a network: status: got %d, want 200", i, status)
 		}
-		if status, _ := g.session("X-Forwarded-For", fmt.Sprintf("2001:db8::%d", i)); status != want {
-			t.Errorf("session %d of a network: status: got %d, want %d", i, status, want)
+		if opened := cookie != ""; opened != (i < 17) {
+			t.Errorf("session %d of a network is opened: got %t, want %t", i, opened, i < 17)
 		}
 	}
 	if err := m.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	g.m = trial.StartIn(t, dir, append(environ, "SVC_BILLING_PLAYGROUND_DAILY_USD=0")...)
-	if status, _ := g.session("X-Forwarded-For", "2001:db8:2::1"); status != http.StatusServiceUnavailable {
-		t.Errorf("without a budget: status: got %d, want 503", status)
+	if _, cookie := g.session("X-Forwarded-For", "2001:db8:2::1"); cookie != "" {
+		t.Error("without a budget: got a session, want none")
+	}
+	guess := "svc_playground=" + strings.Repeat("A", 43)
+	status, _, body := g.chat(guess, trial.Chat(model, ""), "X-Forwarded-For", "2001:db8:2::1")
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("without a budget: status: got %d, want 503 (body is %s)", status, body)
 	}
 }

@@ -59,7 +59,7 @@ func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left
 		// There is room again when all but one less than the limit have left.
 		wait := counting[n-v.Limit].Add(v.Window).Sub(now)
 		return nil, VisitsLeft{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"This address has made its %d requests.", v.Limit).After(wait).
+			"This address has used all %d of its requests.", v.Limit).After(wait).
 			With("limit", strconv.Itoa(v.Limit)).With("reset_ms", strconv.FormatInt(wait.Milliseconds(), 10))
 	}
 	counting = append(counting, now)

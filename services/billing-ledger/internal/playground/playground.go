@@ -118,8 +118,11 @@ type Store interface {
 
 // Visitors answers gateways.
 type Visitors struct {
-	Store    Store
-	Visits   *limit.Visitors
+	Store  Store
+	Visits *limit.Visitors
+	// Openings reads what is left while a session is opened, and bounds how many are opened at a
+	// time. It has places of its own, so that visits do not wait for the opening of sessions.
+	Openings *limit.Visitors
 	Accounts *account.Accounts
 	Keys     *key.Keys
 	Clock    clock.Clock
@@ -136,10 +139,10 @@ func (v *Visitors) Open(
 	if v.Budget == 0 {
 		return opened, left, switchedOff()
 	}
-	if left, err = v.Visits.Left(ctx, visit); err != nil {
+	if left, err = v.Openings.Left(ctx, visit); err != nil {
 		return opened, left, err
 	}
-	err = v.Visits.Calls.Do(ctx, func() (err error) {
+	err = v.Openings.Calls.Do(ctx, func() (err error) {
 		opened, err = v.Store.OpenVisitorSession(ctx, s)
 		return err
 	})
@@ -147,10 +150,10 @@ func (v *Visitors) Open(
 	switch {
 	case errors.As(err, &full):
 		return opened, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"This network has %d sessions already.", MaxOfNetwork).After(max(full.Wait, time.Second))
+			"Too many playground sessions are open from your network (at most %d). Try again later.", MaxOfNetwork).After(max(full.Wait, time.Second))
 	case errors.Is(err, ErrFull):
 		return opened, left, fault.New(fault.Unavailable, fault.ServiceUnavailable,
-			"the playground has as many visitors as it can have").After(time.Minute)
+			"the playground is full; try again in a minute").After(time.Minute)
 	case err != nil:
 		return opened, left, fmt.Errorf("open a session of a visitor: %w", err)
 	}
@@ -196,11 +199,11 @@ func (v *Visitors) payer(ctx context.Context) (Payer, error) {
 		return Payer{}, fmt.Errorf("look for who pays for visitors: %w", err)
 	case !day.Open:
 		// Another replica has another budget, or an operator has just revoked the key.
-		return Payer{}, fault.New(fault.Unavailable, fault.ServiceUnavailable, "nobody pays for visitors now")
+		return Payer{}, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the playground cannot be paid for right now")
 	case day.Spent:
 		at := day.ResetsAt.UTC().Format(time.RFC3339)
 		return Payer{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"the playground's budget of the day is used up; it begins anew at %s", at).After(max(day.Wait, time.Second)).
+			"today's playground budget is used up; it resets at %s", at).After(max(day.Wait, time.Second)).
 			With(hold.LimitName, BudgetName).With(hold.ResetsAt, at)
 	}
 	return day.Payer, nil

@@ -20,7 +20,8 @@ import (
 // guests are visitors at a replica, with a budget of a day.
 func (e *env) guests(st *store.Store, budget money.NanoUSD) *playground.Visitors {
 	return &playground.Visitors{
-		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(4)}, Accounts: e.accounts, Keys: e.keys,
+		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(4)},
+		Openings: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(4)}, Accounts: e.accounts, Keys: e.keys,
 		Clock: clock.System, Random: rand.Reader, Budget: budget,
 	}
 }

@@ -153,9 +153,14 @@ var platformsOwn = []fault.Reason{
 }
 
 // playgroundModels serves GET /v1/playground/models, in the form of /v1/models. It opens
-// the visitor's session, without which there is no chat.
+// the visitor's session, without which there is no chat. Where billing-ledger gives no session, the
+// models are still listed, so that the page has something to show.
 func (h *Handler) playgroundModels(x *exchange) error {
 	if err := sameOrigin(x); err != nil {
+		return err
+	}
+	client := h.Addresses.Of(x.request)
+	if err := h.Playground.CountList(client); err != nil {
 		return err
 	}
 	list := struct {
@@ -176,7 +181,7 @@ func (h *Handler) playgroundModels(x *exchange) error {
 	if err != nil {
 		return fmt.Errorf("encode the models: %w", err)
 	}
-	cookie, left, err := h.Playground.Open(x.request.Context(), h.Addresses.Of(x.request), x.request.Header)
+	cookie, left, err := h.Playground.Open(x.request.Context(), client, x.request.Header)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@
 // nobody, and of the session's secret. It also says which account of the platform pays. A
 // request that is refused before admission costs no visit.
 //
-// Limits: Config.PerHour visits within any hour, MaxBody bytes of a body, MaxOutputTokens
-// tokens of an answer.
+// Limits: Config.PerHour visits within any hour, Config.Lists lists of models, MaxBody bytes of a
+// body, MaxOutputTokens tokens of an answer.
 package playground
 
 import (
@@ -29,7 +29,9 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/pkg/address"
+	"svc.internal/pkg/clock"
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 const (
@@ -51,6 +53,10 @@ type Config struct {
 	Secret string
 	// PerHour is how many chats a network has within any hour.
 	PerHour int
+	// Lists is how often a network may list the models, which opens sessions. Networks is how many
+	// networks are remembered for it.
+	Lists    quota.Rate
+	Networks int
 	// CallTimeout bounds one call to billing-ledger.
 	CallTimeout time.Duration
 }
@@ -59,12 +65,15 @@ type Config struct {
 type Playground struct {
 	visits billingv1.VisitorServiceClient
 	random io.Reader
+	clock  clock.Clock
+	lists  *quota.Quota
 	cfg    Config
 }
 
 // New makes a playground, with random numbers for the secrets of sessions.
-func New(visits billingv1.VisitorServiceClient, random io.Reader, cfg Config) *Playground {
-	return &Playground{visits: visits, random: random, cfg: cfg}
+func New(visits billingv1.VisitorServiceClient, random io.Reader, c clock.Clock, cfg Config) *Playground {
+	lists := quota.New("lists of the playground's models", cfg.Lists, cfg.Networks)
+	return &Playground{visits: visits, random: random, clock: c, lists: lists, cfg: cfg}
 }
 
 // Models are the ids of the models that may be asked.
@@ -87,8 +96,13 @@ type Payer struct {
 	AccountTag []byte
 }
 
+// CountList counts a list of the models for a client's network. It fails with rate_limit_exceeded, so
+// that no network can keep billing-ledger busy with sessions.
+func (p *Playground) CountList(client netip.Addr) error { return p.lists.Take(client, p.clock.Now()) }
+
 // Open gives a client a session, unless the one in its cookie is live, and says what is left
-// of its visits. The cookie is nil where the client's own stands.
+// of its visits. The cookie is nil where the client's own stands, and where billing-ledger gives no
+// session now: then nothing is left.
 func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header) (*http.Cookie, Left, error) {
 	secret := make([]byte, secretBytes)
 	if _, err := io.ReadFull(p.random, secret); err != nil {
@@ -102,10 +116,8 @@ func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header)
 		Address: p.hash(client), SessionSha256: sum[:], HeldSessionSha256: held,
 		Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(),
 	})
-	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
-		return nil, Left{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"The playground has as many sessions of this network as a network may have. Use one of them, or wait.").
-			After(f.RetryAfter)
+	if f, ok := fault.As(err); ok && (f.Reason == fault.RateLimitExceeded || f.Kind == fault.Unavailable) {
+		return nil, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, nil
 	}
 	if err != nil {
 		return nil, Left{}, closed(err)
@@ -114,7 +126,7 @@ func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header)
 	if !resp.GetOpened() {
 		return nil, left, nil
 	}
-	return cookie(secret, resp.GetExpiresAt().AsTime()), left, nil
+	return cookie(secret, resp.GetExpiresAt().AsTime().Sub(p.clock.Now())), left, nil
 }
 
 // Visit takes one of a client's visits, and returns who pays for it. It fails with
@@ -144,6 +156,10 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header
 	default:
 		return Payer{}, Left{}, closed(err)
 	}
+	if resp.GetKeyId() == "" {
+		// An older billing-ledger counts visits, and does not say who pays.
+		return Payer{}, Left{}, fault.New(fault.Unavailable, fault.ServiceUnavailable, closedText)
+	}
 	return Payer{resp.GetAccountId(), resp.GetKeyId(), resp.GetAccountTag()},
 		Left{p.cfg.PerHour, int(resp.GetRemaining()), time.Duration(resp.GetResetMs()) * time.Millisecond}, nil
 }
@@ -154,14 +170,16 @@ const limitName = "limit_name"
 // BudgetSpent is the refusal once the platform's budget of the day is used up.
 func BudgetSpent(until time.Duration) error {
 	return apierror.NotSoon(fault.New(fault.Exhausted, fault.RateLimitExceeded,
-		"The playground's budget of the day is used up. It begins anew at midnight UTC. Sign up for a key to go on.").
+		"Today's playground budget is used up. It resets at midnight UTC. Sign up for a key to go on.").
 		After(until))
 }
+
+const closedText = "The playground is closed for a while."
 
 // closed is the refusal while nobody can pay for visitors.
 func closed(err error) error {
 	if f, ok := fault.As(err); ok && f.Kind == fault.Unavailable {
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.").
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, closedText).
 			After(f.RetryAfter)
 	}
 	return apierror.OfPeer(err)

@@ -11,8 +11,10 @@ import (
 
 	"google.golang.org/grpc"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 // visits notes what is asked and answers so.
@@ -20,23 +22,27 @@ type visits struct {
 	billingv1.VisitorServiceClient
 	asked []*billingv1.TakeVisitRequest
 	err   error
+	old   bool // it does not say who pays
 }
 
 func (v *visits) TakeVisit(
 	_ context.Context, req *billingv1.TakeVisitRequest, _ ...grpc.CallOption,
 ) (*billingv1.TakeVisitResponse, error) {
 	v.asked = append(v.asked, req)
+	if v.old {
+		return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500}, nil
+	}
 	return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500, KeyId: "key", AccountId: "account"}, v.err
 }
 
 // inSession has the cookie of a session.
 func inSession() http.Header {
-	return http.Header{"Cookie": {cookie(make([]byte, secretBytes), time.Now()).String()}}
+	return http.Header{"Cookie": {cookie(make([]byte, secretBytes), time.Hour).String()}}
 }
 
 func config() Config {
 	return Config{Models: []string{"a/b"}, Secret: "a secret of gateways", PerHour: 5,
-		CallTimeout: time.Second}
+		Lists: quota.Rate{Calls: 2, Span: time.Minute}, Networks: 10, CallTimeout: time.Second}
 }
 
 func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
@@ -45,7 +51,7 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 		cfg := config()
 		cfg.Secret = secret
 		client, _ := netip.ParseAddr(addr)
-		payer, left, err := New(v, rand.Reader, cfg).Visit(t.Context(), client, inSession())
+		payer, left, err := New(v, rand.Reader, clock.System, cfg).Visit(t.Context(), client, inSession())
 		if err != nil {
 			t.Fatalf("got the error %v, want none", err)
 		}
@@ -89,7 +95,7 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 
 func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7 * time.Minute)}
-	_, left, err := New(v, rand.Reader, config()).Visit(t.Context(), netip.Addr{}, inSession())
+	_, left, err := New(v, rand.Reader, clock.System, config()).Visit(t.Context(), netip.Addr{}, inSession())
 	f, _ := fault.As(err)
 	switch {
 	case f == nil:
@@ -105,11 +111,19 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 		fault.New(fault.Unavailable, fault.ServiceUnavailable, "x"), fault.New(fault.Timeout, fault.DeadlineExceeded, "x"),
 	} {
 		v.err = away
-		_, _, err := New(v, rand.Reader, config()).Visit(t.Context(), netip.Addr{}, inSession())
+		_, _, err := New(v, rand.Reader, clock.System, config()).Visit(t.Context(), netip.Addr{}, inSession())
 		if f, _ := fault.As(err); f == nil {
 			t.Errorf("%v: f: got no error, want one", away)
 		} else if f.Kind != fault.Unavailable {
 			t.Errorf("%v: f.Kind: got %d, want %d", away, f.Kind, fault.Unavailable)
 		}
+	}
+}
+
+func TestAVisitWithoutAPayerIsRefusedAsClosed(t *testing.T) {
+	_, _, err := New(&visits{old: true}, rand.Reader, clock.System, config()).
+		Visit(t.Context(), netip.Addr{}, inSession())
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Unavailable {
+		t.Errorf("beside a ledger that names no payer: got the error %v, want the kind %d", err, fault.Unavailable)
 	}
 }

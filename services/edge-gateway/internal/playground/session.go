@@ -18,11 +18,13 @@ const (
 )
 
 // cookie returns the cookie of a session. A browser sends it to the playground alone, and
-// never from a page of another site. Browsers take a secure cookie from loopback without TLS.
-func cookie(secret []byte, expires time.Time) *http.Cookie {
+// never from a page of another site. The browser counts its time, because the browser's clock may be
+// wrong. Without TLS, browsers keep a secure cookie of localhost, and most of them one of 127.0.0.1;
+// Safari keeps neither.
+func cookie(secret []byte, life time.Duration) *http.Cookie {
 	return &http.Cookie{
-		Name: CookieName, Value: base64.RawURLEncoding.EncodeToString(secret), Path: cookiePath, Expires: expires,
-		HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode,
+		Name: CookieName, Value: base64.RawURLEncoding.EncodeToString(secret), Path: cookiePath,
+		MaxAge: max(1, int(life.Seconds())), HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode,
 	}
 }
 
@@ -45,8 +47,8 @@ func sessionOf(h http.Header) ([]byte, error) {
 // NoSession is the refusal of a visitor without a live session.
 func NoSession() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidSession,
-		"There is no session of the playground, or it is over, or it is of another network. GET /v1/playground/models "+
-			"opens a session and sets its cookie.")
+		"You have no playground session, it has expired, or it was opened from another network. "+
+			"GET /v1/playground/models opens a session and sets its cookie.")
 }
 
 // Check refuses a request whose cookie cannot be that of a session.

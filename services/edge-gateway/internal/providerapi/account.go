@@ -14,6 +14,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 // Bounds of the members, in characters. The hub has its own bounds, which are tighter.
@@ -199,7 +200,7 @@ func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
 // open has a hub open an account. owner is the name of the member with the wallet's
 // address.
 func (a *API) open(
-	ctx context.Context, q *quota, c Call, req *hubv1.SignUpRequest, owner string,
+	ctx context.Context, q *quota.Quota, c Call, req *hubv1.SignUpRequest, owner string,
 ) (resp *hubv1.SignUpResponse, err error) {
 	err = a.counted(ctx, q, c, func(ctx context.Context) error {
 		resp, err = a.peers.Self.SignUp(ctx, req)

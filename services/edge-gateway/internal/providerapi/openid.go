@@ -134,12 +134,12 @@ func (a *API) finishOpenID(ctx context.Context, c Call) (Answer, error) {
 	now := a.peers.Clock.Now()
 	var full error
 	if tied(req) {
-		full = a.userSigns.take(c.From, now)
+		full = a.userSigns.Take(c.From, now)
 		req.Open = full == nil
 	}
 	resp, err := a.logInOpenID(ctx, c, req)
 	if req.GetOpen() && !resp.GetOpened() {
-		a.userSigns.giveBack(c.From, now)
+		a.userSigns.GiveBack(c.From, now)
 	}
 	switch {
 	case full != nil && fault.Is(err, fault.UserNotFound):

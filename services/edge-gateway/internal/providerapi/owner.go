@@ -124,7 +124,7 @@ func (a *API) walletOwner(ctx context.Context, c Call, what act, members []membe
 		return owner{}, err
 	}
 	now := a.peers.Clock.Now()
-	if err := a.signatures.take(c.From, now); err != nil {
+	if err := a.signatures.Take(c.From, now); err != nil {
 		return owner{}, err
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)

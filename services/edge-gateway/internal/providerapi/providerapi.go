@@ -42,6 +42,7 @@ import (
 	verifierv1 "svc.internal/proto/svc/verifier/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 // MaxBody bounds a body in bytes.
@@ -95,10 +96,10 @@ type Config struct {
 	// providers' wallets, challenges for users' wallets together with the starts of sign-ins and
 	// links at OpenID providers, and calls that wallets signed. The accounts of users, of providers, and
 	// of users who become providers are counted apart. Each bound is that of one network.
-	SignUps, Keys, LogIns, Challenges Rate
+	SignUps, Keys, LogIns, Challenges quota.Rate
 	// Refreshes bounds the sessions that are refreshed, Letters the letters that are asked
 	// for. The tokens of letters that are tried have the bound of LogIns.
-	Refreshes, Letters Rate
+	Refreshes, Letters quota.Rate
 	// Origins are the origins of our pages beside the one that the call goes to. Wallets sign
 	// for them alone.
 	Origins []string
@@ -136,20 +137,20 @@ type API struct {
 	cfg   Config
 
 	kept       *answerCache // provider keys
-	signUps    *quota       // of providers
-	userSigns  *quota
-	upgrades   *quota
-	keys       *quota
-	logIns     *quota
-	challenges *quota
+	signUps    *quota.Quota // of providers
+	userSigns  *quota.Quota
+	upgrades   *quota.Quota
+	keys       *quota.Quota
+	logIns     *quota.Quota
+	challenges *quota.Quota
 	// userChallenges are those of wallets whose users sign in or link them, and the starts of
 	// sign-ins and links at OpenID providers.
-	userChallenges *quota
-	signatures     *quota
-	refreshes      *quota
-	letters        *quota
+	userChallenges *quota.Quota
+	signatures     *quota.Quota
+	refreshes      *quota.Quota
+	letters        *quota.Quota
 	// letterTokens counts the tokens of letters that are tried.
-	letterTokens *quota
+	letterTokens *quota.Quota
 	demand       *refreshed[*answers]
 	stats        *refreshed[*answers]
 	// contracts says where collateral is taken.
@@ -162,18 +163,18 @@ func New(peers Peers, cfg Config) (*API, error) {
 	a := &API{
 		peers: peers, cfg: cfg,
 		kept:           newAnswerCache(cfg.Kept, cfg.KeptBytes, cfg.KeptFor),
-		signUps:        newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		userSigns:      newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		upgrades:       newQuota("accounts opened", cfg.SignUps, cfg.Networks),
-		keys:           newQuota("keys made", cfg.Keys, cfg.Networks),
-		logIns:         newQuota("sign-ins", cfg.LogIns, cfg.Networks),
-		challenges:     newQuota("challenges", cfg.Challenges, cfg.Networks),
-		userChallenges: newQuota("challenges", cfg.Challenges, cfg.Networks),
-		signatures:     newQuota("signed calls", cfg.Challenges, cfg.Networks),
-		refreshes:      newQuota("refreshed sessions", cfg.Refreshes, cfg.Networks),
-		letters:        newQuota("letters", cfg.Letters, cfg.Networks),
+		signUps:        quota.New("accounts opened", cfg.SignUps, cfg.Networks),
+		userSigns:      quota.New("accounts opened", cfg.SignUps, cfg.Networks),
+		upgrades:       quota.New("accounts opened", cfg.SignUps, cfg.Networks),
+		keys:           quota.New("keys made", cfg.Keys, cfg.Networks),
+		logIns:         quota.New("sign-ins", cfg.LogIns, cfg.Networks),
+		challenges:     quota.New("challenges", cfg.Challenges, cfg.Networks),
+		userChallenges: quota.New("challenges", cfg.Challenges, cfg.Networks),
+		signatures:     quota.New("signed calls", cfg.Challenges, cfg.Networks),
+		refreshes:      quota.New("refreshed sessions", cfg.Refreshes, cfg.Networks),
+		letters:        quota.New("letters", cfg.Letters, cfg.Networks),
 
-		letterTokens: newQuota("letters' tokens", cfg.LogIns, cfg.Networks),
+		letterTokens: quota.New("letters' tokens", cfg.LogIns, cfg.Networks),
 		demand:       newRefreshed(peers.Clock, cfg, (&demand{models: peers.Models, ledger: peers.Demand}).answers),
 		stats: newRefreshed(peers.Clock, cfg, (&statsPeers{
 			ledger: peers.Stats, models: peers.Models, router: peers.Router, hub: peers.Providers,

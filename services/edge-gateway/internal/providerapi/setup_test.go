@@ -23,6 +23,7 @@ import (
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/quota"
 )
 
 // bundle is the API with peers that answer as a test says.
@@ -57,7 +58,8 @@ func (p *places) GetContracts(
 var testConfig = Config{
 	CallTimeout: time.Second, ExplainTimeout: time.Second, Kept: 3, KeptBytes: 64 << 10, KeptFor: 10 * time.Minute,
 	DemandFor: time.Minute, DemandKept: time.Hour, Networks: 3,
-	SignUps: Rate{5, time.Hour}, Keys: Rate{4, time.Hour}, LogIns: Rate{3, time.Minute}, Challenges: Rate{3, time.Minute},
+	SignUps: quota.Rate{Calls: 5, Span: time.Hour}, Keys: quota.Rate{Calls: 4, Span: time.Hour},
+	LogIns: quota.Rate{Calls: 3, Span: time.Minute}, Challenges: quota.Rate{Calls: 3, Span: time.Minute},
 }
 
 func setup(t testing.TB) *bundle {

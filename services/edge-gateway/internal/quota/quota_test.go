@@ -1,4 +1,4 @@
-package providerapi
+package quota
 
 import (
 	"net/netip"
@@ -9,13 +9,13 @@ import (
 )
 
 func TestQuotaIsExactWithinAnySpan(t *testing.T) {
-	q := newQuota("calls", Rate{5, time.Hour}, 10)
+	q := New("calls", Rate{5, time.Hour}, 10)
 	from := netip.MustParseAddr("2001:db8::1")
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var taken []time.Time
 	for minute := range 600 {
 		at := now.Add(time.Duration(minute) * time.Minute)
-		err := q.take(from, at)
+		err := q.Take(from, at)
 		if err == nil {
 			taken = append(taken, at)
 			continue
@@ -44,22 +44,22 @@ func TestQuotaIsExactWithinAnySpan(t *testing.T) {
 }
 
 func TestAQuotaIsANetworks(t *testing.T) {
-	q := newQuota("calls", Rate{1, time.Hour}, 2)
+	q := New("calls", Rate{1, time.Hour}, 2)
 	now := time.Now()
 	for address, free := range map[string]bool{"192.0.2.1": true, "192.0.2.2": true} {
-		if err := q.take(netip.MustParseAddr(address), now); (err == nil) != free {
+		if err := q.Take(netip.MustParseAddr(address), now); (err == nil) != free {
 			t.Errorf("%s: err == nil: got %t, want %t", address, err == nil, free)
 		}
 	}
-	q = newQuota("calls", Rate{1, time.Hour}, 2)
-	if err := q.take(netip.MustParseAddr("2001:db8::1"), now); err != nil {
+	q = New("calls", Rate{1, time.Hour}, 2)
+	if err := q.Take(netip.MustParseAddr("2001:db8::1"), now); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.take(netip.MustParseAddr("2001:db8::ffff"), now); err == nil {
+	if err := q.Take(netip.MustParseAddr("2001:db8::ffff"), now); err == nil {
 		t.Error("the same /64 had another call")
 	}
 	for n := range 100 {
-		_ = q.take(netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), now)
+		_ = q.Take(netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), now)
 	}
 	if got, want := q.calls.Len(), 2; got != want {
 		t.Errorf("got %d networks, want %d", got, want)
