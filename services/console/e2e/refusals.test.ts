@@ -80,10 +80,10 @@ describe('a connection that is lost', () => {
     const refresh = '**/api/v1/user/refresh';
     await page.route(refresh, async (route) => route.abort('connectionreset'));
     await open(who, '/limits');
-    await page.getByText('Whether you are signed in is not known').waitFor();
+    await page.getByText('We could not check whether you are signed in').waitFor();
     await page.getByText('The service did not answer. Check the connection, then try again.').waitFor();
     await again(page).click(); // it is still lost
-    await page.getByText('Whether you are signed in is not known').waitFor();
+    await page.getByText('We could not check whether you are signed in').waitFor();
     await page.unroute(refresh);
     await again(page).click();
     await page.getByRole('heading', { level: 1, name: 'Limits' }).waitFor();
@@ -95,7 +95,7 @@ describe('a connection that is lost', () => {
     await signIn(who, await signUp());
     await context.setOffline(true);
     await page.getByRole('navigation', { name: 'Pages' }).getByText('Billing', { exact: true }).click();
-    await page.getByRole('heading', { name: 'This page was not loaded' }).waitFor();
+    await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor();
     await context.setOffline(false);
     await page.getByRole('button', { name: 'Load again' }).click();
     await page.getByRole('heading', { level: 1, name: 'Billing' }).waitFor();

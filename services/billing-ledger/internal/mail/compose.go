@@ -81,12 +81,12 @@ If it was not you, ask for a letter that sets a new password, at once. A new pas
 sessions and unlinks all wallets and accounts at OpenID providers.
 `},
 	user.AddressLetter: {"Your provider account has a new address",
-		`Earnings of your provider account go to an address that it did not have before, or a wallet
-that it did not have before owns it. The settings of your provider account show both. Nothing is
-paid out to a new address for 48 hours.
+		`Your provider account now pays its earnings to a new address, or a new wallet now owns it. The
+settings of your provider account show both. Nothing is paid out to a new address for 48 hours.
 
-If it was not you, ask for a letter that sets a new password, at once. A new password ends all
-sessions and unlinks all wallets and accounts at OpenID providers. Revoke every provider key that
-you did not make, set your own address again, and write to the operators.
+If you did not make this change, contact the operators at once: only they can remove a wallet that is
+not yours. Ask for a letter that sets a new password, too. A new password ends all sessions and
+unlinks all wallets and accounts at OpenID providers. Then revoke every provider key that you did not
+make, and set your own address again.
 `},
 }

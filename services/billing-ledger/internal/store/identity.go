@@ -157,15 +157,19 @@ func checkFresh(ctx context.Context, tx pgx.Tx, id user.ID, family user.FamilyID
 }
 
 // tellUser has a letter sent to a user who has an e-mail, and who is locked. Beyond the pace of
-// letters the change stands without its letter: the letters before it have told the user that
-// somebody changes how the account is signed in to.
+// letters, which counts those of a kind, the change stands without its letter: the letters before it have
+// told the user that somebody makes such changes.
 func tellUser(ctx context.Context, tx pgx.Tx, u user.User, kind user.LetterKind) error {
 	if u.Email == "" {
 		return nil
 	}
-	err := countLetter(ctx, tx, u.Email, user.TellingMark)
+	mark := user.TellingMark
+	if kind == user.AddressLetter {
+		mark = user.AddressMark
+	}
+	err := countLetter(ctx, tx, u.Email, mark)
 	if fault.Is(err, fault.RateLimitExceeded) {
-		err = moveBack(ctx, tx, u.Email.Digest(), user.TellingMark, user.LetterPace)
+		err = moveBack(ctx, tx, u.Email.Digest(), mark, user.LetterPace)
 		return wrapped("take the count of a letter back", err)
 	}
 	if err != nil {

@@ -559,6 +559,10 @@ func TestAUserIsToldOnceOfANewAddressOfItsProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.exec(t, `DELETE FROM mail_outbox`)
+	// Whoever links and ends identities before keeps no letter of an address back.
+	digest := user.Email("ada@example.com").Digest()
+	e.exec(t, `INSERT INTO sign_in_count (email_sha256, network, full_at) VALUES ($1, $2, now() + interval '1 day')`,
+		digest[:], user.TellingMark[:])
 	for _, step := range []struct {
 		name    string
 		mark    func()

@@ -23,12 +23,14 @@ const (
 var LetterPace = Pace{AtOnce: 5, Interval: 10 * time.Minute}
 
 // LettersMark is the network under which letters to an e-mail that somebody asks for are counted,
-// by LetterPace. TellingMark is that of letters that tell of identities and of addresses, which have the
-// same pace apart: who links and ends identities keeps nobody from a letter that sets a password, and who
-// asks for letters keeps no user from being told.
+// by LetterPace. TellingMark is that of letters that tell of identities, and AddressMark that of letters
+// that tell of a provider's addresses. Each has the same pace apart: who links and ends identities keeps
+// nobody from a letter that sets a password or that tells of an address, and who asks for letters keeps no
+// user from being told.
 var (
 	LettersMark = origin("letters")
 	TellingMark = origin("letters that tell of identities")
+	AddressMark = origin("letters that tell of addresses")
 )
 
 // LetterRoom refuses a letter for which there is no room, when LetterPace is whole again at

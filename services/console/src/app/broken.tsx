@@ -10,11 +10,11 @@ export function Broken() {
     <Container py="xl" size="sm">
       <Stack align="flex-start">
         <Title order={1} size="h2">
-          {unloaded ? 'This page was not loaded' : 'This page failed'}
+          {unloaded ? 'This page could not be loaded' : 'This page failed'}
         </Title>
         <Text>
           {unloaded
-            ? 'The connection was lost, or there is a newer version of it. Load it again.'
+            ? 'The connection was lost, or the page has been updated. Reload it.'
             : 'Load it again. Nothing that you did was lost on the way to the service.'}
         </Text>
         <Button onClick={() => window.location.reload()}>Load again</Button>

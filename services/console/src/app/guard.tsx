@@ -15,7 +15,7 @@ export function SignedIn() {
       <Page title="The service did not answer">
         <Failure
           error={session.error}
-          title="Whether you are signed in is not known"
+          title="We could not check whether you are signed in"
           retry={() => void refresh().catch(() => undefined)}
         />
       </Page>

@@ -137,9 +137,7 @@ function SignInAgain() {
   const [busy, setBusy] = useState(false);
   return (
     <>
-      <Text size="sm">
-        Nothing was changed. You come back to this page; what you have filled in here is asked for again.
-      </Text>
+      <Text size="sm">Nothing was changed. You will return to this page and will have to fill in the form again.</Text>
       <Button
         size="xs"
         loading={busy}

@@ -45,7 +45,7 @@ func (a *API) freshProvider(ctx context.Context, c Call) (*billingv1.User, error
 			"A part of the service is being replaced. Try again in a while.")
 	case !a.peers.Clock.Now().Before(in.GetFreshUntil().AsTime()):
 		return nil, fault.New(fault.Denied, fault.FreshSignInRequired,
-			"Sign in again: where earnings go, and whose wallet owns the account, is changed within 15 minutes of a sign-in.")
+			"Sign in again: you can change the payout address or the owner's wallet only within 15 minutes of signing in.")
 	default:
 		return u, nil
 	}

@@ -200,7 +200,7 @@ func (d Detail) cooling(now time.Time) string {
 		return ""
 	}
 	return " Nothing is paid out before " + until.UTC().Format(time.RFC3339) +
-		". If it was not you, change your password and tell the operators."
+		". If you did not make this change, change your password and contact the operators."
 }
 
 // warning says why a provider was removed.

@@ -126,7 +126,7 @@ export function Invariants() {
               columns={invariantColumns}
               rows={data.list}
               id={(row) => row.name}
-              empty="The ledger was not compared with itself since it started. The first comparison comes by itself."
+              empty="The ledger has not been checked against itself since it started. The first comparison comes by itself."
             />
           </>
         )}

@@ -30,7 +30,7 @@ export function Beneficiary({ me }: { me: Account }) {
       note={
         <>
           Payouts go to the beneficiary address of the moment you ask. A new address waits 48 hours, so that a thief
-          cannot empty the account at once. You change it within 15 minutes of a sign-in.
+          cannot empty the account at once. You can change it only within 15 minutes of signing in.
         </>
       }
     >
@@ -81,19 +81,20 @@ function NewAddresses({ me }: { me: Account }) {
       <Stack gap="xs">
         {paid && (
           <Text size="sm" component="div">
-            It takes effect at <Moment at={cooling_until} withAge />: nothing is paid out to{' '}
-            <Id value={address} what="beneficiary address" /> before.
+            Nothing is paid out before <Moment at={cooling_until} withAge /> to{' '}
+            <Id value={address} what="beneficiary address" />.
           </Text>
         )}
         {bound && (
           <Text size="sm" component="div">
-            The wallet <Id value={me.owner_address} what="owner’s address" /> owns this account since{' '}
+            The wallet <Id value={me.owner_address} what="owner’s address" /> has owned this account since{' '}
             <Moment at={me.owner_bound_at} withAge />.
           </Text>
         )}
         <Text size="sm">
-          If this was not you: change your password, which ends all other sessions, revoke your provider keys, set your
-          own address again, and write to the operators.
+          If you did not make this change: contact the operators at once, because only they can remove a wallet that is
+          not yours. Change your password, which ends all other sessions, revoke your provider keys, and set your own
+          address again.
         </Text>
       </Stack>
     </Alert>
