@@ -54,7 +54,7 @@ next-day: ## End the day of the demo that make run runs, so that its batch close
 	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone next-day || { echo "  No demo was built: make run starts one."; exit 1; }
 
 .PHONY: operator-code
-operator-code: ## Write the code by which the operator of the demo that make run runs signs in now
+operator-code: ## Print the demo operator's current sign-in code
 	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone operator-code || { echo "  No demo was built: make run starts one."; exit 1; }
 
 .PHONY: up

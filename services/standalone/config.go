@@ -251,7 +251,7 @@ func (c *Config) checkServices() []error {
 	if gateway.OperatorAddr == "" {
 		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
 	}
-	if !gateway.VisitorSecret.IsSet() {
+	if !gateway.VisitorSecret.IsSet() && c.runs(node.BillingLedger) {
 		gateway.VisitorSecret = config.NewSecret("it follows from the pepper")
 	}
 	for name, validate := range map[string]func() error{

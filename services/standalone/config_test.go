@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"svc.internal/services/standalone/localdata"
 )
 
 func load(t *testing.T, services string, environ ...string) Config {
@@ -73,6 +75,47 @@ func TestWhatIsForDevelopmentIsForLoopbackAlone(t *testing.T) {
 			named(t, err, name)
 		}
 	}
+}
+
+// Whoever reaches a demo from elsewhere must find no operator whose password is in a file, and no free answers.
+func TestADemoHasAnOperatorAndAPlaygroundOnLoopbackAlone(t *testing.T) {
+	dir, err := localdata.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written that counts
+	for environ, want := range map[string]struct{ operator, playground bool }{
+		"SVC_HTTP_ADDR=127.0.0.1:8080":                     {true, true},
+		"SVC_HTTP_ADDR=:8080":                              {false, false},
+		"SVC_OPERATOR_ADDR=0.0.0.0:8082":                   {false, false},
+		"SVC_WS_ADDR=0.0.0.0:8081":                         {false, false},
+		"SVC_DEMO_AGENT=off":                               {true, false},
+		"SVC_BILLING_PLAYGROUND_DAILY_USD=0":               {true, false},
+		"SVC_ADMIN_TOKENS=root:" + strings.Repeat("a", 40): {false, true},
+	} {
+		cfg := load(t, "", environ)
+		_, token, err := withOperator(cfg, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := token != ""; got != want.operator {
+			t.Errorf("%s: the demo makes an operator: got %t, want %t", environ, got, want.operator)
+		}
+		if got := withPlayground(cfg, "a/b").Gateway.PlaygroundModels != ""; got != want.playground {
+			t.Errorf("%s: visitors may ask a model: got %t, want %t", environ, got, want.playground)
+		}
+	}
+}
+
+// Gateways that hash under different secrets would count a visitor anew at each.
+func TestAGatewayBesideAnotherProcesssLedgerNeedsTheVisitorSecret(t *testing.T) {
+	environ := []string{"SVC_GATEWAY_PLAYGROUND_MODELS=a/b", "SVC_NATS_URL=nats://127.0.0.1:1", "SVC_GRPC_ADDR=127.0.0.1:1",
+		"SVC_PEERS=billing-ledger=127.0.0.1:1,catalog=127.0.0.1:1,provider-hub=127.0.0.1:1,router=127.0.0.1:1," +
+			"settlement=127.0.0.1:1,verifier=127.0.0.1:1"}
+	_, err := Load("edge-gateway", "", environ)
+	named(t, err, "VisitorSecret")
+	load(t, "edge-gateway", append(environ, "SVC_GATEWAY_VISITOR_SECRET=a secret of all gateways")...)
+	load(t, "", environ[0])
 }
 
 func TestASubsetNeedsAWayToTheServicesItCalls(t *testing.T) {

@@ -117,8 +117,7 @@ func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credenti
 	}, p.dir, catalog)
 }
 
-// chooseDemo chooses what a demo serves, before its services start. Visitors of a demo that has a
-// provider may ask its first model, unless SVC_GATEWAY_PLAYGROUND_MODELS names others.
+// chooseDemo chooses what a demo serves, before its services start.
 func (p *process) chooseDemo(ctx context.Context) (err error) {
 	if !p.cfg.all() || !bool(p.cfg.Demo) {
 		return nil
@@ -126,10 +125,17 @@ func (p *process) chooseDemo(ctx context.Context) (err error) {
 	if p.engine, p.catalog, err = p.chooseCatalog(ctx); err != nil {
 		return err
 	}
-	if p.cfg.Gateway.PlaygroundModels == "" && bool(p.cfg.DemoAgent) {
-		p.cfg.Gateway.PlaygroundModels = p.catalog.Models[0].ID // a catalog has one at least
-	}
+	p.cfg = withPlayground(p.cfg, p.catalog.Models[0].ID) // a catalog has one at least
 	return nil
+}
+
+// withPlayground lets visitors of a demo that has a provider, and that only this machine reaches, ask a model. It
+// does not where SVC_GATEWAY_PLAYGROUND_MODELS names others, and where the platform pays for nobody.
+func withPlayground(cfg Config, model string) Config {
+	if cfg.Gateway.PlaygroundModels == "" && bool(cfg.DemoAgent) && cfg.onLoopback() && cfg.Billing.PlaygroundDailyUSD > 0 {
+		cfg.Gateway.PlaygroundModels = model
+	}
+	return cfg
 }
 
 // chooseCatalog chooses the engine and the matching models.
@@ -271,7 +277,7 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 	if env.OperatorSecret != "" {
 		rows = append(rows,
 			console.Row{Name: "  as an operator", Value: demo.OperatorName + "  " + env.OperatorPassword},
-			console.Row{Name: "  with a code", Value: "make operator-code, or an authenticator with " + env.OperatorSecret})
+			console.Row{Name: "  with a code", Value: "make operator-code"})
 	}
 	p.con.Ready(append(rows, []console.Row{
 		{Name: "API base URL", Value: env.BaseURL + "/v1"},

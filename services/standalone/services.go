@@ -38,7 +38,7 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if !cfg.NATSSecret.IsSet() {
 		cfg.NATSSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "secret"))
 	}
-	if !cfg.Gateway.VisitorSecret.IsSet() {
+	if !cfg.Gateway.VisitorSecret.IsSet() && cfg.runs(node.BillingLedger) {
 		cfg.Gateway.VisitorSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "visitors"))
 	}
 	if !cfg.Gateway.MachineTokens.IsSet() || cfg.all() && bool(cfg.Demo) {
@@ -58,10 +58,10 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	return withVerifier(cfg, dir)
 }
 
-// withOperator lets a demo make the first operator with a token of the data directory, which it returns. Where
-// bootstrap tokens were given, whoever has one makes the first operator.
+// withOperator lets a demo that only this machine reaches make the first operator with a token of the data directory,
+// which it returns. Where bootstrap tokens were given, whoever has one makes the first operator.
 func withOperator(cfg Config, dir *localdata.Dir) (with Config, token string, err error) {
-	if !cfg.all() || !bool(cfg.Demo) || cfg.Gateway.AdminTokens.IsSet() {
+	if !cfg.all() || !bool(cfg.Demo) || !cfg.onLoopback() || cfg.Gateway.AdminTokens.IsSet() {
 		return cfg, "", nil
 	}
 	list, err := dir.BootstrapTokens()

@@ -133,7 +133,7 @@ function VisitsLeft({ visits }: { visits: Visits | null }) {
   if (visits === null) {
     return (
       <Text size="sm">
-        This site pays for visitors: a few short answers an hour. The first answer says how many are left.
+        This site pays for visitors: a few short answers an hour. The list of models says how many are left.
       </Text>
     );
   }
