@@ -14,6 +14,7 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,9 +96,17 @@ func listen(dir, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Close ends all calls and removes the socket.
+// lastAnswers bounds how long Close waits for the calls under way: a command to drain ends the agent that answers it.
+const lastAnswers = time.Second
+
+// Close answers the calls under way and removes the socket.
 func (s *Server) Close() error {
-	err := s.http.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
 	<-s.done
 	if missing := os.Remove(s.path); missing != nil && !errors.Is(missing, os.ErrNotExist) {
 		err = errors.Join(err, missing)
