@@ -294,7 +294,7 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	fresh, err := billingv1.NewDemandServiceClient(patient{channel.Client()}).ListModelDemand(t.Context(),
 		&billingv1.ListModelDemandRequest{})
 	want := &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{
-		ModelId: "acme/large", Requests_24H: 1, Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000,
+		ModelId: "acme/large", Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000,
 		AvgLatencyMs: 2000,
 	}}}
 	if err != nil {

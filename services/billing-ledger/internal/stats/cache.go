@@ -29,7 +29,11 @@ type Store interface {
 	// in an hour, of those where requests of at least so many accounts were served in the
 	// window.
 	Groups(ctx context.Context, w Window, accounts int, add func(*Group)) error
-	// OfService returns the sums of the whole service, by the beginning of their spans.
+	// Accounts counts the accounts that had paid requests served in the hours that begin in a
+	// window. It may count too few where it would have to read too much.
+	Accounts(ctx context.Context, w Window) (int, error)
+	// OfService returns the sums of the whole service, by the beginning of their spans. Days of
+	// fewer than LeastAccounts accounts are left out.
 	OfService(ctx context.Context, span Span, from time.Time) (map[time.Time]*Sum, error)
 }
 
@@ -83,10 +87,13 @@ func (c *Cache) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The groups are read last, because they take the longest. Without them, the last ones stand.
+	err = c.readGroups(ctx, LastHours(made.MadeAt, 24*time.Hour))
+	made.Models, made.Providers = c.groups.models(), c.groups.providers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.made = made, now
-	return nil
+	return err
 }
 
 // Answer returns the figures. The caller must not change them. It waits only for the first
@@ -97,8 +104,9 @@ func (c *Cache) Answer(ctx context.Context) (*Answer, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// An age below zero is of a clock that was set back.
-	if age := c.clock.Now().Sub(c.made); c.last != nil && age >= 0 && age < keptFor {
+	// An age below zero is of a clock that was set back. The fold may be behind, too.
+	now := c.clock.Now()
+	if age := now.Sub(c.made); c.last != nil && age >= 0 && age < keptFor && now.Sub(c.last.MadeAt) < keptFor {
 		return c.last, nil
 	}
 	return nil, unavailable(nil)
@@ -130,10 +138,7 @@ func (c *Cache) read(ctx context.Context) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask how far the sums are: %w", err)
 	}
-	if err := c.readGroups(ctx, LastHours(at, 24*time.Hour)); err != nil {
-		return nil, err
-	}
-	a := &Answer{MadeAt: at, Models: c.groups.models(), Providers: c.groups.providers()}
+	a := &Answer{MadeAt: at}
 	day, hour := Last(at, 24*time.Hour), Last(at, time.Hour)
 	sums, err := c.store.OfService(ctx, FiveMinutes, day.Before().From)
 	if err != nil {
@@ -151,6 +156,15 @@ func (c *Cache) read(ctx context.Context) (*Answer, error) {
 			a.LastHour += s.Requests
 		}
 	}
+	// Nothing is known of the accounts of a part of an hour, but that of now has only begun.
+	before := Window{From: day.Before().From, Until: Hour.Start(day.From)}
+	if err := c.withhold(ctx, map[Window]func(){
+		day:    func() { all = Sum{} },
+		before: func() { a.DayBefore = 0 },
+		hour:   func() { a.LastHour = 0 },
+	}); err != nil {
+		return nil, err
+	}
 	a.LastDay, a.DayBefore, a.LastHour = Of(&all), Rounded(a.DayBefore), Rounded(a.LastHour)
 	if sums, err = c.store.OfService(ctx, Day, Day.Start(at).AddDate(0, 0, 1-Days)); err != nil {
 		return nil, fmt.Errorf("sum up the last days: %w", err)
@@ -159,14 +173,31 @@ func (c *Cache) read(ctx context.Context) (*Answer, error) {
 	return a, nil
 }
 
+// withhold takes away what is of a window with too few accounts.
+func (c *Cache) withhold(ctx context.Context, windows map[Window]func()) error {
+	for w, away := range windows {
+		accounts, err := c.store.Accounts(ctx, w)
+		if err != nil {
+			return fmt.Errorf("count accounts: %w", err)
+		}
+		if accounts < LeastAccounts {
+			away()
+		}
+	}
+	return nil
+}
+
 // readGroups reads the sums of models and providers, unless they are there. The sums of hours
-// that are over do not change.
+// that are over do not change. Where they cannot be read, those there are kept for an hour.
 func (c *Cache) readGroups(ctx context.Context, w Window) error {
 	if c.groups != nil && w == c.groupsOf {
 		return nil
 	}
 	groups := gathering{}
 	if err := c.store.Groups(ctx, w, LeastAccounts, groups.add); err != nil {
+		if w.Until.Sub(c.groupsOf.Until) > keptFor {
+			c.groups = nil
+		}
 		return fmt.Errorf("sum up models and providers: %w", err)
 	}
 	c.groups, c.groupsOf = groups, w

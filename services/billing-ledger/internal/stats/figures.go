@@ -14,7 +14,7 @@ import (
 const (
 	LeastShown = 10
 	LeastTail  = 20
-	// LeastAccounts is how many accounts the figures of a model or a provider are of.
+	// LeastAccounts is how many accounts figures are of.
 	LeastAccounts = 5
 )
 
@@ -49,9 +49,13 @@ func Of(s *Sum) Figures {
 	return f
 }
 
-// Rounded returns a number with two significant digits.
+// Rounded returns a number with two significant digits, a number below 100 in tens, and 0 for one
+// below LeastShown. So no number is exact.
 func Rounded(n int64) int64 {
-	unit := int64(1)
+	if n < LeastShown {
+		return 0
+	}
+	unit := int64(10)
 	for n/unit >= 100 {
 		unit *= 10
 	}
@@ -111,7 +115,7 @@ type Answer struct {
 	// MadeAt is up to when reports are counted.
 	MadeAt time.Time
 	// LastHour and DayBefore are numbers of requests: of the last hour, and of the 24 hours
-	// before the last ones.
+	// before the last ones. Figures of fewer than LeastAccounts accounts are those of no requests.
 	LastHour, DayBefore int64
 	LastDay             Figures
 	Days                []OfDay

@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -92,7 +93,7 @@ func TestARateOfFewJudgedRequestsIsNotShown(t *testing.T) {
 
 func TestNumbersHaveTwoSignificantDigits(t *testing.T) {
 	for n, want := range map[int64]int64{
-		0: 0, 7: 7, 99: 99, 104: 100, 105: 110, 994: 990, 995: 1000, 1_249: 1_200, 1_250: 1_300, 123_456_789: 120_000_000,
+		0: 0, 7: 0, 9: 0, 10: 10, 14: 10, 15: 20, 94: 90, 99: 100, 104: 100, 105: 110, 994: 990, 995: 1000, 1_249: 1_200, 1_250: 1_300, 123_456_789: 120_000_000,
 	} {
 		if got := stats.Rounded(n); got != want {
 			t.Errorf("%d: got %d, want %d", n, got, want)
@@ -135,6 +136,8 @@ type sums struct {
 	groups      []stats.Group
 	fives, days map[time.Time]*stats.Sum
 	err         error
+	groupsErr   error
+	few         bool
 	reads       int
 	groupReads  int
 }
@@ -150,7 +153,14 @@ func (s *sums) Groups(_ context.Context, _ stats.Window, _ int, add func(*stats.
 		group := s.groups[i]
 		add(&group)
 	}
-	return s.err
+	return cmp.Or(s.err, s.groupsErr)
+}
+
+func (s *sums) Accounts(context.Context, stats.Window) (int, error) {
+	if s.few {
+		return stats.LeastAccounts - 1, s.err
+	}
+	return stats.LeastAccounts, s.err
 }
 
 func (s *sums) OfService(_ context.Context, span stats.Span, _ time.Time) (map[time.Time]*stats.Sum, error) {
@@ -175,10 +185,10 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 			{Subject: stats.Subject{Model: "m"}, Sum: *requests(30)},
 		},
 		fives: map[time.Time]*stats.Sum{
-			noon.Truncate(5 * time.Minute): requests(36), noon.Truncate(time.Hour).Add(-2 * time.Hour): requests(4),
-			noon.Truncate(time.Hour).Add(-26 * time.Hour): requests(7),
+			noon.Truncate(5 * time.Minute): requests(360), noon.Truncate(time.Hour).Add(-2 * time.Hour): requests(40),
+			noon.Truncate(time.Hour).Add(-26 * time.Hour): requests(70),
 		},
-		days: map[time.Time]*stats.Sum{stats.Day.Start(noon): requests(36)},
+		days: map[time.Time]*stats.Sum{stats.Day.Start(noon): requests(360)},
 	}
 	cache, _ := newCache(store)
 	if err := cache.Look(t.Context()); err != nil {
@@ -188,8 +198,8 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.LastDay.Requests != 40 {
-		t.Errorf("all: got %d requests, want 40", got.LastDay.Requests)
+	if got.LastDay.Requests != 400 {
+		t.Errorf("all: got %d requests, want 400", got.LastDay.Requests)
 	}
 	if len(got.Models) != 2 {
 		t.Fatalf("models: got %d, want 2", len(got.Models))
@@ -198,8 +208,8 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if first.Model != "m" {
 		t.Errorf("the first model: got %q, want m", first.Model)
 	}
-	if first.Requests != 32 {
-		t.Errorf("requests of the first model: got %d, want 32", first.Requests)
+	if first.Requests != 30 {
+		t.Errorf("requests of the first model: got %d, want 30", first.Requests)
 	}
 	if len(got.Providers) != 2 {
 		t.Fatalf("providers: got %d, want 2", len(got.Providers))
@@ -210,14 +220,89 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if len(got.Days) != stats.Days {
 		t.Fatalf("days: got %d, want %d", len(got.Days), stats.Days)
 	}
-	if today := got.Days[stats.Days-1]; today.Requests != 36 {
-		t.Errorf("today: got %d requests, want 36", today.Requests)
+	if today := got.Days[stats.Days-1]; today.Requests != 360 {
+		t.Errorf("today: got %d requests, want 360", today.Requests)
 	}
-	if got.LastHour != 36 {
-		t.Errorf("the last hour: got %d, want 36", got.LastHour)
+	if got.LastHour != 360 {
+		t.Errorf("the last hour: got %d, want 360", got.LastHour)
 	}
-	if got.DayBefore != 7 {
-		t.Errorf("the day before: got %d, want 7", got.DayBefore)
+	if got.DayBefore != 70 {
+		t.Errorf("the day before: got %d, want 70", got.DayBefore)
+	}
+}
+
+// looked reads the sums and returns the answer.
+func looked(t *testing.T, cache *stats.Cache) (*stats.Answer, error) {
+	t.Helper()
+	failed := cache.Look(t.Context())
+	a, err := cache.Answer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, failed
+}
+
+func TestTheServiceOfFewAccountsHasNoFigures(t *testing.T) {
+	store := &sums{few: true, fives: map[time.Time]*stats.Sum{
+		noon.Truncate(5 * time.Minute): requests(360), noon.Truncate(time.Hour).Add(-26 * time.Hour): requests(70),
+	}}
+	cache, _ := newCache(store)
+	a, err := looked(t, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]int64{"last hour": a.LastHour, "last day": a.LastDay.Requests, "before": a.DayBefore} {
+		if got != 0 {
+			t.Errorf("%s: got %d requests, want 0", name, got)
+		}
+	}
+	if a.LastDay.SuccessRate != nil {
+		t.Errorf("success rate: got %v, want none", *a.LastDay.SuccessRate)
+	}
+}
+
+func TestTheServiceHasFiguresWithoutNewOnesOfModels(t *testing.T) {
+	store := &sums{fives: map[time.Time]*stats.Sum{noon.Truncate(5 * time.Minute): requests(360)},
+		groups: []stats.Group{{Subject: stats.Subject{Model: "m"}, Sum: *requests(30)}}}
+	cache, now := newCache(store)
+	if _, err := looked(t, cache); err != nil {
+		t.Fatal(err)
+	}
+	store.groupsErr = errors.New("it takes too long")
+	for _, c := range []struct {
+		models int
+		later  time.Duration
+	}{{1, time.Hour}, {0, time.Hour}} {
+		now.Advance(c.later)
+		store.at = store.at.Add(c.later)
+		store.fives[store.at.Truncate(5*time.Minute)] = requests(360)
+		a, err := looked(t, cache)
+		if err == nil {
+			t.Error("the reading: got no error, want one")
+		}
+		if a.LastHour != 360 {
+			t.Errorf("the last hour: got %d requests, want 360", a.LastHour)
+		}
+		if len(a.Models) != c.models {
+			t.Errorf("models: got %d, want %d", len(a.Models), c.models)
+		}
+	}
+}
+
+func TestFiguresOfAFoldThatIsBehindAreRefused(t *testing.T) {
+	store := &sums{}
+	cache, now := newCache(store)
+	for _, c := range []struct {
+		later   time.Duration
+		refused bool
+	}{{59 * time.Minute, false}, {time.Minute, true}} {
+		now.Advance(c.later)
+		if err := cache.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cache.Answer(t.Context()); fault.Is(err, fault.ServiceUnavailable) != c.refused {
+			t.Errorf("%s later: got the error %v, want one: %t", c.later, err, c.refused)
+		}
 	}
 }
 
@@ -260,7 +345,7 @@ func TestAnAnswerOutlivesTheStoreForAnHour(t *testing.T) {
 	answer(false)
 	now.Advance(time.Minute)
 	answer(true)
-	store.err = nil
+	store.err, store.at = nil, now.Now()
 	look(false)
 	answer(false)
 	if store.reads != 3 {

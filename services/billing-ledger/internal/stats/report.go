@@ -28,7 +28,7 @@ const (
 // sum is the sum of this request alone, without its failure and the time to its first content.
 func (r *Report) sum() Sum {
 	s := Sum{Requests: 1}
-	if r.Outcome == outcomeCompleted {
+	if r.Paid && r.Outcome == outcomeCompleted {
 		s.Succeeded = 1
 	}
 	if len(r.Attempts) > 1 || r.NextModel {
@@ -48,9 +48,9 @@ func (r *Report) use(of Subject) UseKey {
 	return UseKey{At: Hour.Start(r.RecordedAt), Subject: of, Account: r.Account}
 }
 
-// failed reports whether providers tried to serve the request and failed.
+// failed reports whether providers tried to serve the request, which was to be paid, and failed.
 func (r *Report) failed() bool {
-	if r.Outcome != outcomeFailed && r.Outcome != outcomeTimeout {
+	if !r.Paid || r.Outcome != outcomeFailed && r.Outcome != outcomeTimeout {
 		return false
 	}
 	for i := range r.Attempts {

@@ -11,15 +11,23 @@
 // # What nobody may learn
 //
 // The difference of two figures of a quiet model would be what one consumer did. So:
-//   - A model or a provider has figures only when requests of at least LeastAccounts accounts
-//     were served there in the window. Only served requests make an account count, because a
-//     refused request costs nothing.
+//   - A model, a provider or the whole service has figures of a window only when paid requests
+//     of at least LeastAccounts accounts were served there in the window. Only served requests
+//     with a price make an account count, because all others cost nothing. The playground's
+//     account does not count, because its visitors do not pay.
 //   - The window of a model or a provider is 24 whole hours, so its figures change at most
 //     once an hour.
-//   - Numbers of requests and of tokens have two significant digits, and rates three decimals.
+//   - Numbers of requests and of tokens have two significant digits, below 100 they are tens, and
+//     below LeastShown they are 0. Rates have three decimals.
 //   - A rate and a percentile need LeastShown requests, and a 95th percentile LeastTail.
 //
 // The figures of the whole service are of all accounts, so they may change each minute.
+//
+// The bound on accounts is a bound on cost and no proof: an account is not a person. Whoever pays
+// for a served request of each of LeastAccounts-1 accounts of its own makes the figures of a
+// subject with one other account appear. Then it may subtract its own requests, and learns what
+// the rounding leaves of the other's. So the bound keeps a consumer from those who only look,
+// and not from those who pay to look.
 //
 // # What nobody may spoil
 //
@@ -28,7 +36,8 @@
 // of the failures of requests that nobody served, an account has at most as many counted
 // as it had requests served at the same model or provider in the same hour. What no provider
 // worked on (a price or a pin that nobody meets, a busy provider), what an engine refused and
-// what its caller left say nothing of how well the service works, so they count for nobody.
+// what its caller left say nothing of how well the service works, so they count for nobody. Nor
+// do a request without a price and a request of the playground's visitor, failed or served.
 package stats
 
 import (
@@ -73,6 +82,8 @@ type Report struct {
 	// Model is empty where the request's hold is gone.
 	Model   string
 	Account ids.AccountID
+	// Paid reports whether the request had a price and its account is not the playground's.
+	Paid bool
 	// ByTokens reports whether the model is priced by tokens.
 	ByTokens bool
 	// Outcome and the fields below are those of hold.RequestReport.

@@ -24,7 +24,7 @@ func newProvider(t *testing.T) ids.ProviderID {
 // report is a streamed answer of 100 tokens in 2 s, the first of them after 1 s.
 func report(provider ids.ProviderID) stats.Report {
 	return stats.Report{
-		RecordedAt: noon, Model: "m", ByTokens: true, Outcome: "completed", Committed: 1, Stream: true,
+		RecordedAt: noon, Model: "m", ByTokens: true, Paid: true, Outcome: "completed", Committed: 1, Stream: true,
 		Attempts:       []hold.Attempt{attempt(1, provider, "served")},
 		FirstContentMS: 1000, TotalMS: 2000, Prompt: 7, Completion: 100,
 	}
@@ -36,7 +36,7 @@ func attempt(n int32, provider ids.ProviderID, result string) hold.Attempt {
 
 // failure is a request that providers were tried for in vain.
 func failure(result string, providers ...ids.ProviderID) stats.Report {
-	r := stats.Report{RecordedAt: noon, Model: "m", Outcome: "failed"}
+	r := stats.Report{RecordedAt: noon, Model: "m", Outcome: "failed", Paid: true}
 	for i, p := range providers {
 		r.Attempts = append(r.Attempts, attempt(int32(i)+1, p, result))
 	}
@@ -139,6 +139,26 @@ func TestFailuresCountAsFarAsTheirAccountWasServed(t *testing.T) {
 		for who, subject := range map[string]stats.Subject{"service": service, "model": model, "provider": at(p)} {
 			wantJudged(t, name+", "+who, of(sums, subject), c.judged, c.succeeded)
 		}
+	}
+}
+
+func TestWhatNobodyPaidForJudgesNobody(t *testing.T) {
+	p, other := newProvider(t), newProvider(t)
+	free, failed, retried := report(p), failure("failed", p), timed(p, other)
+	free.Paid, failed.Paid, retried.Paid = false, false, false
+	tally := stats.SumUp([]stats.Report{free, failed, retried}, map[stats.UseKey]*stats.Use{})
+	for who, subject := range map[string]stats.Subject{
+		"service": service, "model": model, "provider": at(p), "another provider": at(other),
+	} {
+		wantJudged(t, who, of(tally.Sums, subject), 0, 0)
+	}
+	for k, u := range tally.Uses {
+		if *u != (stats.Use{}) {
+			t.Errorf("%+v: got %+v, want nothing", k, *u)
+		}
+	}
+	if got := of(tally.Sums, model).Requests; got != 3 {
+		t.Errorf("requests: got %d, want 3", got)
 	}
 }
 

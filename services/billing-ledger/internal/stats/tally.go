@@ -55,8 +55,8 @@ func (t *Tally) add(r *Report) {
 	t.addProviders(r, own)
 }
 
-// addProviders adds a request to the provider that its last attempt was at, and each attempt
-// that was served or failed to its own provider.
+// addProviders adds a request to the provider that its last attempt was at, and of a paid request
+// each attempt that was served or failed to its own provider.
 func (t *Tally) addProviders(r *Report, own Sum) {
 	own.Succeeded = 0
 	if last := r.provider(); !last.IsZero() {
@@ -64,6 +64,9 @@ func (t *Tally) addProviders(r *Report, own Sum) {
 			own.FirstContent.Count(first)
 		}
 		t.sum(Hour, r, Subject{Provider: last}, &own)
+	}
+	if !r.Paid {
+		return
 	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]

@@ -411,7 +411,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"playground_account": "SELECT INSERT(account_id)", "playground_day": "INSERT SELECT UPDATE(budget)",
 		"document":        "SELECT INSERT(series,account_id,at,amount,entry_id,month,body)",
 		"stats_fold":      "SELECT UPDATE(until_at,last)",
-		"stats_sum":       "DELETE INSERT SELECT UPDATE(requests,judged,succeeded,retried,tokens,ttft,speed)",
+		"stats_sum":       "DELETE INSERT SELECT UPDATE(requests,judged,succeeded,retried,tokens,ttft,speed,accounts)",
 		"stats_use":       "DELETE INSERT SELECT UPDATE(served,failed)",
 		"document_number": "SELECT", "passbook_fold": "SELECT UPDATE(until_at,invoice_month,invoiced)",
 		"passbook_line": "INSERT SELECT", "vendor": "INSERT SELECT", "vendor_price": "INSERT SELECT",

@@ -41,6 +41,7 @@ stats_fold stats_fold_moves_on | ! DELETE FROM stats_fold WHERE false; UPDATE st
 	SET until_at = until_at - interval '1 day' => may not change any more
 stats_fold stats_fold_one_check | one = false
 stats_fold stats_fold_pkey | =
+stats_sum stats_sum_accounts | model_id = 'n', accounts = -1
 stats_sum stats_sum_aligned | at = at + interval '1 minute'
 stats_sum stats_sum_counts | model_id = 'n', judged = 0
 stats_sum stats_sum_is_kept | ! DELETE FROM stats_sum => may not change any more

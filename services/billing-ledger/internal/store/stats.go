@@ -25,6 +25,25 @@ func (s Stats) FoldedUntil(ctx context.Context) (time.Time, error) {
 	return at.UTC(), nil
 }
 
+// usesRead bounds the uses of which accounts are counted. Beyond it an account is not seen, so that
+// figures are withheld.
+const usesRead = 100_000
+
+// Accounts counts the accounts of a window; see stats.Store.
+func (s Stats) Accounts(ctx context.Context, w stats.Window) (int, error) {
+	var accounts int
+	err := s.readSums(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT count(DISTINCT account_id) FROM (SELECT account_id FROM stats_use
+			WHERE at >= $1 AND at < $2 AND model_id <> '' AND served > 0 LIMIT $3) AS u`,
+			w.From, w.Until, usesRead).Scan(&accounts)
+		if err != nil {
+			return fmt.Errorf("count accounts: %w", err)
+		}
+		return nil
+	})
+	return accounts, err
+}
+
 // selectGroups withholds what is of fewer than $3 accounts.
 const selectGroups = `WITH shown AS MATERIALIZED (SELECT model_id, provider_id FROM stats_use
 		WHERE at >= $1 AND at < $2 AND served > 0 GROUP BY model_id, provider_id HAVING count(DISTINCT account_id) >= $3)
@@ -60,7 +79,8 @@ func (s Stats) OfService(ctx context.Context, span stats.Span, from time.Time) (
 	sums := map[time.Time]*stats.Sum{}
 	err := s.readSums(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT at, requests, judged, succeeded, retried, tokens, ttft, speed
-			FROM stats_sum WHERE span = $1 AND at >= $2 AND model_id = ''`, span, from)
+			FROM stats_sum WHERE span = $1 AND at >= $2 AND model_id = '' AND (span <> 1440 OR accounts >= $3)`,
+			span, from, stats.LeastAccounts)
 		if err != nil {
 			return fmt.Errorf("read sums of the service: %w", err)
 		}

@@ -68,7 +68,9 @@ func (s Stats) Fold(ctx context.Context, upTo time.Time, rows int) (passbook.Pro
 // selectReports reads reports by the index request_report_recorded, and of each its hold and
 // that of the request that it went on as, by their keys.
 const selectReports = `SELECT w.request_id, w.recorded_at, coalesce(h.model_id, ''),
-		coalesce(h.account_id, '00000000-0000-0000-0000-000000000000'), coalesce(h.unit = 0, false), w.outcome,
+		coalesce(h.account_id, '00000000-0000-0000-0000-000000000000'), coalesce(h.unit = 0, false),
+		coalesce(h.input_rate + h.output_rate > 0, false)
+			AND NOT EXISTS (SELECT FROM playground_account p WHERE p.account_id = h.account_id), w.outcome,
 		w.committed_attempt, w.attempts, coalesce(n.model_id <> h.model_id, false), w.stream, w.first_content_ms,
 		w.total_ms, coalesce(w.metered_prompt, 0), coalesce(w.metered_completion, w.relayed_tokens)
 	FROM (SELECT * FROM request_report WHERE (recorded_at, request_id) > ($1, $2) AND recorded_at < $3
@@ -91,8 +93,8 @@ func nextReports(
 	}
 	reports, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r stats.Report, err error) {
 		var request, account [16]byte
-		err = row.Scan(&request, &r.RecordedAt, &r.Model, &account, &r.ByTokens, &r.Outcome, &r.Committed, &r.Attempts,
-			&r.NextModel, &r.Stream, &r.FirstContentMS, &r.TotalMS, &r.Prompt, &r.Completion)
+		err = row.Scan(&request, &r.RecordedAt, &r.Model, &account, &r.ByTokens, &r.Paid, &r.Outcome, &r.Committed,
+			&r.Attempts, &r.NextModel, &r.Stream, &r.FirstContentMS, &r.TotalMS, &r.Prompt, &r.Completion)
 		r.Request, r.Account = ids.RequestID(request), ids.AccountID(account)
 		return r, err
 	})
@@ -159,6 +161,13 @@ const setUses = `INSERT INTO stats_use (at, model_id, provider_id, account_id, s
 	ON CONFLICT (at, model_id, provider_id, account_id) DO UPDATE SET served = excluded.served, failed = excluded.failed
 	WHERE (stats_use.served, stats_use.failed) <> (excluded.served, excluded.failed)`
 
+// countAccounts counts the accounts of a day, up to those that figures need. Uses are deleted sooner
+// than days.
+const countAccounts = `UPDATE stats_sum SET accounts = (SELECT least(count(DISTINCT account_id), $2) FROM (
+		SELECT account_id FROM stats_use WHERE at >= $1 AND at < $1 + interval '1 day' AND model_id <> '' AND served > 0
+		LIMIT $3) AS u)
+	WHERE span = 1440 AND at = $1 AND accounts < $2`
+
 // addTally adds sums and uses and moves the fold on.
 func addTally(ctx context.Context, tx pgx.Tx, t *stats.Tally, until time.Time, last [16]byte) error {
 	batch := &pgx.Batch{}
@@ -167,6 +176,11 @@ func addTally(ctx context.Context, tx pgx.Tx, t *stats.Tally, until time.Time, l
 			s.Tokens, histogramToArray(&s.FirstContent), histogramToArray(&s.Speed))
 	}
 	batch.Queue(setUses, useArgs(t.Uses, false)...)
+	for k := range t.Sums {
+		if k.Span == stats.Day {
+			batch.Queue(countAccounts, k.At, stats.LeastAccounts, usesRead)
+		}
+	}
 	batch.Queue(`UPDATE stats_fold SET until_at = $1, last = $2`, until, last)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("add %d sums: %w", len(t.Sums), err)

@@ -241,6 +241,9 @@ func TestFiguresOfTheServiceEndWithTheLastFiveMinutes(t *testing.T) {
 	e.beginAt(t, now.Add(-72*time.Hour))
 	e.reported(t, 1000, now.Add(-time.Second), 3*time.Minute)
 	e.sumUp(t, 5000)
+	// The hour of now may be too young to have five accounts.
+	e.exec(t, `INSERT INTO stats_use SELECT date_trunc('hour', until_at), 'a', '00000000-0000-0000-0000-000000000000',
+		gen_random_uuid(), 1, 0 FROM stats_fold, generate_series(1, 5)`)
 	a := e.figures(t)
 	day, today := stats.Last(a.MadeAt, 24*time.Hour), a.MadeAt.UTC().Truncate(24*time.Hour)
 	for name, c := range map[string]struct {
@@ -311,9 +314,7 @@ func TestFiguresOfFewAccountsAreWithheld(t *testing.T) {
 	if a := e.figures(t); len(a.Models)+len(a.Providers) != 0 {
 		t.Errorf("of four accounts: got %d models and %d providers, want none", len(a.Models), len(a.Providers))
 	}
-	if got := e.figures(t).LastDay.Requests; got != 600 {
-		t.Errorf("the service: got %d requests, want 600", got)
-	}
+	e.wantService(t, "of four accounts", 0)
 	e.exec(t, `INSERT INTO stats_use VALUES ($1, 'a', '00000000-0000-0000-0000-000000000000', gen_random_uuid(), 1, 0)`,
 		hour.Add(-25*time.Hour))
 	if a := e.figures(t); len(a.Models) != 0 {
@@ -327,6 +328,57 @@ func TestFiguresOfFewAccountsAreWithheld(t *testing.T) {
 	}
 	if got := a.Models[0].Model; got != "a" {
 		t.Errorf("of five accounts: got the model %s, want a", got)
+	}
+	e.wantService(t, "of five accounts, one of them before the window", 0)
+	e.exec(t, `INSERT INTO stats_use VALUES ($1, 'a', '00000000-0000-0000-0000-000000000000', gen_random_uuid(), 1, 0)`,
+		hour.Add(-time.Hour))
+	// One more report has its day counted again.
+	e.reported(t, 1, scan[time.Time](t, e, `SELECT greatest(until_at, $1) FROM stats_fold`, hour.Add(time.Microsecond)), 0)
+	e.sumUp(t, 5000)
+	e.wantService(t, "of five accounts", 600)
+}
+
+// wantService checks how many requests the service has, in the last 24 hours and in all days. All
+// reports are of the last 24 hours.
+func (e *env) wantService(t testing.TB, name string, want int64) {
+	t.Helper()
+	a := e.figures(t)
+	if a.LastDay.Requests != want {
+		t.Errorf("%s: the last day: got %d requests, want %d", name, a.LastDay.Requests, want)
+	}
+	shown := int64(0)
+	for _, d := range a.Days {
+		shown += d.Requests
+	}
+	if (shown > 0) != (want > 0) {
+		t.Errorf("%s: days with requests: got %d requests, want some: %t", name, shown, want > 0)
+	}
+}
+
+func TestOnlyWhoPaidIsAnAccountOfFigures(t *testing.T) {
+	t.Parallel()
+	for name, free := range map[string]string{
+		"at price zero": `UPDATE hold SET input_rate = 0, output_rate = 0, payout_input_rate = 0, payout_output_rate = 0`,
+		"the playground's": `WITH a AS (UPDATE hold SET account_id = (SELECT account_id FROM playground_account)
+			WHERE account_id = '00000000-0000-7000-9000-000000000001') SELECT`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t, unlimited)
+			account := e.consumer(t, money.USD).account
+			e.exec(t, `INSERT INTO playground_account (account_id) VALUES ($1)`, [16]byte(account))
+			hour := scan[time.Time](t, e, `SELECT date_trunc('hour', now())`).UTC()
+			e.beginAt(t, hour.Add(-72*time.Hour))
+			e.reported(t, 600, hour.Add(-time.Second), time.Minute)
+			e.exec(t, `UPDATE hold SET account_id = ('00000000-0000-7000-9000-00000000000'
+				|| 1 + get_byte(uuid_send(request_id), 0) % 5)::uuid`)
+			e.exec(t, free)
+			e.sumUp(t, 5000)
+			e.wantService(t, name, 0)
+			if a := e.figures(t); len(a.Models)+len(a.Providers) != 0 {
+				t.Errorf("got %d models and %d providers, want none", len(a.Models), len(a.Providers))
+			}
+		})
 	}
 }
 

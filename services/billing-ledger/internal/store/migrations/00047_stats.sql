@@ -40,6 +40,8 @@ CREATE TABLE stats_sum (
     -- none fell into any. Of the time to first content in milliseconds, and of tokens a second.
     ttft        integer[] NOT NULL CONSTRAINT stats_sum_ttft CHECK (cardinality(ttft) IN (0, 160)),
     speed       integer[] NOT NULL CONSTRAINT stats_sum_speed CHECK (cardinality(speed) IN (0, 160)),
+    -- Of a day: how many accounts had paid requests served. It is counted up to as many as figures need.
+    accounts    smallint NOT NULL DEFAULT 0 CONSTRAINT stats_sum_accounts CHECK (accounts >= 0),
     PRIMARY KEY (span, at, model_id, provider_id),
     CONSTRAINT stats_sum_aligned CHECK (extract(epoch FROM at)::bigint % (span * 60) = 0),
     -- Finer figures of a model or a provider would tell what one consumer did.
@@ -78,5 +80,5 @@ CREATE TRIGGER stats_use_is_kept BEFORE DELETE ON stats_use
 
 GRANT SELECT, UPDATE (until_at, last) ON stats_fold TO svc_billing;
 GRANT SELECT, INSERT, DELETE ON stats_sum, stats_use TO svc_billing;
-GRANT UPDATE (requests, judged, succeeded, retried, tokens, ttft, speed) ON stats_sum TO svc_billing;
+GRANT UPDATE (requests, judged, succeeded, retried, tokens, accounts, ttft, speed) ON stats_sum TO svc_billing;
 GRANT UPDATE (served, failed) ON stats_use TO svc_billing;
