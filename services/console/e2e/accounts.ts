@@ -102,7 +102,7 @@ export async function fillSignIn({ page }: Visitor, user: { email: string; passw
 }
 
 /** An operator who was invited, and has not accepted yet. An invitation is good once, so each file of tests has one. */
-export function invited(by: 'pages' | 'operator' | 'town') {
+export function invited(by: 'pages' | 'operator' | 'forms' | 'town') {
   return { name: `${by}.admin`, invitation: needed(`SVC_INVITATION_${by.toUpperCase()}`) };
 }
 

@@ -4,8 +4,8 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { call, signIn, signUp, type TestUser } from './accounts';
-import { launch, open, violations, visitor, type Visitor } from './browser';
+import { becomeOperator, call, invited, signIn, signUp, signUpProvider, type TestUser } from './accounts';
+import { adminUrl, launch, open, violations, visitor, type Visitor } from './browser';
 import { linkIn } from './letters';
 
 let browser: Browser;
@@ -39,7 +39,7 @@ function refused(name: string, cases: Case[], prepare: () => Promise<Visitor>) {
 
     it.each(cases)('$path: $button with a wrong $at', async ({ path, opens = '', fields, button, at }) => {
       const { page } = who;
-      await open(who, path);
+      await open(who, path.replace(':account', account));
       if (opens !== '') await press(page, opens);
       const form = opens === '' ? page.getByRole('main') : page.getByRole('dialog').last();
       for (const [label, value] of fields) await form.getByLabel(label).first().fill(value);
@@ -101,7 +101,74 @@ refused(
     { path: '/credits', fields: [['Credit in US dollars', huge]], button: 'Show the fee', at: 'Credit in US dollars' },
     { path: '/limits', fields: [['US dollars a day', '1e9']], button: 'Save the caps', at: 'US dollars a day' },
     { path: '/limits', fields: [['US dollars a month', hostile]], button: 'Save the caps', at: 'US dollars a month' },
+    {
+      path: '/keys',
+      opens: 'Make a key',
+      fields: [
+        ['Name', hostile],
+        ['Budget in US dollars', '-1'],
+      ],
+      button: 'Make the key',
+      at: 'Budget in US dollars',
+    },
+    {
+      path: '/webhooks-of-account',
+      opens: 'Add a webhook',
+      fields: [['Address', 'ftp://example.org/']],
+      button: 'Add the webhook',
+      at: 'Address',
+    },
     { path: '/settings', fields: [['US dollars', 'ten']], button: 'Save the bound', at: 'US dollars' },
   ],
   async () => confirmed(await signUp(hostile)),
+);
+
+refused(
+  'the form of a provider',
+  [
+    {
+      path: '/provider/settings',
+      fields: [['New beneficiary address', '0x1234']],
+      button: 'Change the address',
+      at: 'New beneficiary address',
+    },
+    {
+      path: '/provider/settings',
+      fields: [
+        ['Hardware', hostile],
+        ['E-mail address', 'nobody'],
+      ],
+      button: 'Ask for a review',
+      at: 'E-mail address',
+    },
+  ],
+  async () => {
+    const who = await visitor(browser);
+    await signIn(who, await signUpProvider());
+    return who;
+  },
+);
+
+let account = '';
+refused(
+  'the form of an operator',
+  [
+    { path: '/operators', opens: 'Invite', fields: [['Name', "Robert'); DROP"]], button: 'Invite', at: 'Name' },
+    {
+      path: '/accounts/:account',
+      opens: 'Give credit',
+      fields: [
+        ['Amount in US dollars', '1,5'],
+        ['Reason', 'x'],
+      ],
+      button: 'Give credit',
+      at: 'Amount in US dollars',
+    },
+  ],
+  async () => {
+    account = (await signUp()).accountId;
+    const who = await visitor(browser, adminUrl);
+    await becomeOperator(who, invited('forms'));
+    return who;
+  },
 );

@@ -1,4 +1,5 @@
-// How a provider gets through what blocks it, up to its first day; and what an operator does for it. The flows follow each other: each begins where the one before ended.
+// How a provider gets through what blocks it, earns from real requests, is paid, and appeals; and what an operator
+// does for it. The flows follow each other: each begins where the one before ended.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -16,8 +17,8 @@ import {
   type OperatorLogin,
   type TestUser,
 } from '../accounts';
-import { adminUrl, launch, needed, open, settled, violations, visitor, type Visitor } from '../browser';
-import { mint, send, stage, wallet } from './stage';
+import { adminUrl, baseUrl, launch, needed, open, settled, violations, visitor, type Visitor } from '../browser';
+import { mine, mint, send, stage, wallet } from './stage';
 
 const model = needed('SVC_MODEL');
 
@@ -173,10 +174,115 @@ describe('a provider who begins', () => {
   });
 });
 
+describe('an active provider', () => {
+  it('earns from requests that consumers send', async () => {
+    const { page } = who;
+    await ask(60);
+    await openUntil('/provider/earnings', /of which \$\d+\.\d+ is not batched yet/);
+    const today = page.getByText('Earned today', { exact: true }).locator('xpath=..');
+    await expect.poll(async () => today.textContent()).toMatch(/\$[1-9]\d/);
+    await nothingWrong(who);
+  });
+
+  it('asks for a payout once the day is over', async () => {
+    const { page } = who;
+    await stage('next-day');
+    const amount = page.getByLabel('Amount in dollars, before the fee');
+    await until('earnings are payable', async () => {
+      await openOwn('/provider/payouts');
+      return amount.isVisible();
+    });
+    await amount.fill('9.99');
+    await page.getByText('A payout is at least $10.00.').waitFor();
+    await amount.fill('ten');
+    await page.getByText('This is no amount. Write it like 25.50.').waitFor();
+    await amount.fill('12.50');
+    await page.getByText('$12.50 less the fee of $1.00: you get $11.50.').waitFor();
+    await button(page, 'Ask for $12.50').click();
+    await page.getByText('A payout is open. The next one can be asked for once it has ended.').waitFor();
+    await openUntil('/provider/payouts', 'Waits for an operator’s approval.');
+    await nothingWrong(who);
+  });
+
+  it('is paid once an operator of more than 24 hours has approved', async () => {
+    const { page } = staff;
+    await openStaff('/payouts');
+    await button(page, 'Approve').first().click();
+    const question = page.getByRole('dialog').last();
+    await question.getByLabel('Reason').fill('compared');
+    await question.getByRole('button', { name: 'Approve', exact: true }).click();
+    await question
+      .getByRole('alert')
+      .getByText(/24 hours/)
+      .waitFor();
+    await nothingWrong(staff);
+    await stage('pass/24');
+    await openStaff('/payouts');
+    await act('Approve', 'compared', 'The payout is approved.');
+    await until('the payout is confirmed', async () => {
+      await mine(8453);
+      await openOwn('/provider/payouts');
+      return who.page
+        .getByText(/^confirmed$/)
+        .first()
+        .isVisible();
+    });
+    await nothingWrong(who);
+  });
+});
+
+describe('a penalty', () => {
+  it('is appealed by the provider, and reversed by an operator, whose reason the provider reads', async () => {
+    const { page } = who;
+    const penalty = await stage<string>(`penalty/${provider}`);
+    await openUntil('/provider/penalties', 'The share is set aside. You can appeal.');
+    await nothingWrong(who);
+    await button(page, 'Appeal').click();
+    await expect
+      .poll(async () => page.getByLabel('Why the penalty is wrong').getAttribute('aria-invalid'))
+      .toBe('true');
+    await page.getByLabel('Why the penalty is wrong').fill('The engine was updated at noon.');
+    await button(page, 'Appeal').click();
+    await page.getByText('You appealed, so the clock stands.').waitFor();
+
+    await openStaff(`/penalties?penalty=${penalty}`);
+    await staff.page.getByText('The engine was updated at noon.').waitFor();
+    await nothingWrong(staff);
+    await act('Reverse the penalty', 'he is right', 'The penalty is reversed.');
+
+    await openUntil('/provider/penalties', 'The penalty is taken back');
+    await page.getByText('he is right').waitFor();
+    await nothingWrong(who);
+  });
+});
+
 async function token(): Promise<string> {
   const answer = await call<{ token: string }>('POST', '/api/v1/user/login', {
     email: user.email,
     password: user.password,
   });
   return answer.token;
+}
+
+/** Has a consumer with credit ask the model so often. */
+async function ask(times: number) {
+  const consumer = await signUp('Bea');
+  await asMachine('POST', `accounts/${consumer.accountId}/credit`, {
+    amount_usd: '10000',
+    idempotency_key: consumer.accountId,
+    memo: 'a test',
+  });
+  await asMachine('PUT', `accounts/${consumer.accountId}/limits`, { requests_per_minute: -1, concurrent_requests: -1 });
+  await until(`${model} is callable`, async () => {
+    const { data } = await call<{ data: { id: string }[] }>('GET', '/v1/models');
+    return data.some(({ id }) => id === model);
+  });
+  for (let sent = 0; sent < times; sent++) {
+    const response = await fetch(`${baseUrl}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${consumer.key}` },
+      body: JSON.stringify({ model, max_tokens: 16, messages: [{ role: 'user', content: 'Say something.' }] }),
+    });
+    if (!response.ok) throw new Error(`request ${sent}: ${response.status} ${await response.text()}`);
+  }
 }

@@ -23,7 +23,7 @@ const patience = 30 * time.Minute
 // pages is the folder of the console's sources.
 var pages = filepath.Join("..", "..", "..", "console")
 
-// town is the folder of the flows that need chains.
+// town is the folder of the flows that need chains and a time that passes.
 const town = "town"
 
 // chosen are the parts of names of files of tests that CONSOLE_TESTS chooses; empty for all.
@@ -43,6 +43,7 @@ func TestEachPageAndFlowOfTheConsoleWorksInABrowser(t *testing.T) {
 		"SVC_MAIL_SENDER=file", "SVC_MAIL_FOLDER="+letters, "SVC_MAIL_SITE_URL="+address)...)
 	browse(t, m, nil, append(chosen(), "--exclude", "e2e/"+town+"/**"),
 		"CHROMIUM="+chromium, "SVC_MAIL_FOLDER="+letters,
+		"SVC_INVITATION_FORMS="+invitation(t, m, "forms.admin"),
 		"SVC_INVITATION_PAGES="+invitation(t, m, "pages.admin"),
 		"SVC_INVITATION_OPERATOR="+invitation(t, m, "operator.admin"))
 }

@@ -6,23 +6,29 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/fakeengine"
+	"svc.internal/pkg/node"
+	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/trial"
 )
 
-// TestProvidersGetThroughInABrowser runs the browser's tests of how providers get through what blocks them, on a
-// marketplace with chains. CONSOLE_TESTS=town chooses it alone.
-func TestProvidersGetThroughInABrowser(t *testing.T) {
+// TestProvidersArePaidAndAppealInABrowser runs the browser's tests of how providers get through, earn, are paid and
+// appeal: on a marketplace with chains, whose time a test moves. CONSOLE_TESTS=town chooses it alone.
+func TestProvidersArePaidAndAppealInABrowser(t *testing.T) {
 	if testing.Short() || len(chosen()) > 0 && !slices.Contains(chosen(), town) {
 		t.Skip("it takes minutes, and was not chosen")
 	}
 	chromium := needBrowser(t)
-	c := trial.StartTown(t, trial.Dir(t), append(visited(), "SVC_HUB_DEVELOPMENT_ENDPOINTS=true")...)
+	certified := trial.NewPeers(t)
+	c := trial.StartTown(t, trial.Dir(t), slices.Concat(certified.Environ(), visited(), []string{
+		"SVC_HUB_DEVELOPMENT_ENDPOINTS=true", "SVC_SETTLEMENT_PAYOUTS_ALONE_USD=12"})...)
 	engine := fakeengine.New(t)
 	engine.Script(trial.Dear, fakeengine.Behaviour{})
-	s := &stage{town: c, engine: engine.URL, acts: make(chan func())}
+	s := &stage{town: c, peers: certified, engine: engine.URL, acts: make(chan func())}
 	server := httptest.NewServer(s.handler(t))
 	t.Cleanup(server.Close)
 	// The flows follow each other, so the first one that fails ends them.
@@ -31,9 +37,11 @@ func TestProvidersGetThroughInABrowser(t *testing.T) {
 		"SVC_INVITATION_TOWN="+invitation(t, c.Market, "town.admin"))
 }
 
-// stage brings about for the browser's tests what no page does: that an agent runs.
+// stage brings about for the browser's tests what no page does: that an agent runs, that time passes,
+// and that the verifier finds something.
 type stage struct {
-	town *trial.Town
+	town  *trial.Town
+	peers *trial.Peers
 	// engine is where the providers' agents ask.
 	engine string
 	// acts are what the test itself does, because nobody else may fail it.
@@ -42,10 +50,29 @@ type stage struct {
 
 func (s *stage) handler(t *testing.T) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST /pass/{hours}", s.does(t, func(r *http.Request) any {
+		hours, err := strconv.Atoi(r.PathValue("hours"))
+		if err != nil {
+			t.Fatalf("hours: %v", err)
+		}
+		s.town.Pass(t, time.Duration(hours)*time.Hour)
+		return nil
+	}))
 	mux.HandleFunc("POST /connect/{provider}/{key}", s.does(t, func(r *http.Request) any {
 		p := &trial.Provider{ID: r.PathValue("provider"), Key: r.PathValue("key"), Leave: func() {}}
 		s.town.Connect(t, p, s.engine, trial.Dear)
 		return nil
+	}))
+	mux.HandleFunc("POST /next-day", s.does(t, func(*http.Request) any { return s.town.NextDay(t) }))
+	mux.HandleFunc("POST /penalty/{provider}", s.does(t, func(r *http.Request) any {
+		penalty, err := peers.Penalty(r.PathValue("provider"), trial.Dear, 1_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := peers.OpenPenalty(r.Context(), s.peers.Dial(t, node.Settlement, node.Verifier), penalty); err != nil {
+			t.Fatal(err)
+		}
+		return penalty.GetPenaltyId()
 	}))
 	return mux
 }

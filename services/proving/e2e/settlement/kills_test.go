@@ -21,6 +21,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/trial"
 	"svc.internal/services/settlement/devchain"
 )
@@ -426,8 +427,7 @@ func (k *killing) isPenalized(t *testing.T, points []string) {
 		return k.peers.Call(fleet.Verifier, fleet.Settlement, func(conn *grpc.ClientConn) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			_, err := settlementv1.NewPenaltyServiceClient(conn).OpenPenalty(ctx, req)
-			return err
+			return peers.OpenPenalty(ctx, conn, req)
 		}) == nil
 	})
 	k.o.waitPosition(t, on, "a tenth is in escrow on the chain", 18_000_000, 2_000_000)

@@ -2,23 +2,20 @@ package settlement_test
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"svc.internal/pkg/ids"
 	"svc.internal/pkg/node"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/proving/internal/peers"
 	"svc.internal/services/proving/internal/trial"
 	"svc.internal/services/settlement/devchain"
 )
@@ -31,8 +28,8 @@ type peered struct {
 
 func newPeered(t *testing.T, environ ...string) *peered {
 	t.Helper()
-	peers := trial.NewPeers(t)
-	return &peered{newTown(t, append(peers.Environ(), environ...)...), peers}
+	certified := trial.NewPeers(t)
+	return &peered{newTown(t, append(certified.Environ(), environ...)...), certified}
 }
 
 // dial connects to a service of the town as another one.
@@ -62,21 +59,17 @@ func (p *peered) openPenalty(t *testing.T, as string, req *settlementv1.OpenPena
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
-	_, err := settlementv1.NewPenaltyServiceClient(p.dial(t, node.Settlement, as)).OpenPenalty(ctx, req)
-	return err
+	return peers.OpenPenalty(ctx, p.dial(t, node.Settlement, as), req)
 }
 
 // penaltyOf is what the verifier says to open a penalty of a provider for its dear model.
 func penaltyOf(t *testing.T, o *owner, basisPoints int32) *settlementv1.OpenPenaltyRequest {
 	t.Helper()
-	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
+	penalty, err := peers.Penalty(o.ID, dear, basisPoints)
 	if err != nil {
 		t.Fatal(err)
 	}
-	evidence := sha256.Sum256([]byte(o.ID))
-	return &settlementv1.OpenPenaltyRequest{PenaltyId: id.String(), ProviderId: o.ID, ModelId: dear,
-		Kind: "misrepresentation", ShareBasisPoints: basisPoints, Summary: "another model answered",
-		EvidenceHash: evidence[:]}
+	return penalty
 }
 
 // positionOf is the selector of positionOf(bytes32,address).

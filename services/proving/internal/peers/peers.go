@@ -4,8 +4,6 @@ package peers
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,14 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/devcerts"
-	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -154,26 +150,6 @@ func (s Services) press(ctx context.Context, session string, button billingv1.Sa
 			&billingv1.ActOnSandboxSessionRequest{SessionId: session, Action: button})
 		return err
 	})
-}
-
-// OpenPenalty opens a penalty of so many basis points, as the verifier does.
-func (s Services) OpenPenalty(ctx context.Context, provider, model string, share int32) error {
-	id, err := ids.NewEntry(time.Now(), rand.Reader) // as good as any UUID of version 7
-	if err != nil {
-		return fmt.Errorf("open a penalty: %w", err)
-	}
-	evidence := sha256.Sum256([]byte(provider))
-	err = s.call(fleet.Verifier, fleet.Settlement, func(conn *grpc.ClientConn) error {
-		_, err := settlementv1.NewPenaltyServiceClient(conn).OpenPenalty(ctx, &settlementv1.OpenPenaltyRequest{
-			PenaltyId: id.String(), ProviderId: provider, ModelId: model, Kind: "misrepresentation",
-			ShareBasisPoints: share, Summary: "chaos", EvidenceHash: evidence[:],
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("open a penalty of %s: %w", provider, err)
-	}
-	return nil
 }
 
 // Call makes calls on a connection of its own to the first process of a service, with the certificate of another one.
