@@ -39,6 +39,10 @@ const (
 	MaxKeys      = 8
 )
 
+// LeastLeft is what must be left of a day's budget for a visit. With less, most chats would be refused
+// at admission, after they took a visit.
+const LeastLeft = 2 * money.USD / 100
+
 // name is the name of the account that pays and of its key, as operators read it.
 const name = "playground"
 
@@ -88,7 +92,7 @@ type Day struct {
 	Payer Payer
 	// Open reports whether the account has a key, today's budget and its credit.
 	Open bool
-	// Spent reports whether the budget is used up. It begins anew at ResetsAt, after Wait.
+	// Spent reports whether less than LeastLeft of the budget is left. The budget begins anew at ResetsAt, after Wait.
 	Spent    bool
 	ResetsAt time.Time
 	Wait     time.Duration
@@ -198,7 +202,8 @@ func (v *Visitors) payer(ctx context.Context) (Payer, error) {
 	case err != nil:
 		return Payer{}, fmt.Errorf("look for who pays for visitors: %w", err)
 	case !day.Open:
-		// Another replica has another budget, or an operator has just revoked the key.
+		// Since the day was opened, a replica with another budget opened it with that one, or an operator
+		// revoked the key.
 		return Payer{}, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the playground cannot be paid for right now")
 	case day.Spent:
 		at := day.ResetsAt.UTC().Format(time.RFC3339)

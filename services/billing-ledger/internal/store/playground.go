@@ -25,13 +25,13 @@ func (s *Store) PlaygroundDay(ctx context.Context, budget money.NanoUSD) (playgr
 	)
 	err := s.pool.QueryRow(ctx, `SELECT p.account_id, k.id,
 			d.budget IS NOT DISTINCT FROM $1 AND l.own_day_cap IS NOT DISTINCT FROM $1,
-			coalesce(c.spent + c.held, 0) >= $1, (w.day + 1)::timestamp AT TIME ZONE 'UTC', now()
+			coalesce(c.spent + c.held, 0) > $1 - $2, (w.day + 1)::timestamp AT TIME ZONE 'UTC', now()
 		FROM playground_account p CROSS JOIN (SELECT (now() AT TIME ZONE 'UTC')::date AS day) w
 		LEFT JOIN playground_day d ON d.day = w.day
 		LEFT JOIN account_limits l ON l.account_id = p.account_id
 		LEFT JOIN spend_counter c ON c.owner_id = p.account_id AND c.period = 'day' AND c.window_start = w.day
 		LEFT JOIN LATERAL (SELECT id FROM consumer_key WHERE account_id = p.account_id AND state = 'active'
-			ORDER BY id DESC LIMIT 1) k ON true`, int64(budget)).
+			ORDER BY id DESC LIMIT 1) k ON true`, int64(budget), int64(playground.LeastLeft)).
 		Scan(&account, &active, &day.Open, &day.Spent, &day.ResetsAt, &now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return playground.Day{}, nil

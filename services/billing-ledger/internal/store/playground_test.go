@@ -136,6 +136,26 @@ func TestRacingChatsDoNotPassTheBudgetOfTheDay(t *testing.T) {
 	e.sound(t)
 }
 
+// A chat that the rest of the budget cannot pay must not cost its visitor one of the hour's.
+func TestANearlySpentBudgetTakesNoVisit(t *testing.T) {
+	e := setup(t, unlimited)
+	v := e.guests(e.store, money.USD)
+	payer := host(t, v)
+	e.admitOne(t, e.reservation(t, payer, 98), hold.Admitted)
+	if _, err := visit(t, v); err != nil {
+		t.Errorf("with two cents left: got the error %v, want none", err)
+	}
+	e.admitOne(t, e.reservation(t, payer, 1), hold.Admitted)
+	_, err := visit(t, v)
+	if f, _ := fault.As(err); f == nil || f.Meta[hold.LimitName] != playground.BudgetName {
+		t.Errorf("with one cent left: got the error %v, want one of the limit %q", err, playground.BudgetName)
+	}
+	if n := scan[int](t, e, `SELECT sum(cardinality(taken_at)) FROM visitor`); n != 2 {
+		t.Errorf("visits taken: got %d, want 2: the refused one counts for nobody", n)
+	}
+	e.sound(t)
+}
+
 func TestTheBudgetMayBeChangedWithinADay(t *testing.T) {
 	e := setup(t, unlimited)
 	payer := host(t, e.guests(e.store, money.USD))
