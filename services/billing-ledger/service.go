@@ -292,7 +292,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterStreamAdminServiceServer(r, &rpc.Streams{
 		Streams: events.Streams{Bus: s.deps.Bus, Service: node.BillingLedger},
 	})
-	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
+	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand, Figures: s.stats.cache})
 	billingv1.RegisterHouseAccountServiceServer(r, &rpc.House{Accounts: s.house})
 	billingv1.RegisterPostingServiceServer(r, &rpc.Posting{Poster: s.poster, Months: s.months})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})

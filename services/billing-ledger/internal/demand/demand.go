@@ -1,6 +1,6 @@
-// Package demand sums up the demand for each model in the last 24 hours and in the 24
-// before them, from the requests that were settled then, orphan work included. The time
-// of settling decides. A request that is settled more than two days late is in no sum.
+// Package demand sums up the demand for each model in the 24 hours up to the last whole hour
+// that is closed and in the 24 before them, from the requests that were settled then, orphan
+// work included. So its sums change once an hour. The time of settling decides. A request that is settled more than two days late is in no sum.
 // Revenue is what was charged from credit, so a request that a plan covers adds none.
 //
 // A sum is valid for five minutes. One caller makes it, and the others wait for it. It is
@@ -8,8 +8,8 @@
 // never changes, because requests are settled at the database's present time by
 // transactions far shorter than that. So pieces are remembered, and whole hours later
 // take their place. Only the first sum reads two days, from the time at which the first
-// request of these days was settled. Each later sum reads about the last quarter of an
-// hour and, once an hour, piece by piece, the hours of 24 and 48 hours ago.
+// request of these days was settled. Each later sum reads at most the hours that were
+// closed since.
 //
 // A caller that gives up leaves the pieces that it has read to the next caller, so the
 // first sum may take longer than any caller waits. Run makes the first sum before anybody
@@ -192,7 +192,8 @@ func (b *Cache) sum(ctx context.Context) ([]Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask for the time: %w", err)
 	}
-	start, middle := now.Add(-2*window), now.Add(-window)
+	end := now.Add(-closeLag).Truncate(time.Hour)
+	start, middle := end.Add(-2*window), end.Add(-window)
 	over := func(begun time.Time, _ map[string]Sum) bool { return begun.Before(start) || begun.After(now) }
 	maps.DeleteFunc(b.hours, over)
 	maps.DeleteFunc(b.pieces, over)
@@ -204,7 +205,7 @@ func (b *Cache) sum(ctx context.Context) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := b.between(ctx, middle, now, now)
+	last, err := b.between(ctx, middle, end, now)
 	if err != nil {
 		return nil, err
 	}

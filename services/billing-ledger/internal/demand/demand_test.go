@@ -131,7 +131,7 @@ func daysSumIsThatOfItsRequests(t *testing.T, old time.Duration) {
 		}
 		last, before := map[string]Sum{}, map[string]Sum{}
 		for _, r := range h.records {
-			switch age := now.Sub(r.at); {
+			switch age := now.Add(-closeLag).Truncate(time.Hour).Sub(r.at); {
 			case age > 0 && age <= window:
 				last[r.model] = last[r.model].plus(r.sum)
 			case age > window && age <= 2*window:
@@ -158,8 +158,9 @@ func TestAFirstSumBeginsWithTheFirstRequest(t *testing.T) {
 	h, b = begin(noon)
 	h.busy = false
 	h.records = []record{
-		{noon.Add(-2*window - time.Minute), "old", Sum{Requests: 1}},
+		{noon.Add(-2*window - time.Hour), "old", Sum{Requests: 1}},
 		{noon.Add(-time.Hour), "new", Sum{Requests: 1}},
+		{noon.Truncate(time.Hour), "of an hour that is not over", Sum{Requests: 1}},
 	}
 	models, err := b.Models(t.Context())
 	if err != nil {
@@ -184,7 +185,7 @@ func TestNothingIsSummedWithoutTheFirstRequest(t *testing.T) {
 	}
 }
 
-func TestASecondSumReadsAFewMinutes(t *testing.T) {
+func TestASecondSumReadsWhatWasClosedSince(t *testing.T) {
 	h, b := begin(noon)
 	if _, err := b.Models(t.Context()); err != nil {
 		t.Fatalf("got the error %v, want none", err)
@@ -200,13 +201,16 @@ func TestASecondSumReadsAFewMinutes(t *testing.T) {
 		}
 	}
 	h.clock.Advance(goodFor)
-	switch _, err := b.Models(t.Context()); {
-	case err != nil:
+	if _, err := b.Models(t.Context()); err != nil {
 		t.Errorf("got the error %v, want none", err)
-	case h.read > 40*time.Minute:
-		t.Errorf("the second sum reads: got %v, want at most %v", h.read, 40*time.Minute)
-	case h.read == 0:
-		t.Error("the second sum reads: got 0, want any but 0")
+	} else if h.read != 0 {
+		t.Errorf("a second sum of the same hours reads: got %v, want 0", h.read)
+	}
+	h.clock.Advance(time.Hour)
+	if _, err := b.Models(t.Context()); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if h.read != time.Hour {
+		t.Errorf("an hour later it reads: got %v, want %v", h.read, time.Hour)
 	}
 	h.read = 0
 	const days = 3
@@ -221,9 +225,8 @@ func TestASecondSumReadsAFewMinutes(t *testing.T) {
 			t.Fatalf("%d hours and %d pieces are remembered: pieces: got %d, want at most 50", hours, pieces, pieces)
 		}
 	}
-	// The last minutes are read some times over, two hours once more each.
-	if h.read > 8*days*window {
-		t.Errorf("in three days %s are read: got %v, want at most %v", h.read, h.read, 8*days*window)
+	if h.read > days*window {
+		t.Errorf("in three days it reads: got %v, want at most %v", h.read, days*window)
 	}
 	h.clock.Advance(-50 * time.Hour)
 	h.read = 0
@@ -300,7 +303,7 @@ func TestTheLastSumStandsInForAnHour(t *testing.T) {
 	if len(made) != 1 {
 		t.Fatalf("len(made): got %d, want 1, in %+v", len(made), made)
 	}
-	h.err = errors.New("too slow")
+	h.lost = true
 	// The second of them finds that it has just failed.
 	for _, age := range []time.Duration{goodFor, 0, 49 * time.Minute, 6*time.Minute - 1} {
 		h.clock.Advance(age)

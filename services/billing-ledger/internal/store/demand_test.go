@@ -27,6 +27,8 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	lasted(&timed, 1500*time.Millisecond)
 	lasted(&untimed, 0)
 	e.settle(t, usage.Settled, timed, untimed, e.served(t, before, 2), e.served(t, long, 1))
+	// The last hour that is closed ended up to 70 minutes ago.
+	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '75 minutes'`)
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`,
 		[16]byte(before.Request))
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`,
@@ -55,7 +57,7 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	}
 	late := e.settledAt(t, before)
 	for from, want := range map[time.Time]time.Time{
-		now.Add(-48 * time.Hour): late, late: late, now.Add(-48*time.Hour - 2*time.Minute): e.settledAt(t, long), now: {},
+		now.Add(-48 * time.Hour): late, late: late, now.Add(-50 * time.Hour): e.settledAt(t, long), now: {},
 	} {
 		first, err := e.store.FirstSettled(t.Context(), from)
 		if err != nil {
@@ -67,7 +69,7 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	}
 	// Images and milliseconds are no tokens.
 	e.exec(t, `UPDATE usage_settlement SET unit = 1, input_rate = 0, payout_input_rate = 0`)
-	sums, err := e.store.Settled(t.Context(), now.Add(-time.Hour), now, 1)
+	sums, err := e.store.Settled(t.Context(), now.Add(-2*time.Hour), now, 1)
 	if err != nil {
 		t.Fatalf("one model of two: got the error %v, want none", err)
 	}
