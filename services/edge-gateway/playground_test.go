@@ -245,7 +245,7 @@ func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
 		{strings.Replace(playgroundBody, "tiny", "unknown", 1), nil, 404, "model"},
 		{`{"model":"tiny"}`, nil, 400, "messages"},
 		{`not JSON`, nil, 400, ""},
-		{playgroundBody + strings.Repeat(" ", 64<<10), nil, 413, ""},
+		{playgroundBody + strings.Repeat(" ", 16<<10), nil, 413, ""},
 		{playgroundBody, []string{"Content-Encoding", "gzip"}, 415, "Content-Encoding"},
 	} {
 		resp := f.visitIn(cookie, tc.body, tc.headers...)

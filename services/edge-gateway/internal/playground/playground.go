@@ -37,8 +37,9 @@ import (
 const (
 	// MaxOutputTokens bounds an answer.
 	MaxOutputTokens = 100
-	// MaxBody bounds a body in bytes: a page's chat without images.
-	MaxBody = 64 << 10
+	// MaxBody bounds a body in bytes: a short chat without images. Longer prompts would empty the
+	// day's budget of the platform with few visits.
+	MaxBody = 16 << 10
 	// MinSecret is the least length of a secret in bytes.
 	MinSecret = 16
 
