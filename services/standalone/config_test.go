@@ -109,7 +109,8 @@ func TestADemoHasAnOperatorAndAPlaygroundOnLoopbackAlone(t *testing.T) {
 
 // Gateways that hash under different secrets would count a visitor anew at each.
 func TestAGatewayBesideAnotherProcesssLedgerNeedsTheVisitorSecret(t *testing.T) {
-	environ := []string{"SVC_GATEWAY_PLAYGROUND_MODELS=a/b", "SVC_NATS_URL=nats://127.0.0.1:1", "SVC_GRPC_ADDR=127.0.0.1:1",
+	environ := []string{"SVC_GATEWAY_PLAYGROUND_MODELS=a/b", "SVC_NATS_URL=nats://127.0.0.1:1",
+		"SVC_GRPC_ADDR=127.0.0.1:1",
 		"SVC_PEERS=billing-ledger=127.0.0.1:1,catalog=127.0.0.1:1,provider-hub=127.0.0.1:1,router=127.0.0.1:1," +
 			"settlement=127.0.0.1:1,verifier=127.0.0.1:1"}
 	_, err := Load("edge-gateway", "", environ)

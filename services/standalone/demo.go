@@ -132,7 +132,8 @@ func (p *process) chooseDemo(ctx context.Context) (err error) {
 // withPlayground lets visitors of a demo that has a provider, and that only this machine reaches, ask a model. It
 // does not where SVC_GATEWAY_PLAYGROUND_MODELS names others, and where the platform pays for nobody.
 func withPlayground(cfg Config, model string) Config {
-	if cfg.Gateway.PlaygroundModels == "" && bool(cfg.DemoAgent) && cfg.onLoopback() && cfg.Billing.PlaygroundDailyUSD > 0 {
+	free := bool(cfg.DemoAgent) && cfg.onLoopback() && cfg.Billing.PlaygroundDailyUSD > 0
+	if free && cfg.Gateway.PlaygroundModels == "" {
 		cfg.Gateway.PlaygroundModels = model
 	}
 	return cfg

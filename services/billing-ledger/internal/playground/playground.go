@@ -154,7 +154,8 @@ func (v *Visitors) Open(
 	switch {
 	case errors.As(err, &full):
 		return opened, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"Too many playground sessions are open from your network (at most %d). Try again later.", MaxOfNetwork).After(max(full.Wait, time.Second))
+			"Too many playground sessions are open from your network (at most %d). Try again later.",
+			MaxOfNetwork).After(max(full.Wait, time.Second))
 	case errors.Is(err, ErrFull):
 		return opened, left, fault.New(fault.Unavailable, fault.ServiceUnavailable,
 			"the playground is full; try again in a minute").After(time.Minute)

@@ -93,7 +93,8 @@ func TestARateOfFewJudgedRequestsIsNotShown(t *testing.T) {
 
 func TestNumbersHaveTwoSignificantDigits(t *testing.T) {
 	for n, want := range map[int64]int64{
-		0: 0, 7: 0, 9: 0, 10: 10, 14: 10, 15: 20, 94: 90, 99: 100, 104: 100, 105: 110, 994: 990, 995: 1000, 1_249: 1_200, 1_250: 1_300, 123_456_789: 120_000_000,
+		0: 0, 7: 0, 9: 0, 10: 10, 14: 10, 15: 20, 94: 90, 99: 100, 104: 100, 105: 110, 994: 990, 995: 1000,
+		1_249: 1_200, 1_250: 1_300, 123_456_789: 120_000_000,
 	} {
 		if got := stats.Rounded(n); got != want {
 			t.Errorf("%d: got %d, want %d", n, got, want)
@@ -251,7 +252,9 @@ func TestTheServiceOfFewAccountsHasNoFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]int64{"last hour": a.LastHour, "last day": a.LastDay.Requests, "before": a.DayBefore} {
+	for name, got := range map[string]int64{
+		"last hour": a.LastHour, "last day": a.LastDay.Requests, "before": a.DayBefore,
+	} {
 		if got != 0 {
 			t.Errorf("%s: got %d requests, want 0", name, got)
 		}

@@ -147,8 +147,12 @@ func TestANearlySpentBudgetTakesNoVisit(t *testing.T) {
 	}
 	e.admitOne(t, e.reservation(t, payer, 1), hold.Admitted)
 	_, err := visit(t, v)
-	if f, _ := fault.As(err); f == nil || f.Meta[hold.LimitName] != playground.BudgetName {
-		t.Errorf("with one cent left: got the error %v, want one of the limit %q", err, playground.BudgetName)
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("with one cent left: got the error %v, want a fault", err)
+	}
+	if got := f.Meta[hold.LimitName]; got != playground.BudgetName {
+		t.Errorf("with one cent left: got the limit %q, want %q", got, playground.BudgetName)
 	}
 	if n := scan[int](t, e, `SELECT sum(cardinality(taken_at)) FROM visitor`); n != 2 {
 		t.Errorf("visits taken: got %d, want 2: the refused one counts for nobody", n)

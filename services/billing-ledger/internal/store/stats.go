@@ -25,10 +25,6 @@ func (s Stats) FoldedUntil(ctx context.Context) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// usesRead bounds the uses of which accounts are counted. Beyond it an account is not seen, so that
-// figures are withheld.
-const usesRead = 100_000
-
 // Accounts counts the accounts of a window; see stats.Store.
 func (s Stats) Accounts(ctx context.Context, w stats.Window) (int, error) {
 	var accounts int

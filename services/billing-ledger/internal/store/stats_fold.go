@@ -14,6 +14,10 @@ import (
 	"svc.internal/services/billing-ledger/internal/stats"
 )
 
+// usesRead bounds the uses of which accounts are counted. Beyond it an account is not seen, so that
+// figures are withheld.
+const usesRead = 100_000
+
 // Stats makes and reads the sums of what gateways reported; see passbook.FoldStore and
 // stats.Store.
 type Stats struct{ *Store }

@@ -23,8 +23,8 @@ func TestTheIndexOfProvidersUsageIsFinishedAfterABreak(t *testing.T) {
 	if made := scan[int](t, e, `SELECT ensure_usage_partitions(0, 31)`); made == 0 {
 		t.Fatal("partitions that a replica makes: got none, want one at least")
 	}
-	config := e.owner.Config().ConnConfig
-	if err := pg.Migrate(t.Context(), config.ConnString(), store.Schema, store.Role, migrationsUpTo(t, "00051")); err != nil {
+	url := e.owner.Config().ConnConfig.ConnString()
+	if err := pg.Migrate(t.Context(), url, store.Schema, store.Role, migrationsUpTo(t, "00051")); err != nil {
 		t.Fatal(err)
 	}
 	if !scan[bool](t, e, `SELECT indisvalid FROM pg_index WHERE indexrelid = 'usage_settlement_of_provider'::regclass`) {
@@ -50,7 +50,8 @@ func migrationsUpTo(t *testing.T, last string) fs.FS {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if file := path.Base(name); path.Base(path.Dir(name)) == "migrations" && path.Ext(file) == ".sql" && file[:5] > last {
+		file := path.Base(name)
+		if path.Base(path.Dir(name)) == "migrations" && path.Ext(file) == ".sql" && file[:5] > last {
 			return nil
 		}
 		text, err := fs.ReadFile(store.Migrations, name)

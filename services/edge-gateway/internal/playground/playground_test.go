@@ -123,7 +123,11 @@ func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
 func TestAVisitWithoutAPayerIsRefusedAsClosed(t *testing.T) {
 	_, _, err := New(&visits{old: true}, rand.Reader, clock.System, config()).
 		Visit(t.Context(), netip.Addr{}, inSession())
-	if f, _ := fault.As(err); f == nil || f.Kind != fault.Unavailable {
-		t.Errorf("beside a ledger that names no payer: got the error %v, want the kind %d", err, fault.Unavailable)
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("beside a ledger that names no payer: got the error %v, want a fault", err)
+	}
+	if f.Kind != fault.Unavailable {
+		t.Errorf("beside a ledger that names no payer: got the kind %d, want %d", f.Kind, fault.Unavailable)
 	}
 }
