@@ -1,6 +1,7 @@
 // Package demand sums up the demand for each model in the 24 hours up to the last whole hour
 // that is closed and in the 24 before them, from the requests that were settled then, orphan
-// work included. So its sums change once an hour. The time of settling decides. A request that is settled more than two days late is in no sum.
+// work included. So its sums change once an hour. The time of settling decides. A request that is settled
+// more than two days late is in no sum.
 // Revenue is what was charged from credit, so a request that a plan covers adds none.
 //
 // A sum is valid for five minutes. One caller makes it, and the others wait for it. It is
