@@ -67,8 +67,8 @@ type GetStatsResponse struct {
 	RequestsPrevious_24H int64 `protobuf:"varint,3,opt,name=requests_previous_24h,json=requestsPrevious24h,proto3" json:"requests_previous_24h,omitempty"`
 	// All requests of the last 24 hours.
 	Last_24H *RequestFigures `protobuf:"bytes,4,opt,name=last_24h,json=last24h,proto3" json:"last_24h,omitempty"`
-	// The last 30 days (UTC), the oldest first. The last one is today. A day without requests is
-	// there, with none.
+	// The last 30 days (UTC), the oldest first. The last one is today. A day without requests, or
+	// without enough accounts, is there, with none.
 	Days []*DayFigures `protobuf:"bytes,5,rep,name=days,proto3" json:"days,omitempty"`
 	// The models and the providers with requests of enough accounts in the 24 hours up to the
 	// last whole hour, those with the most requests first: at most 10,000 models and 5,000

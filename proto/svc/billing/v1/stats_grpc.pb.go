@@ -31,10 +31,12 @@ const (
 //
 // Figures of few requests or of few consumers would tell what one consumer did. So a rate and
 // a percentile are absent where they rest on fewer than 10 requests, and a 95th percentile
-// where it rests on fewer than 20. A model or a provider is absent unless requests of at least
-// 5 accounts were served there in the window, and its window is 24 whole hours, so its figures
-// change at most once an hour. Numbers of requests and of tokens have two significant digits,
-// and rates three decimals. A percentile is within 4.43 % of the exact one.
+// where it rests on fewer than 20. A model or a provider is absent unless requests with a price
+// of at least 5 accounts were served there in the window. Its window is 24 whole hours, so its
+// figures change at most once an hour. In a window without 5 such accounts, the figures of the
+// whole service are 0 or absent. Numbers of requests and of tokens have two significant digits.
+// Below 100 they are tens, and below 10 they are 0. Rates have three decimals. A percentile is
+// within 4.43 % of the exact one.
 type StatsServiceClient interface {
 	// GetStats sums up the last 24 hours and the last 30 days. The answer is not older than
 	// two minutes, or than an hour while the store cannot be read. Read only. Fails with
@@ -69,10 +71,12 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 //
 // Figures of few requests or of few consumers would tell what one consumer did. So a rate and
 // a percentile are absent where they rest on fewer than 10 requests, and a 95th percentile
-// where it rests on fewer than 20. A model or a provider is absent unless requests of at least
-// 5 accounts were served there in the window, and its window is 24 whole hours, so its figures
-// change at most once an hour. Numbers of requests and of tokens have two significant digits,
-// and rates three decimals. A percentile is within 4.43 % of the exact one.
+// where it rests on fewer than 20. A model or a provider is absent unless requests with a price
+// of at least 5 accounts were served there in the window. Its window is 24 whole hours, so its
+// figures change at most once an hour. In a window without 5 such accounts, the figures of the
+// whole service are 0 or absent. Numbers of requests and of tokens have two significant digits.
+// Below 100 they are tens, and below 10 they are 0. Rates have three decimals. A percentile is
+// within 4.43 % of the exact one.
 type StatsServiceServer interface {
 	// GetStats sums up the last 24 hours and the last 30 days. The answer is not older than
 	// two minutes, or than an hour while the store cannot be read. Read only. Fails with

@@ -2928,7 +2928,7 @@ func (x *ListModelDemandResponse) GetModels() []*ModelDemand {
 	return nil
 }
 
-// ModelDemand has numbers of two significant digits, because gateways show it to anybody.
+// ModelDemand has rounded numbers, as StatsService has, because gateways show it to anybody.
 type ModelDemand struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`

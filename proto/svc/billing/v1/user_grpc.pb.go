@@ -1204,10 +1204,11 @@ const (
 //
 // DemandService sums up what was asked for.
 type DemandServiceClient interface {
-	// ListModelDemand sums the last 24 hours up for each model that was asked for,
-	// at most 10,000. It is not older than 5 minutes, or than an hour while the
-	// store cannot be read. Read only. Fails with UNAVAILABLE
-	// (service_unavailable).
+	// ListModelDemand sums up 24 whole hours for each model that has public
+	// figures (see StatsService), at most 10,000. The hours end with the last one
+	// that has been over for ten minutes. The answer is not older than 5 minutes,
+	// or than an hour while the store cannot be read. Read only. Fails with
+	// UNAVAILABLE (service_unavailable).
 	ListModelDemand(ctx context.Context, in *ListModelDemandRequest, opts ...grpc.CallOption) (*ListModelDemandResponse, error)
 }
 
@@ -1235,10 +1236,11 @@ func (c *demandServiceClient) ListModelDemand(ctx context.Context, in *ListModel
 //
 // DemandService sums up what was asked for.
 type DemandServiceServer interface {
-	// ListModelDemand sums the last 24 hours up for each model that was asked for,
-	// at most 10,000. It is not older than 5 minutes, or than an hour while the
-	// store cannot be read. Read only. Fails with UNAVAILABLE
-	// (service_unavailable).
+	// ListModelDemand sums up 24 whole hours for each model that has public
+	// figures (see StatsService), at most 10,000. The hours end with the last one
+	// that has been over for ten minutes. The answer is not older than 5 minutes,
+	// or than an hour while the store cannot be read. Read only. Fails with
+	// UNAVAILABLE (service_unavailable).
 	ListModelDemand(context.Context, *ListModelDemandRequest) (*ListModelDemandResponse, error)
 	mustEmbedUnimplementedDemandServiceServer()
 }

@@ -13,8 +13,8 @@ type openIDMethod struct {
 
 // SignInMethods answers GET /api/v1/user/sign-in-methods: by what else than a password users may sign in
 // here, whether letters are sent, and whether there is a playground. It says what the installation is set
-// up for and nothing of any user, so it needs no key. While billing-ledger does not answer, the last
-// answer is given.
+// up for and nothing of any user, so it needs no key. While billing-ledger does not answer, an answer that
+// is not older than an hour is given.
 func (a *API) SignInMethods(ctx context.Context, _ Call) (Answer, error) {
 	resp, _, err := a.signInMethods.get(ctx)
 	if err != nil {

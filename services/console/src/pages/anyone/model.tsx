@@ -95,13 +95,17 @@ function LastDay({ model }: { model: Model }) {
   if (stats.requests_24h === null) {
     return (
       <Text size="sm" c="var(--muted)">
-        Requests in 24 hours, success and speed: {tooFew}. They appear once requests of 5 consumers were served.
+        Requests in 24 hours, success and speed: {tooFew}. Shown once requests of at least 5 paying consumers have been
+        served.
       </Text>
     );
   }
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
-      <Figure label="Requests in 24 hours" note={`${told(stats.tokens_24h, compact)} tokens, to two digits`}>
+      <Figure
+        label="Requests in 24 hours"
+        note={`${told(stats.tokens_24h, compact)} tokens (rounded to two significant digits)`}
+      >
         {ofMany(stats.requests_24h, count)}
       </Figure>
       <Figure label="Success in 24 hours" note="of the requests that were not left or refused">

@@ -32,9 +32,10 @@ export default function Status() {
       title="Service status"
       lead={
         <>
-          What the service says of itself, asked every 15 seconds, and its figures, which are some minutes old at most
-          and have two digits. A dash stands where fewer than 10 requests would tell what one consumer did. The page of
-          a model has the figures of its providers.
+          What the service says of itself, asked every 15 seconds, and its figures, which are at most a few minutes old
+          and rounded to two significant digits. A 0 or a dash means that there were fewer than 10 requests or fewer
+          than 5 paying consumers: too few to show without revealing what one consumer did. The page of a model has the
+          figures of its providers.
         </>
       }
       actions={
@@ -118,7 +119,7 @@ function Days({ days }: { days: Day[] }) {
         series={[{ name: 'requests', label: 'Requests' }]}
         columns={dayColumns}
         value={count}
-        empty="There was no request in the last 30 days."
+        empty="No day of the last 30 has had enough requests to show."
         json={days}
       />
       <Chart

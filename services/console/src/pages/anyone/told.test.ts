@@ -16,7 +16,7 @@ describe('figures of the service', () => {
   });
 
   it('compare a day with the day before', () => {
-    expect(change(5, 0)).toBe('none in the 24 hours before');
+    expect(change(5, 0)).toBe('none to compare with in the 24 hours before');
     expect(change(100, 100)).toBe('as many as in the 24 hours before');
     expect(change(150, 100)).toBe('50% more than in the 24 hours before');
     expect(change(0, 100)).toBe('100% fewer than in the 24 hours before');

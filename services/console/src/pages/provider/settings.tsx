@@ -74,8 +74,8 @@ function Proposals({ me }: { me: Account }) {
       json={me.proposals}
       note={
         <>
-          A key may have leaked, so what it asks for counts only once you confirm it. If it was not you, drop it and
-          revoke that key.
+          A key may have leaked, so what it asks for counts only once you confirm it. If you did not ask for it, drop it
+          and revoke that key.
         </>
       }
     >
@@ -112,7 +112,7 @@ function Decide({ of: proposal }: { of: Proposal }) {
         }}
       >
         The address does not count, and the account stays as it is. Whoever proposed it has one of your keys: revoke
-        that key if it was not you.
+        that key if you did not propose it.
       </Confirm>
     </>
   );
