@@ -231,7 +231,8 @@ func (p Proposal) warning() string {
 	if !p.TakesEffectAt.IsZero() {
 		when = "It takes effect at " + p.TakesEffectAt.UTC().Format(time.RFC3339) + "."
 	}
-	return fmt.Sprintf("Key %s proposed at %s %s. %s If you did not make this proposal, replace that key and contact the operators.",
+	return fmt.Sprintf(
+		"Key %s proposed at %s %s. %s If you did not make this proposal, replace that key and contact the operators.",
 		p.Key, p.At.UTC().Format(time.RFC3339), what, when)
 }
 
