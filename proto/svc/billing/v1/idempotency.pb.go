@@ -509,7 +509,8 @@ func (x *OpenVisitorSessionRequest) GetWindowMs() int64 {
 
 type OpenVisitorSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether session_sha256 is the visitor's session now. Else the one that it had stands.
+	// Whether a session was opened with session_sha256. If it was not, the visitor keeps the session of
+	// held_sha256.
 	Opened    bool                   `protobuf:"varint,1,opt,name=opened,proto3" json:"opened,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// What is left of the visits.

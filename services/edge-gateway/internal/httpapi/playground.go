@@ -137,7 +137,8 @@ func (h *Handler) ofPlatform(err error) error {
 	f, ok := fault.As(err)
 	switch {
 	case ok && f.Reason == fault.InsufficientCredits:
-		// Others were faster: the budget had room when the visit was taken.
+		// The budget had room when the visit was taken. Other visitors were faster, or this request may
+		// cost more than what is left.
 		now := h.Clock.Now().UTC()
 		return playground.BudgetSpent(now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now))
 	case ok && slices.Contains(platformsOwn, f.Reason):
