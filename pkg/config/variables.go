@@ -1,7 +1,7 @@
 package config
 
 import (
-	_ "embed" // for the list of names
+	_ "embed" // for the lists of names
 	"fmt"
 	"reflect"
 	"regexp"
@@ -35,7 +35,7 @@ func misspelt(cfg any, environ []string) []error {
 		case !strings.HasPrefix(name, prefix), slices.Contains(known, name):
 		case injected.MatchString(name), strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://"):
 		default:
-			faults = append(faults, fmt.Errorf("%s is no setting%s", name, suggestion(name, known)))
+			faults = append(faults, fmt.Errorf("%s is no setting%s", name, instead(name, known)))
 		}
 	}
 	return faults
@@ -58,6 +58,30 @@ func ownNames(names *[]string, typ reflect.Type) {
 			ownNames(names, field.Type)
 		}
 	}
+}
+
+// retiredNames lists the variables that earlier releases read, one a line, each with what to do in its place. Such a
+// variable stops a program as a misspelt one does, because its holder expects an effect that it no longer has.
+//
+//go:embed retired.txt
+var retiredNames string
+
+// retired returns what to do in place of a variable that earlier releases read; empty for any other.
+func retired(name string) (advice string) {
+	for line := range strings.Lines(retiredNames) {
+		if was, advice, _ := strings.Cut(strings.TrimSpace(line), " "); was == name {
+			return advice
+		}
+	}
+	return ""
+}
+
+// instead says what to set in place of a name that no program reads.
+func instead(name string, known []string) string {
+	if advice := retired(name); advice != "" {
+		return " any more; " + advice
+	}
+	return suggestion(name, known)
 }
 
 // suggestion names the nearest known name, unless none is near.

@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +29,39 @@ func TestAMisspeltVariableIsAFaultWithTheNearestName(t *testing.T) {
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
+		}
+	}
+}
+
+func TestARetiredVariableIsAFaultThatNamesWhatReplacedIt(t *testing.T) {
+	var cfg spelt
+	err := Read(&cfg, "", []string{"SVC_GATEWAY_PLAYGROUND_KEY=sk-svc-hunter2"})
+	const want = "SVC_GATEWAY_PLAYGROUND_KEY is no setting any more; remove it: an account of the platform pays, " +
+		"up to SVC_BILLING_PLAYGROUND_DAILY_USD of billing-ledger"
+	switch {
+	case err == nil:
+		t.Error("got no error, want one")
+	case !strings.Contains(err.Error(), want):
+		t.Errorf("got the error %q, want it to say %q", err, want)
+	case strings.Contains(err.Error(), "hunter2"):
+		t.Errorf("got the error %q, want it without the value", err)
+	}
+}
+
+func TestEachRetiredVariableIsReadNoMoreAndWhatReplacedItIs(t *testing.T) {
+	known := strings.Fields(everyName)
+	for line := range strings.Lines(retiredNames) {
+		name, advice, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if advice == "" {
+			t.Errorf("%s: got no advice, want some", name)
+		}
+		if slices.Contains(known, name) {
+			t.Errorf("%s: got it among the variables, want it retired", name)
+		}
+		for _, other := range regexp.MustCompile(`SVC_[A-Z_]+`).FindAllString(advice, -1) {
+			if !slices.Contains(known, other) {
+				t.Errorf("%s: got the advice %q, want a variable that a program reads", name, advice)
+			}
 		}
 	}
 }
