@@ -284,7 +284,7 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 	}
 	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
 	read(t, resp)
-	listsWithoutASession(t, resp)
+	opensNoSession(t, resp, http.StatusServiceUnavailable)
 	f.visits.refuse(nil)
 	// What the paying account lacks is nothing that a visitor can mend.
 	f.billing.refuse(fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen"))
@@ -296,30 +296,30 @@ func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
 	}
 }
 
-// listsWithoutASession looks at a list of models while billing-ledger gives no session.
-func listsWithoutASession(t *testing.T, resp *http.Response) {
+// opensNoSession looks at the answer to a list of models while billing-ledger gives no session.
+func opensNoSession(t *testing.T, resp *http.Response, status int) {
 	t.Helper()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("the models: resp.StatusCode: got %d, want 200", resp.StatusCode)
+	if resp.StatusCode != status {
+		t.Errorf("the models: resp.StatusCode: got %d, want %d", resp.StatusCode, status)
 	}
 	if n := len(resp.Cookies()); n != 0 {
 		t.Errorf("the models: cookies: got %d, want 0", n)
 	}
-	if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
-		t.Errorf(`the models: left: got %q, want "0"`, got)
+	if got := resp.Header.Get("Retry-After"); got == "" {
+		t.Error("the models: Retry-After: got none, want one")
 	}
 }
 
-func TestANetworkWithoutRoomForASessionStillListsTheModels(t *testing.T) {
+func TestANetworkWithoutRoomForASessionIsToldWhenToAskAgain(t *testing.T) {
 	f := openPlayground(t)
 	f.visits.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(40 * time.Minute))
 	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Origin", f.base)
-	if body := read(t, resp); !strings.Contains(body, modelID) {
-		t.Errorf("body: got %q, want %q in it", body, modelID)
+	if body := read(t, resp); !strings.Contains(body, "no room for another playground session") {
+		t.Errorf("body: got %q, want it to say that there is no room", body)
 	}
-	listsWithoutASession(t, resp)
-	if got := resp.Header.Get("X-Ratelimit-Reset-Requests"); got != "40m0s" {
-		t.Errorf(`reset: got %q, want "40m0s"`, got)
+	opensNoSession(t, resp, http.StatusTooManyRequests)
+	if got := resp.Header.Get("Retry-After"); got != "2400" {
+		t.Errorf(`Retry-After: got %q, want "2400"`, got)
 	}
 }
 

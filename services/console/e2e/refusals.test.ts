@@ -73,6 +73,33 @@ describe('a service that refuses for a while', () => {
   });
 });
 
+describe('the playground without a session', () => {
+  for (const [what, status, code] of [
+    ['has no room', 429, 'rate_limit_exceeded'],
+    ['is closed', 503, 'service_unavailable'],
+  ] as const) {
+    asVisitor(`that ${what} says that it is closed and when to try again, not that no answer is left`, async (who) => {
+      const { page } = who;
+      const path = '**/v1/playground/models';
+      await page.route(path, async (route) =>
+        route.fulfill({
+          status,
+          headers: { 'Retry-After': '2400' },
+          json: { error: { message: `The playground ${what}.`, type: 'x', code, param: null } },
+        }),
+      );
+      await open(who, '/playground');
+      await alert(page).getByText('The playground is closed to visitors for now').waitFor();
+      await alert(page).getByText('Try again in 40 min.').waitFor();
+      expect(await page.getByText(/answers are left/).count()).toBe(0);
+      expect(await violations(page)).toEqual([]);
+      await page.unroute(path);
+      await again(page).click();
+      await page.getByText(/answers are left/).waitFor();
+    });
+  }
+});
+
 describe('a connection that is lost', () => {
   asVisitor('while a page is loaded is said plainly, and the button goes on where the reader was', async (who) => {
     const { page } = who;

@@ -148,9 +148,13 @@ func TestPlaygroundSessionsAreOfOneNetwork(t *testing.T) {
 		}
 	}
 	for i := 2; i <= 17; i++ {
+		want := http.StatusOK
+		if i == 17 {
+			want = http.StatusTooManyRequests
+		}
 		status, cookie := g.session("X-Forwarded-For", fmt.Sprintf("2001:db8::%d", i))
-		if status != http.StatusOK {
-			t.Errorf("list %d of a network: status: got %d, want 200", i, status)
+		if status != want {
+			t.Errorf("list %d of a network: status: got %d, want %d", i, status, want)
 		}
 		if opened := cookie != ""; opened != (i < 17) {
 			t.Errorf("session %d of a network is opened: got %t, want %t", i, opened, i < 17)
@@ -160,7 +164,9 @@ func TestPlaygroundSessionsAreOfOneNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.m = trial.StartIn(t, dir, append(environ, "SVC_BILLING_PLAYGROUND_DAILY_USD=0")...)
-	if _, cookie := g.session("X-Forwarded-For", "2001:db8:2::1"); cookie != "" {
+	if status, cookie := g.session("X-Forwarded-For", "2001:db8:2::1"); status != http.StatusServiceUnavailable {
+		t.Errorf("without a budget: the models: status: got %d, want 503", status)
+	} else if cookie != "" {
 		t.Error("without a budget: got a session, want none")
 	}
 	guess := "svc_playground=" + strings.Repeat("A", 43)

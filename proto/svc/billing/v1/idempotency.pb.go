@@ -436,8 +436,10 @@ type OpenVisitorSessionRequest struct {
 	// SHA-256 of the secret that the visitor already has; empty for none.
 	HeldSessionSha256 []byte `protobuf:"bytes,3,opt,name=held_session_sha256,json=heldSessionSha256,proto3" json:"held_session_sha256,omitempty"`
 	// As in TakeVisitRequest.
-	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	WindowMs      int64 `protobuf:"varint,5,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	Limit    int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	WindowMs int64 `protobuf:"varint,5,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	// As in TakeVisitRequest.
+	WiderAddress  []byte `protobuf:"bytes,6,opt,name=wider_address,json=widerAddress,proto3" json:"wider_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -505,6 +507,13 @@ func (x *OpenVisitorSessionRequest) GetWindowMs() int64 {
 		return x.WindowMs
 	}
 	return 0
+}
+
+func (x *OpenVisitorSessionRequest) GetWiderAddress() []byte {
+	if x != nil {
+		return x.WiderAddress
+	}
+	return nil
 }
 
 type OpenVisitorSessionResponse struct {
@@ -589,6 +598,10 @@ type TakeVisitRequest struct {
 	// SHA-256 of the secret of the visitor's session; 32 bytes. Without it, as gateways of an
 	// earlier release ask, a visit is counted and no payer is named.
 	SessionSha256 []byte `protobuf:"bytes,4,opt,name=session_sha256,json=sessionSha256,proto3" json:"session_sha256,omitempty"`
+	// The keyed hash of the network around the address that one holder may have: of an IPv6
+	// /48; 32 bytes. Its addresses together have 16 times the limit within 24 hours. Empty
+	// where there is no such network, and from gateways of an earlier release.
+	WiderAddress  []byte `protobuf:"bytes,5,opt,name=wider_address,json=widerAddress,proto3" json:"wider_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -647,6 +660,13 @@ func (x *TakeVisitRequest) GetWindowMs() int64 {
 func (x *TakeVisitRequest) GetSessionSha256() []byte {
 	if x != nil {
 		return x.SessionSha256
+	}
+	return nil
+}
+
+func (x *TakeVisitRequest) GetWiderAddress() []byte {
+	if x != nil {
+		return x.WiderAddress
 	}
 	return nil
 }
@@ -755,24 +775,26 @@ const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12(\n" +
 	"\x03end\x18\x04 \x01(\x0e2\x16.svc.billing.v1.KeyEndR\x03end\x122\n" +
 	"\x06answer\x18\x05 \x01(\v2\x1a.svc.billing.v1.KeptAnswerR\x06answer\"\x13\n" +
-	"\x11FinishKeyResponse\"\xbf\x01\n" +
+	"\x11FinishKeyResponse\"\xe4\x01\n" +
 	"\x19OpenVisitorSessionRequest\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\fR\aaddress\x12%\n" +
 	"\x0esession_sha256\x18\x02 \x01(\fR\rsessionSha256\x12.\n" +
 	"\x13held_session_sha256\x18\x03 \x01(\fR\x11heldSessionSha256\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x1b\n" +
-	"\twindow_ms\x18\x05 \x01(\x03R\bwindowMs\"\xa8\x01\n" +
+	"\twindow_ms\x18\x05 \x01(\x03R\bwindowMs\x12#\n" +
+	"\rwider_address\x18\x06 \x01(\fR\fwiderAddress\"\xa8\x01\n" +
 	"\x1aOpenVisitorSessionResponse\x12\x16\n" +
 	"\x06opened\x18\x01 \x01(\bR\x06opened\x129\n" +
 	"\n" +
 	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1c\n" +
 	"\tremaining\x18\x03 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x04 \x01(\x03R\aresetMs\"\x86\x01\n" +
+	"\breset_ms\x18\x04 \x01(\x03R\aresetMs\"\xab\x01\n" +
 	"\x10TakeVisitRequest\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\fR\aaddress\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x1b\n" +
 	"\twindow_ms\x18\x03 \x01(\x03R\bwindowMs\x12%\n" +
-	"\x0esession_sha256\x18\x04 \x01(\fR\rsessionSha256\"\xa3\x01\n" +
+	"\x0esession_sha256\x18\x04 \x01(\fR\rsessionSha256\x12#\n" +
+	"\rwider_address\x18\x05 \x01(\fR\fwiderAddress\"\xa3\x01\n" +
 	"\x11TakeVisitResponse\x12\x1c\n" +
 	"\tremaining\x18\x01 \x01(\x05R\tremaining\x12\x19\n" +
 	"\breset_ms\x18\x02 \x01(\x03R\aresetMs\x12\x1d\n" +

@@ -202,8 +202,8 @@ type VisitorServiceClient interface {
 	// session that the visitor already has is live and of the same network, that one stands
 	// and no other is opened. It takes no visit. Idempotent by session_sha256. Fails with
 	//
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions; with the
-	//	  time to wait;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions, or its wider
+	//	  network has opened 64 within an hour; with the time to wait;
 	//	UNAVAILABLE service_unavailable: there are 100,000 sessions, the playground is
 	//	  switched off, or the store cannot be reached.
 	OpenVisitorSession(ctx context.Context, in *OpenVisitorSessionRequest, opts ...grpc.CallOption) (*OpenVisitorSessionResponse, error)
@@ -213,11 +213,12 @@ type VisitorServiceClient interface {
 	//
 	//	UNAUTHENTICATED invalid_session: there is no such live session of this address;
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait: no visit is left, or,
-	//	  with the limit_name playground_budget, the budget of the day is used up;
+	//	  with the limit_name playground_budget, the budget of the day is used up, or, with
+	//	  wider_network, the wider network has used the visits of its day;
 	//	UNAVAILABLE service_unavailable: the playground is switched off, or the store
 	//	  cannot be reached.
 	//
-	// A request that fails takes no visit.
+	// A request that fails takes no visit, but where the wider network has none left.
 	TakeVisit(ctx context.Context, in *TakeVisitRequest, opts ...grpc.CallOption) (*TakeVisitResponse, error)
 }
 
@@ -260,8 +261,8 @@ type VisitorServiceServer interface {
 	// session that the visitor already has is live and of the same network, that one stands
 	// and no other is opened. It takes no visit. Idempotent by session_sha256. Fails with
 	//
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions; with the
-	//	  time to wait;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: the network has 16 live sessions, or its wider
+	//	  network has opened 64 within an hour; with the time to wait;
 	//	UNAVAILABLE service_unavailable: there are 100,000 sessions, the playground is
 	//	  switched off, or the store cannot be reached.
 	OpenVisitorSession(context.Context, *OpenVisitorSessionRequest) (*OpenVisitorSessionResponse, error)
@@ -271,11 +272,12 @@ type VisitorServiceServer interface {
 	//
 	//	UNAUTHENTICATED invalid_session: there is no such live session of this address;
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, with the time to wait: no visit is left, or,
-	//	  with the limit_name playground_budget, the budget of the day is used up;
+	//	  with the limit_name playground_budget, the budget of the day is used up, or, with
+	//	  wider_network, the wider network has used the visits of its day;
 	//	UNAVAILABLE service_unavailable: the playground is switched off, or the store
 	//	  cannot be reached.
 	//
-	// A request that fails takes no visit.
+	// A request that fails takes no visit, but where the wider network has none left.
 	TakeVisit(context.Context, *TakeVisitRequest) (*TakeVisitResponse, error)
 	mustEmbedUnimplementedVisitorServiceServer()
 }

@@ -9,8 +9,12 @@
 // visitor comes it is given what it lacks of the day's budget. The same budget is the
 // account's own cap of the day, so that no admission passes it, however many race.
 //
-// Bounds: MaxOfNetwork live sessions of a network, MaxSessions in all, and the visits of
-// package limit.
+// One holder may have many networks: an IPv6 /48 has 65,536 of /64. So a wider network has bounds, too, by which it
+// can neither spend a day's budget nor fill the table of sessions.
+//
+// Bounds: MaxOfNetwork live sessions of a network, MaxOpenings sessions of a wider network within SessionLife,
+// MaxSessions in all; the visits of package limit, and WiderNetworks times as many of a wider network within
+// WiderWindow.
 package playground
 
 import (
@@ -35,8 +39,15 @@ import (
 const (
 	SessionLife  = time.Hour
 	MaxOfNetwork = 16
+	MaxOpenings  = 64
 	MaxSessions  = 100_000
 	MaxKeys      = 8
+)
+
+// A wider network has in a whole WiderWindow the visits that so many networks have in one window.
+const (
+	WiderNetworks = 16
+	WiderWindow   = 24 * time.Hour
 )
 
 // LeastLeft is what must be left of a day's budget for a visit. With less, most chats would be refused
@@ -45,6 +56,9 @@ const LeastLeft = 2 * money.USD / 100
 
 // name is the name of the account that pays and of its key, as operators read it.
 const name = "playground"
+
+// WiderName is in the meta data of a refusal that is about the wider network.
+const WiderName = "wider_network"
 
 // BudgetName is the name of the budget in a refusal; see hold.LimitName.
 const BudgetName = "playground_budget"
@@ -72,6 +86,20 @@ type Session struct {
 	Secret  Secret
 	// Held is the session that the visitor already has; zero for none.
 	Held Secret
+	// Wider is the network around Network; zero for none.
+	Wider limit.Address
+}
+
+// Opening is one of the openings of a session's wider network. It reports whether there is such a network.
+func (s Session) Opening() (v limit.Visit, counted bool) {
+	// Its visits are counted under the hash itself.
+	key := sha256.Sum256(append([]byte("openings of sessions:"), s.Wider[:]...))
+	return limit.Visit{Address: key, Limit: MaxOpenings, Window: SessionLife}, s.Wider != limit.Address{}
+}
+
+// widerVisit is one of the visits of the wider network of a visit.
+func widerVisit(of limit.Visit, wider limit.Address) limit.Visit {
+	return limit.Visit{Address: wider, Limit: min(of.Limit*WiderNetworks, limit.MaxVisits), Window: WiderWindow}
 }
 
 // Opened is a visitor's session.
@@ -108,8 +136,9 @@ type Opening struct {
 
 // Store keeps sessions and the account that pays.
 type Store interface {
-	// OpenVisitorSession keeps a session for SessionLife, unless the held one is live. It
-	// fails with ErrFull and with a NetworkFullError.
+	// OpenVisitorSession keeps a session for SessionLife, unless the held one is live, and counts it for
+	// Session.Opening. It fails with ErrFull, with a NetworkFullError, and with rate_limit_exceeded for the wider
+	// network.
 	OpenVisitorSession(ctx context.Context, s Session) (Opened, error)
 	// HasVisitorSession reports whether a session of a network is live.
 	HasVisitorSession(ctx context.Context, network limit.Address, secret Secret) (bool, error)
@@ -151,7 +180,12 @@ func (v *Visitors) Open(
 		return err
 	})
 	var full *NetworkFullError
+	f, _ := fault.As(err)
 	switch {
+	case f != nil && f.Reason == fault.RateLimitExceeded:
+		return opened, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Too many playground sessions were opened from your network (at most %d an hour). Try again later.",
+			MaxOpenings).After(max(f.RetryAfter, time.Second)).With(WiderName, "true")
 	case errors.As(err, &full):
 		return opened, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
 			"Too many playground sessions are open from your network (at most %d). Try again later.",
@@ -165,10 +199,11 @@ func (v *Visitors) Open(
 	return opened, left, nil
 }
 
-// Visit takes one of the visits of a network for the owner of a live session, and says who
-// pays for it. A refusal takes no visit.
+// Visit takes one of the visits of a network for the owner of a live session, and one of its wider network unless
+// that is zero, and says who pays for it. A refusal takes no visit, but where the wider network has none left: then
+// the network loses one, and nobody else.
 func (v *Visitors) Visit(
-	ctx context.Context, secret Secret, visit limit.Visit,
+	ctx context.Context, secret Secret, visit limit.Visit, wider limit.Address,
 ) (payer Payer, left limit.VisitsLeft, err error) {
 	if v.Budget == 0 {
 		return payer, left, switchedOff()
@@ -188,6 +223,18 @@ func (v *Visitors) Visit(
 		return Payer{}, left, err
 	}
 	left, err = v.Visits.Take(ctx, visit)
+	if err != nil || wider == (limit.Address{}) {
+		return payer, left, err
+	}
+	around, err := v.Visits.Take(ctx, widerVisit(visit, wider))
+	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
+		return payer, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Your network has used all of its %d playground requests of 24 hours.", widerVisit(visit, wider).Limit).
+			After(f.RetryAfter).With(WiderName, "true")
+	}
+	if around.Remaining < left.Remaining {
+		left = around
+	}
 	return payer, left, err
 }
 

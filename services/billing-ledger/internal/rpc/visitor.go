@@ -36,6 +36,9 @@ func (s *Visits) OpenVisitorSession(
 			return nil, err
 		}
 	}
+	if session.Wider, err = widerFromProto(req); err != nil {
+		return nil, err
+	}
 	opened, left, err := s.Visitors.Open(ctx, session, v)
 	if err != nil {
 		return nil, err
@@ -63,7 +66,11 @@ func (s *Visits) TakeVisit(ctx context.Context, req *billingv1.TakeVisitRequest)
 	if err != nil {
 		return nil, err
 	}
-	payer, left, err := s.Visitors.Visit(ctx, secret, v)
+	wider, err := widerFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	payer, left, err := s.Visitors.Visit(ctx, secret, v, wider)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +97,15 @@ func visitFromProto(req visited) (v limit.Visit, err error) {
 		v.Window = time.Duration(ms) * time.Millisecond
 	}
 	return v, nil
+}
+
+// widerFromProto returns the address of the wider network; zero for none.
+func widerFromProto(req interface{ GetWiderAddress() []byte }) (wider limit.Address, err error) {
+	if n := len(req.GetWiderAddress()); n != 0 && n != len(wider) {
+		return wider, malformed("wider_address")
+	}
+	copy(wider[:], req.GetWiderAddress())
+	return wider, nil
 }
 
 func secretFromProto(sum []byte, field string) (secret playground.Secret, err error) {

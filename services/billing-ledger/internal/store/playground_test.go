@@ -36,7 +36,7 @@ func visit(t testing.TB, v *playground.Visitors) (playground.Payer, error) {
 	if _, _, err := v.Open(t.Context(), s, asked); err != nil {
 		return playground.Payer{}, err
 	}
-	payer, _, err := v.Visit(t.Context(), s.Secret, asked)
+	payer, _, err := v.Visit(t.Context(), s.Secret, asked, limit.Address{})
 	return payer, err
 }
 
@@ -239,5 +239,42 @@ func TestWithoutABudgetThePlaygroundIsSwitchedOff(t *testing.T) {
 	}
 	if n := scan[int](t, e, `SELECT count(*) FROM visitor_session`); n != 0 {
 		t.Errorf("sessions: got %d, want 0", n)
+	}
+}
+
+// A holder of many networks cannot spend the budget of a day: together they have the visits of sixteen, within a day.
+func TestTheNetworksOfAWiderOneHaveTheVisitsOfSixteenADay(t *testing.T) {
+	e := setup(t, unlimited)
+	v := e.guests(e.store, 10*money.USD)
+	ask := func(network byte, wider limit.Address) (limit.VisitsLeft, error) {
+		s := session(network)
+		asked := limit.Visit{Address: s.Network, Limit: 1, Window: time.Hour}
+		if _, _, err := v.Open(t.Context(), s, asked); err != nil {
+			t.Fatal(err)
+		}
+		_, left, err := v.Visit(t.Context(), s.Secret, asked, wider)
+		return left, err
+	}
+	for n := range byte(playground.WiderNetworks) {
+		if _, err := ask(n+1, limit.Address{0xaa}); err != nil {
+			t.Fatalf("network %d: got the error %v, want none", n+1, err)
+		}
+	}
+	_, err := ask(100, limit.Address{0xaa})
+	switch f, _ := fault.As(err); {
+	case f == nil:
+		t.Fatalf("one network more: got the error %v, want a fault", err)
+	case f.Reason != fault.RateLimitExceeded:
+		t.Errorf("one network more: f.Reason: got %q, want %q", f.Reason, fault.RateLimitExceeded)
+	case f.Meta[playground.WiderName] == "":
+		t.Errorf("one network more: f.Meta: got %v, want %q in it", f.Meta, playground.WiderName)
+	case f.RetryAfter < 23*time.Hour:
+		t.Errorf("one network more: f.RetryAfter: got %v, want most of a day", f.RetryAfter)
+	}
+	if _, err := ask(101, limit.Address{0xbb}); err != nil {
+		t.Errorf("another holder: got the error %v, want none", err)
+	}
+	if _, err := ask(102, limit.Address{}); err != nil {
+		t.Errorf("no wider network: got the error %v, want none", err)
 	}
 }

@@ -18,27 +18,31 @@ func (s *Store) TakeVisit(ctx context.Context, v limit.Visit) (left limit.Visits
 		return left, err
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		var made []time.Time
-		var now time.Time
-		// The time is read after the row is locked, so that no visit is earlier than a
-		// visit that it waited for.
-		err := tx.QueryRow(ctx, `INSERT INTO visitor AS v (address, taken_at, expires_at) VALUES ($1, '{}', now())
-			ON CONFLICT (address) DO UPDATE SET expires_at = v.expires_at RETURNING taken_at, clock_timestamp()`,
-			v.Address[:]).Scan(&made, &now)
-		if err != nil {
-			return fmt.Errorf("lock the visits of an address: %w", err)
-		}
-		made, left, err = v.Take(made, now)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE visitor SET taken_at = $2, expires_at = $3 WHERE address = $1`,
-			v.Address[:], made, now.Add(v.Window)); err != nil {
-			return fmt.Errorf("note a visit: %w", err)
-		}
-		return nil
+		left, err = takeVisit(ctx, tx, v)
+		return err
 	})
 	return left, err
+}
+
+// takeVisit takes a visit of an address under the lock on its row.
+func takeVisit(ctx context.Context, tx pgx.Tx, v limit.Visit) (left limit.VisitsLeft, err error) {
+	var made []time.Time
+	var now time.Time
+	// The time is read after the row is locked, so that no visit is earlier than a visit that it waited for.
+	err = tx.QueryRow(ctx, `INSERT INTO visitor AS v (address, taken_at, expires_at) VALUES ($1, '{}', now())
+		ON CONFLICT (address) DO UPDATE SET expires_at = v.expires_at RETURNING taken_at, clock_timestamp()`,
+		v.Address[:]).Scan(&made, &now)
+	if err != nil {
+		return left, fmt.Errorf("lock the visits of an address: %w", err)
+	}
+	if made, left, err = v.Take(made, now); err != nil {
+		return left, err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE visitor SET taken_at = $2, expires_at = $3 WHERE address = $1`,
+		v.Address[:], made, now.Add(v.Window)); err != nil {
+		return left, fmt.Errorf("note a visit: %w", err)
+	}
+	return left, nil
 }
 
 // roomFor refuses a visit for which there is no room.

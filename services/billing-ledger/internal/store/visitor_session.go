@@ -17,11 +17,17 @@ import (
 const lockVisitorSessions = `SELECT live FROM visitor_session_count FOR UPDATE`
 
 // OpenVisitorSession opens a session; see playground.Store. A visitor whose session stands,
-// and a network without room, take no lock.
+// and a network or a wider network without room, take no lock.
 func (s *Store) OpenVisitorSession(ctx context.Context, o playground.Session) (playground.Opened, error) {
 	opened, err := standingSession(ctx, s.pool, o)
 	if err != nil || !opened.ExpiresAt.IsZero() {
 		return opened, err
+	}
+	opening, counted := o.Opening()
+	if counted {
+		if err := s.roomFor(ctx, opening); err != nil {
+			return opened, err
+		}
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var live int
@@ -38,6 +44,11 @@ func (s *Store) OpenVisitorSession(ctx context.Context, o playground.Session) (p
 		}
 		if live-int(gone.RowsAffected()) >= playground.MaxSessions {
 			return playground.ErrFull
+		}
+		if counted {
+			if _, err := takeVisit(ctx, tx, opening); err != nil {
+				return err
+			}
 		}
 		opened, err = insertVisitorSession(ctx, tx, o)
 		return err

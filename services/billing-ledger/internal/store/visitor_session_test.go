@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/playground"
 )
@@ -163,4 +164,61 @@ func TestSessionsThatAreOverArePruned(t *testing.T) {
 		t.Errorf("counted: got %d, want 1", counted)
 	}
 	e.wantSession(t, "the live one", live.Network, live.Secret, true)
+}
+
+// One holder has a wider network of many networks. Its sessions cannot fill the table, and other holders have room.
+func TestOfAHundredRacingSessionsOfAWiderNetworkSixtyFourAreOpened(t *testing.T) {
+	e := setup(t, unlimited)
+	replicas := e.replicas(t, 2, nil)
+	var mu sync.Mutex
+	opened, refused := 0, 0
+	var racers sync.WaitGroup
+	for i := range 100 {
+		racers.Go(func() {
+			s := session(byte(i + 1))
+			s.Wider = limit.Address{0xaa}
+			_, err := replicas[i%2].OpenVisitorSession(t.Context(), s)
+			mu.Lock()
+			defer mu.Unlock()
+			switch f, _ := fault.As(err); {
+			case err == nil:
+				opened++
+			case f != nil && f.Reason == fault.RateLimitExceeded && f.RetryAfter > 59*time.Minute:
+				refused++
+			default:
+				t.Errorf("got the error %v, want rate_limit_exceeded with most of an hour to wait", err)
+			}
+		})
+	}
+	racers.Wait()
+	if opened != playground.MaxOpenings {
+		t.Errorf("opened: got %d, want %d", opened, playground.MaxOpenings)
+	}
+	if refused != 100-playground.MaxOpenings {
+		t.Errorf("refused: got %d, want %d", refused, 100-playground.MaxOpenings)
+	}
+	elsewhere := session(200)
+	elsewhere.Wider = limit.Address{0xbb}
+	e.openSession(t, elsewhere)
+	e.openSession(t, session(201)) // an IPv4 address has no wider network
+}
+
+// A page that is loaded again must not use up what others of the wider network may open.
+func TestASessionThatStandsIsNotCountedForItsWiderNetwork(t *testing.T) {
+	e := setup(t, unlimited)
+	held := session(1)
+	held.Wider = limit.Address{0xaa}
+	e.openSession(t, held)
+	for range playground.MaxOpenings {
+		again := session(1)
+		again.Held, again.Wider = held.Secret, held.Wider
+		if got := e.openSession(t, again); got.New {
+			t.Fatal("with a live session: New: got true, want false")
+		}
+	}
+	other := session(2)
+	other.Wider = held.Wider
+	if got := e.openSession(t, other); !got.New {
+		t.Error("another network: New: got false, want true")
+	}
 }

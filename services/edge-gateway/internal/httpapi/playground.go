@@ -155,7 +155,7 @@ var platformsOwn = []fault.Reason{
 
 // playgroundModels serves GET /v1/playground/models, in the form of /v1/models. It opens
 // the visitor's session, without which there is no chat. Where billing-ledger gives no session, the
-// models are still listed, so that the page has something to show.
+// refusal says when to ask again, because a list of models that nobody answers would mislead.
 func (h *Handler) playgroundModels(x *exchange) error {
 	if err := sameOrigin(x); err != nil {
 		return err

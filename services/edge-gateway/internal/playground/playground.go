@@ -4,10 +4,10 @@
 //
 // A visitor has a session, whose secret is in a cookie of the browser. The list of models
 // opens the session, and a chat needs it. billing-ledger keeps the sessions and counts the
-// visits for all gateways, by the network that they come from (an IPv4 address, an IPv6 /64).
-// It gets hashes: of the network under a secret of the gateways, so that its tables name
-// nobody, and of the session's secret. It also says which account of the platform pays. A
-// request that is refused before admission costs no visit.
+// visits for all gateways, by the network that they come from (an IPv4 address, an IPv6 /64), and by the wider
+// one that a holder of IPv6 may have (a /48). It gets hashes: of the networks under a secret of the gateways,
+// so that its tables name nobody, and of the session's secret. It also says which account of the platform
+// pays. A request that is refused before admission costs no visit.
 //
 // Limits: Config.PerHour visits within any hour, Config.Lists lists of models, MaxBody bytes of a
 // body, MaxOutputTokens tokens of an answer.
@@ -102,8 +102,9 @@ type Payer struct {
 func (p *Playground) CountList(client netip.Addr) error { return p.lists.Take(client, p.clock.Now()) }
 
 // Open gives a client a session, unless the one in its cookie is live, and says what is left
-// of its visits. The cookie is nil where the client's own stands, and where billing-ledger gives no
-// session now: then nothing is left.
+// of its visits. The cookie is nil where the client's own stands. It fails with rate_limit_exceeded
+// where the client's network has no room for a session, and with service_unavailable while nobody gets
+// one; both say when to ask again.
 func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header) (*http.Cookie, Left, error) {
 	secret := make([]byte, secretBytes)
 	if _, err := io.ReadFull(p.random, secret); err != nil {
@@ -114,11 +115,12 @@ func (p *Playground) Open(ctx context.Context, client netip.Addr, h http.Header)
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
 	resp, err := p.visits.OpenVisitorSession(ctx, &billingv1.OpenVisitorSessionRequest{
-		Address: p.hash(client), SessionSha256: sum[:], HeldSessionSha256: held,
+		Address: p.hash(client), WiderAddress: p.widerHash(client), SessionSha256: sum[:], HeldSessionSha256: held,
 		Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(),
 	})
-	if f, ok := fault.As(err); ok && (f.Reason == fault.RateLimitExceeded || f.Kind == fault.Unavailable) {
-		return nil, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, nil
+	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
+		return nil, Left{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Your network has no room for another playground session now.").After(f.RetryAfter)
 	}
 	if err != nil {
 		return nil, Left{}, closed(err)
@@ -141,7 +143,8 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
 	resp, err := p.visits.TakeVisit(ctx, &billingv1.TakeVisitRequest{
-		Address: p.hash(client), Limit: int32(p.cfg.PerHour), WindowMs: window.Milliseconds(), SessionSha256: held,
+		Address: p.hash(client), WiderAddress: p.widerHash(client), Limit: int32(p.cfg.PerHour),
+		WindowMs: window.Milliseconds(), SessionSha256: held,
 	})
 	f, _ := fault.As(err)
 	switch {
@@ -150,6 +153,10 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header
 		return Payer{}, Left{}, NoSession()
 	case f != nil && f.Reason == fault.RateLimitExceeded && f.Meta[limitName] != "":
 		return Payer{}, Left{}, BudgetSpent(f.RetryAfter)
+	case f != nil && f.Reason == fault.RateLimitExceeded && f.Meta[widerName] != "":
+		return Payer{}, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted,
+			fault.RateLimitExceeded, "Your network has used all of its playground requests of 24 hours. "+
+				"Sign up for a key to go on.").After(f.RetryAfter)
 	case f != nil && f.Reason == fault.RateLimitExceeded:
 		return Payer{}, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted,
 			fault.RateLimitExceeded, "The playground answers %s requests an hour. Sign up for a key to go on.",
@@ -165,8 +172,12 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header
 		Left{p.cfg.PerHour, int(resp.GetRemaining()), time.Duration(resp.GetResetMs()) * time.Millisecond}, nil
 }
 
-// limitName is what a refusal has in fault.Fault.Meta that is about the budget of the day.
-const limitName = "limit_name"
+// What a refusal has in fault.Fault.Meta: limitName where it is about the budget of the day, and widerName where it
+// is about the wider network.
+const (
+	limitName = "limit_name"
+	widerName = "wider_network"
+)
 
 // BudgetSpent is the refusal once the platform's budget of the day is used up.
 func BudgetSpent(until time.Duration) error {
@@ -187,8 +198,25 @@ func closed(err error) error {
 }
 
 // hash returns the hash of a client's network. Connections without an address share one.
-func (p *Playground) hash(client netip.Addr) []byte {
+func (p *Playground) hash(client netip.Addr) []byte { return p.hashOf(address.Network(client)) }
+
+// widerBits are those of the network that one holder of IPv6 may have: most providers give a /48 or less.
+const widerBits = 48
+
+// widerHash returns the hash of the wider network of a client; nil for a client without one.
+func (p *Playground) widerHash(client netip.Addr) []byte {
+	if client = client.Unmap(); !client.Is6() {
+		return nil
+	}
+	wider, err := client.WithZone("").Prefix(widerBits)
+	if err != nil {
+		return nil // no address of IPv6 is shorter
+	}
+	return p.hashOf(wider)
+}
+
+func (p *Playground) hashOf(network netip.Prefix) []byte {
 	mac := hmac.New(sha256.New, []byte(p.cfg.Secret))
-	mac.Write([]byte(address.Network(client).String()))
+	mac.Write([]byte(network.String()))
 	return mac.Sum(nil)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,52 @@ func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
 	}
 	if bytes.Equal(hash("203.0.113.9", secret), hash("203.0.113.9", "another secret")) {
 		t.Error("the secret does not count")
+	}
+}
+
+// One holder of IPv6 has many networks, which are counted together, too.
+func TestAVisitIsCountedForTheWiderNetworkOfIPv6(t *testing.T) {
+	v := &visits{}
+	wider := func(addr string) []byte {
+		client, _ := netip.ParseAddr(addr)
+		if _, _, err := New(v, rand.Reader, clock.System, config()).Visit(t.Context(), client, inSession()); err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		return v.asked[len(v.asked)-1].GetWiderAddress()
+	}
+	for _, tc := range []struct {
+		a, b string
+		same bool
+	}{
+		{"2001:db8:1:1::1", "2001:db8:1:ffff::1", true},
+		{"2001:db8:1::1", "2001:db8:2::1", false},
+	} {
+		if got := bytes.Equal(wider(tc.a), wider(tc.b)); got != tc.same {
+			t.Errorf("%q and %q are of one wider network: got %t, want %t", tc.a, tc.b, got, tc.same)
+		}
+	}
+	if n := len(wider("2001:db8::1")); n != 32 {
+		t.Errorf("the wider network of 2001:db8::1: got %d bytes, want 32", n)
+	}
+	for _, addr := range []string{"203.0.113.9", "::ffff:203.0.113.9", ""} {
+		if got := wider(addr); got != nil {
+			t.Errorf("the wider network of %q: got %x, want none", addr, got)
+		}
+	}
+}
+
+func TestAWiderNetworkWithoutVisitsIsToldSo(t *testing.T) {
+	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7*time.Hour).
+		With(widerName, "true")}
+	_, _, err := New(v, rand.Reader, clock.System, config()).Visit(t.Context(), netip.Addr{}, inSession())
+	f, _ := fault.As(err)
+	switch {
+	case f == nil:
+		t.Error("f: got no error, want one")
+	case !strings.Contains(f.Message, "24 hours"):
+		t.Errorf(`f.Message: got %q, want "24 hours" in it`, f.Message)
+	case f.RetryAfter != 7*time.Hour:
+		t.Errorf("f.RetryAfter: got %v, want %v", f.RetryAfter, 7*time.Hour)
 	}
 }
 

@@ -100,15 +100,15 @@ function Costs({ model }: { model: Model }) {
   );
 }
 
-/** Who pays: the visits of an hour, or a key. */
-export function Access({ visits }: { visits: Visits | null }) {
+/** Who pays: the visits of an hour, or a key. `closed` says that visitors get no answers now. */
+export function Access({ visits, closed }: { visits: Visits | null; closed: boolean }) {
   const key = useApiKey();
   const session = useSession();
   return (
     <Section title="Who pays">
       <Stack gap="sm">
         {key === '' ? (
-          <VisitsLeft visits={visits} />
+          <VisitsLeft visits={visits} closed={closed} />
         ) : (
           <Text size="sm">The account of your key pays. Its rate, its budget and its list of models apply.</Text>
         )}
@@ -129,14 +129,9 @@ export function Access({ visits }: { visits: Visits | null }) {
   );
 }
 
-function VisitsLeft({ visits }: { visits: Visits | null }) {
-  if (visits === null) {
-    return (
-      <Text size="sm">
-        This site pays for visitors: a few short answers an hour. The list of models says how many are left.
-      </Text>
-    );
-  }
+function VisitsLeft({ visits, closed }: { visits: Visits | null; closed: boolean }) {
+  if (closed) return <Text size="sm">Nobody pays for visitors now. With a key of yours, your account pays.</Text>;
+  if (visits === null) return <Text size="sm">This site pays for visitors: a few short answers an hour.</Text>;
   return (
     <Text size="sm" component="div" aria-live="polite">
       This site pays. <strong>{visits.remaining}</strong> of {visits.limit} answers are left.

@@ -48,7 +48,15 @@ function AsVisitor() {
   if (query.isError && query.data === undefined) {
     // A site without a playground has no such route.
     const shut = ['unknown_route', 'origin_not_allowed'].includes(asApiError(query.error).code);
-    return <Bench apiKey="" models={[]} visits={null} closed={shut ? null : query.error} />;
+    return (
+      <Bench
+        apiKey=""
+        models={[]}
+        visits={null}
+        closed={shut ? null : query.error}
+        retry={() => void query.refetch()}
+      />
+    );
   }
   return (
     <Loaded query={query}>
@@ -96,9 +104,11 @@ interface BenchProps {
   visits: Visits | null;
   /** Undefined where the playground is open. Else the error for which it is closed; null where it is closed to visitors. */
   closed: unknown;
+  /** Asks once more whether it is open. */
+  retry?: () => void;
 }
 
-function Bench({ apiKey, models, visits, closed }: BenchProps) {
+function Bench({ apiKey, models, visits, closed, retry }: BenchProps) {
   const [{ model: wanted }, set] = useFilters({ model: '' });
   const [options, setOptions] = useState<Omit<Wish, 'model'>>({
     system: '',
@@ -108,11 +118,11 @@ function Bench({ apiKey, models, visits, closed }: BenchProps) {
   const chat = useChat(visits);
   const [first] = useState(models[0]?.id); // the order changes with who is online, and the model must not
   const model = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === first) ?? models[0];
-  const access = <Access visits={chat.visits} />;
+  const access = <Access visits={chat.visits} closed={closed !== undefined} />;
   if (closed !== undefined || model === undefined) {
     return (
       <Stack>
-        <Closed closed={closed} visitor={apiKey === ''} />
+        <Closed closed={closed} visitor={apiKey === ''} retry={retry} />
         {access}
       </Stack>
     );
@@ -176,8 +186,10 @@ function NoAnswer({ error, retry }: { error: ApiError; retry: (() => void) | und
   );
 }
 
-function Closed({ closed, visitor }: { closed: unknown; visitor: boolean }) {
-  if (closed !== undefined && closed !== null) return <Failure error={closed} title="The playground does not answer" />;
+function Closed({ closed, visitor, retry }: { closed: unknown; visitor: boolean; retry: (() => void) | undefined }) {
+  if (closed !== undefined && closed !== null) {
+    return <Failure error={closed} retry={retry} title="The playground is closed to visitors for now" />;
+  }
   return (
     <Section title="Conversation">
       <Empty
