@@ -169,12 +169,16 @@ func archivesOf(t target, agent []byte, docs []archive.File, commit commit) ([]a
 	return append(all, archive.File{Name: "svc-agent-" + t.architecture + ".deb", Bytes: deb}), nil
 }
 
-// writeAgents writes the archives anew, with their checksums and the script.
+// writeAgents writes the archives anew, with their checksums and the script. Everybody may read them,
+// whatever the umask is, because another user installs the agent.
 func writeAgents(out string, made [][]archive.File) error {
 	if err := os.RemoveAll(out); err != nil {
 		return fmt.Errorf("remove the earlier archives: %w", err)
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // others read it
+		return fmt.Errorf("make the folder of archives: %w", err)
+	}
+	if err := os.Chmod(out, 0o755); err != nil { //nolint:gosec // the umask has taken from it
 		return fmt.Errorf("make the folder of archives: %w", err)
 	}
 	var all []archive.File
@@ -188,7 +192,8 @@ func writeAgents(out string, made [][]archive.File) error {
 		if f.Program {
 			mode = 0o755
 		}
-		if err := os.WriteFile(filepath.Join(out, f.Name), f.Bytes, mode); err != nil {
+		path := filepath.Join(out, f.Name)
+		if err := errors.Join(os.WriteFile(path, f.Bytes, mode), os.Chmod(path, mode)); err != nil {
 			return fmt.Errorf("write an archive: %w", err)
 		}
 	}

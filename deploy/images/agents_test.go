@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"svc.internal/deploy/images/archive"
@@ -52,6 +53,32 @@ func TestEverySystemHasAnArchiveAndLinuxAPackage(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Errorf("%s: got the error %v, want none", name, err)
+		}
+	}
+}
+
+func TestUnderUmask077EverybodyMayReadTheArchives(t *testing.T) {
+	before := syscall.Umask(0o077)
+	out := distribution(t)
+	syscall.Umask(before)
+	folder, err := os.Stat(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := folder.Mode().Perm(), os.FileMode(0o755); got != want {
+		t.Errorf("the folder: got mode %v, want %v", got, want)
+	}
+	files, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm() & 0o444; got != 0o444 {
+			t.Errorf("%s: got the rights to read %v, want everybody's", file.Name(), got)
 		}
 	}
 }
