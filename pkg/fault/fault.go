@@ -117,6 +117,7 @@ const (
 	SubscriptionNotFound         Reason = "subscription_not_found"
 	WebhookNotFound              Reason = "webhook_not_found"
 	EndpointNotFound             Reason = "endpoint_not_found"
+	ContactNotFound              Reason = "contact_not_found"
 	RouteNotFound                Reason = "unknown_route"
 	TransitionNotAllowed         Reason = "transition_not_allowed"
 	AlreadyExists                Reason = "already_exists"

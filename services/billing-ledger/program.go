@@ -28,6 +28,7 @@ func Spec() node.Spec {
 			billingv1.ReceiptService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.EnterpriseAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			billingv1.ConsumerTermsService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			billingv1.VendorPayableAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			billingv1.AccrualService_ServiceDesc.ServiceName:              {node.Settlement},
 			billingv1.PostingService_ServiceDesc.ServiceName:              {node.Settlement},

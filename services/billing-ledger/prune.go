@@ -57,6 +57,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 			{"events of accounts", st.PruneAccountEvents},
 			{"sessions of operators", st.PruneOperatorSessions},
 			{"sums of requests", st.PruneStats},
+			{"enterprise contacts", st.PruneContacts},
 		}}
 }
 

@@ -273,9 +273,11 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Overview: &account.Overview{Store: s.store, NewEntry: s.newEntry}, Keys: s.store,
 		Standings: s.store, Requests: s.store})
 	billingv1.RegisterAccountFreezeAdminServiceServer(r, &rpc.AccountFreezes{Freezes: &account.Freezes{Store: s.store}})
-	billingv1.RegisterEnterpriseAdminServiceServer(r, &rpc.Enterprise{
-		Agreements: &enterprise.Agreements{Store: store.Agreements{Store: s.store}},
-	})
+	agreed := store.Agreements{Store: s.store}
+	agreements := &enterprise.Agreements{Store: agreed}
+	contacts := &enterprise.Contacts{Store: agreed, Clock: s.deps.Clock, Random: s.deps.Random}
+	billingv1.RegisterEnterpriseAdminServiceServer(r, &rpc.Enterprise{Agreements: agreements, Contacts: contacts})
+	billingv1.RegisterConsumerTermsServiceServer(r, &rpc.ConsumerTerms{Agreements: agreements, Contacts: contacts})
 	billingv1.RegisterVendorPayableAdminServiceServer(r, &rpc.VendorPayables{
 		Payables: &payable.Payables{Store: s.store, NewEntry: s.newEntry},
 	})

@@ -82,6 +82,7 @@ type fleet struct {
 	receipts  billingv1.ReceiptServiceClient
 	accounts  billingv1.AccountAdminServiceClient
 	terms     billingv1.EnterpriseAdminServiceClient
+	ownTerms  billingv1.ConsumerTermsServiceClient
 	payables  billingv1.VendorPayableAdminServiceClient
 	accruals  billingv1.AccrualServiceClient
 	claims    billingv1.IdempotencyServiceClient
@@ -195,6 +196,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.receipts = billingv1.NewReceiptServiceClient(calls)
 	f.accounts = billingv1.NewAccountAdminServiceClient(calls)
 	f.terms = billingv1.NewEnterpriseAdminServiceClient(calls)
+	f.ownTerms = billingv1.NewConsumerTermsServiceClient(calls)
 	f.payables = billingv1.NewVendorPayableAdminServiceClient(calls)
 	f.accruals = billingv1.NewAccrualServiceClient(calls)
 	f.claims = billingv1.NewIdempotencyServiceClient(calls)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/fault"
@@ -97,5 +98,78 @@ func TestTermsOfUnknownCategoriesAndAccountsAreRefused(t *testing.T) {
 	if _, err := f.terms.GetAccountTerms(t.Context(), &billingv1.GetAccountTermsRequest{AccountId: "x"}); !fault.Is(err,
 		fault.AccountNotFound) {
 		t.Errorf("no account: got the error %v, want the reason %v", err, fault.AccountNotFound)
+	}
+}
+
+// A user sees the terms of the own account, without what operators noted, and nobody sees another's.
+func TestAUserReadsTheTermsOfTheOwnAccount(t *testing.T) {
+	f := assemble(t)
+	c, other := f.consumer(t, ""), f.consumer(t, "")
+	agreed := &billingv1.AccountTerms{DiscountBasisPoints: 500, Categories: []*billingv1.CategoryTerms{{Category: "llm",
+		RequestsPerMinute: 900}}}
+	if _, err := f.terms.SetAccountTerms(t.Context(), &billingv1.SetAccountTermsRequest{AccountId: c.account,
+		Terms: agreed, Note: "between us"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		account string
+		want    *billingv1.AccountTerms
+	}{"the own": {c.account, agreed}, "another's": {other.account, nil}} {
+		got, err := f.ownTerms.GetConsumerTerms(asUser(t, tc.account), &billingv1.GetConsumerTermsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (&billingv1.GetConsumerTermsResponse{Terms: tc.want}); !proto.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	if _, err := f.ownTerms.GetConsumerTerms(t.Context(), &billingv1.GetConsumerTermsRequest{}); !fault.Is(err,
+		fault.InvalidSession) {
+		t.Errorf("nobody: got the error %v, want the reason %s", err, fault.InvalidSession)
+	}
+}
+
+func TestAContactNeedsAKeyAndIsOfTheCallersAccount(t *testing.T) {
+	f := assemble(t)
+	up, err := f.users.SignUpUser(t.Context(), &billingv1.SignUpUserRequest{Email: "ann@example.com", Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := up.GetUser()
+	if _, err := f.db.Exec(t.Context(), `UPDATE app_user SET email_confirmed_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	as := asUser(t, u.GetAccountId())
+	send := &billingv1.SendEnterpriseContactRequest{Message: "more"}
+	if _, err := f.ownTerms.SendEnterpriseContact(as, send); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("without a key: got the error %v, want the reason %s", err, fault.InvalidValue)
+	}
+	byHeader := metadata.AppendToOutgoingContext(as, "idempotency-key", "k")
+	sent, err := f.ownTerms.SendEnterpriseContact(byHeader, send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send.IdempotencyKey = "k"
+	again, err := f.ownTerms.SendEnterpriseContact(as, send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(sent, again) {
+		t.Errorf("a repeat: got %v, want %v", again, sent)
+	}
+	list, err := f.terms.ListEnterpriseContacts(t.Context(), &billingv1.ListEnterpriseContactsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &billingv1.EnterpriseContact{ContactId: sent.GetContactId(), AccountId: u.GetAccountId(),
+		Email: "ann@example.com", Message: "more", State: "open", CreatedAt: sent.GetCreatedAt()}
+	if len(list.GetList()) != 1 || !proto.Equal(list.GetList()[0], want) {
+		t.Errorf("listed: got %v, want %v alone", list.GetList(), want)
+	}
+	for _, id := range []string{"x", ""} {
+		if _, err := f.terms.AnswerEnterpriseContact(t.Context(), &billingv1.AnswerEnterpriseContactRequest{ContactId: id,
+			Note: "n"}); !fault.Is(err, fault.ContactNotFound) {
+			t.Errorf("answer %q: got the error %v, want the reason %s", id, err, fault.ContactNotFound)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 type ownKeys struct {
 	billingv1.UnimplementedConsumerKeyServiceServer
 	billingv1.UnimplementedConsumerLimitServiceServer
+	billingv1.UnimplementedConsumerTermsServiceServer
 	mu   sync.Mutex
 	user serve.Caller
 	last any
@@ -47,6 +48,20 @@ func (k *ownKeys) SetSpendCaps(
 ) (*billingv1.SetSpendCapsResponse, error) {
 	k.called(ctx, req)
 	return &billingv1.SetSpendCapsResponse{Limits: &billingv1.ConsumerLimits{}}, nil
+}
+
+func (k *ownKeys) GetConsumerTerms(
+	ctx context.Context, req *billingv1.GetConsumerTermsRequest,
+) (*billingv1.GetConsumerTermsResponse, error) {
+	k.called(ctx, req)
+	return &billingv1.GetConsumerTermsResponse{}, nil
+}
+
+func (k *ownKeys) SendEnterpriseContact(
+	ctx context.Context, req *billingv1.SendEnterpriseContactRequest,
+) (*billingv1.SendEnterpriseContactResponse, error) {
+	k.called(ctx, req)
+	return &billingv1.SendEnterpriseContactResponse{ContactId: "c"}, nil
 }
 
 func (k *ownKeys) ListConsumerKeys(
@@ -92,6 +107,8 @@ func TestAUsersRoutesActForTheAccountOfTheSessionAlone(t *testing.T) {
 		{http.MethodDelete, keys + "/k", "", http.StatusNotFound},
 		{http.MethodGet, "/api/v1/consumer/limits", "", http.StatusOK},
 		{http.MethodPut, "/api/v1/consumer/limits", `{"day_cap_usd":"5"}`, http.StatusOK},
+		{http.MethodGet, "/api/v1/consumer/terms", "", http.StatusOK},
+		{http.MethodPost, "/api/v1/consumer/enterprise-contact", `{"message":"<b>\u202e","company":""}`, http.StatusOK},
 	} {
 		f.ownKeys.called(t.Context(), nil)
 		resp := f.do(tc.method, tc.path, tc.body, session...)

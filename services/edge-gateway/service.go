@@ -106,6 +106,8 @@ type Deps struct {
 	Streams billingv1.StreamAdminServiceClient
 	// Terms has what operators agree with accounts.
 	Terms billingv1.EnterpriseAdminServiceClient
+	// ConsumerTerms shows users what operators agreed with their accounts, and takes their messages.
+	ConsumerTerms billingv1.ConsumerTermsServiceClient
 	// Payables has what vendors are owed.
 	Payables billingv1.VendorPayableAdminServiceClient
 	// UserSelf answers users who are signed in.
@@ -200,6 +202,7 @@ func (d Deps) market() marketapi.Peers {
 		Freezes:        d.Freezes,
 		ConsumerKeys:   d.ConsumerKeys,
 		ConsumerLimits: d.ConsumerLimits,
+		ConsumerTerms:  d.ConsumerTerms,
 		Passbooks:      d.Passbooks,
 		Providers:      d.ProviderAdmin,
 		Router:         d.Router,

@@ -25,6 +25,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterAccountAdminServiceServer(r, f.market)
 	billingv1.RegisterConsumerKeyServiceServer(r, f.ownKeys)
 	billingv1.RegisterConsumerLimitServiceServer(r, f.ownKeys)
+	billingv1.RegisterConsumerTermsServiceServer(r, f.ownKeys)
 	billingv1.RegisterAccountOverviewAdminServiceServer(r, overviews{})
 	billingv1.RegisterStreamAdminServiceServer(r, ownStreams{})
 	billingv1.RegisterLedgerAdminServiceServer(r, books{})
@@ -136,6 +137,7 @@ func peersAt(conn grpc.ClientConnInterface) Deps {
 		Webhooks:          billingv1.NewWebhookServiceClient(conn),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
 		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(conn),
+		ConsumerTerms:     billingv1.NewConsumerTermsServiceClient(conn),
 		Passbooks:         billingv1.NewPassbookServiceClient(conn),
 		PassbookExports:   billingv1.NewPassbookExportServiceClient(conn),
 		Demand:            billingv1.NewDemandServiceClient(conn),

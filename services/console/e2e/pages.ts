@@ -67,6 +67,7 @@ export const operatorPages = [
   '/penalties',
   '/accounts',
   '/accounts/:account',
+  '/contacts',
   '/requests',
   '/health',
   '/acts',

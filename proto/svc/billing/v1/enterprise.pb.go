@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: svc/billing/v1/enterprise.proto
 
-// What operators agree with consumer accounts.
+// What operators agree with consumer accounts, and how accounts ask for it.
 
 package billingv1
 
@@ -12,6 +12,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -383,11 +384,535 @@ func (x *SetAccountTermsResponse) GetNote() string {
 	return ""
 }
 
+type GetConsumerTermsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConsumerTermsRequest) Reset() {
+	*x = GetConsumerTermsRequest{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConsumerTermsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConsumerTermsRequest) ProtoMessage() {}
+
+func (x *GetConsumerTermsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConsumerTermsRequest.ProtoReflect.Descriptor instead.
+func (*GetConsumerTermsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{6}
+}
+
+type GetConsumerTermsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Null for an account with which nothing was ever agreed.
+	Terms         *AccountTerms `protobuf:"bytes,1,opt,name=terms,proto3" json:"terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConsumerTermsResponse) Reset() {
+	*x = GetConsumerTermsResponse{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConsumerTermsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConsumerTermsResponse) ProtoMessage() {}
+
+func (x *GetConsumerTermsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConsumerTermsResponse.ProtoReflect.Descriptor instead.
+func (*GetConsumerTermsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetConsumerTermsResponse) GetTerms() *AccountTerms {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
+type SendEnterpriseContactRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 200 printable characters; may be empty.
+	Company string `protobuf:"bytes,1,opt,name=company,proto3" json:"company,omitempty"`
+	// What is needed: 1 to 4,000 characters. Lines may end, but other control characters are
+	// refused.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// 1 to 255 printable characters.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *SendEnterpriseContactRequest) Reset() {
+	*x = SendEnterpriseContactRequest{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendEnterpriseContactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendEnterpriseContactRequest) ProtoMessage() {}
+
+func (x *SendEnterpriseContactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendEnterpriseContactRequest.ProtoReflect.Descriptor instead.
+func (*SendEnterpriseContactRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SendEnterpriseContactRequest) GetCompany() string {
+	if x != nil {
+		return x.Company
+	}
+	return ""
+}
+
+func (x *SendEnterpriseContactRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *SendEnterpriseContactRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type SendEnterpriseContactResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ContactId     string                 `protobuf:"bytes,1,opt,name=contact_id,json=contactId,proto3" json:"contact_id,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendEnterpriseContactResponse) Reset() {
+	*x = SendEnterpriseContactResponse{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendEnterpriseContactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendEnterpriseContactResponse) ProtoMessage() {}
+
+func (x *SendEnterpriseContactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendEnterpriseContactResponse.ProtoReflect.Descriptor instead.
+func (*SendEnterpriseContactResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SendEnterpriseContactResponse) GetContactId() string {
+	if x != nil {
+		return x.ContactId
+	}
+	return ""
+}
+
+func (x *SendEnterpriseContactResponse) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// EnterpriseContact is a message by which an account asks for terms. Company and message are
+// text of the account's user, and nothing else.
+type EnterpriseContact struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ContactId string                 `protobuf:"bytes,1,opt,name=contact_id,json=contactId,proto3" json:"contact_id,omitempty"`
+	AccountId string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// Of the account's user, as it is now; empty while it is not confirmed.
+	Email   string `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
+	Company string `protobuf:"bytes,4,opt,name=company,proto3" json:"company,omitempty"`
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// open or answered.
+	State     string                 `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Absent while it is open.
+	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
+	// operator:<name>; empty while it is open.
+	AnsweredBy    string `protobuf:"bytes,9,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnterpriseContact) Reset() {
+	*x = EnterpriseContact{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnterpriseContact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnterpriseContact) ProtoMessage() {}
+
+func (x *EnterpriseContact) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnterpriseContact.ProtoReflect.Descriptor instead.
+func (*EnterpriseContact) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EnterpriseContact) GetContactId() string {
+	if x != nil {
+		return x.ContactId
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetCompany() string {
+	if x != nil {
+		return x.Company
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *EnterpriseContact) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *EnterpriseContact) GetAnsweredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AnsweredAt
+	}
+	return nil
+}
+
+func (x *EnterpriseContact) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+type ListEnterpriseContactsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// open or answered; empty for both.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// 1 to 100; 50 when left out.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_cursor of the page before; empty for the first.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEnterpriseContactsRequest) Reset() {
+	*x = ListEnterpriseContactsRequest{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEnterpriseContactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEnterpriseContactsRequest) ProtoMessage() {}
+
+func (x *ListEnterpriseContactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEnterpriseContactsRequest.ProtoReflect.Descriptor instead.
+func (*ListEnterpriseContactsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListEnterpriseContactsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListEnterpriseContactsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEnterpriseContactsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListEnterpriseContactsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*EnterpriseContact   `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// Empty after the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEnterpriseContactsResponse) Reset() {
+	*x = ListEnterpriseContactsResponse{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEnterpriseContactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEnterpriseContactsResponse) ProtoMessage() {}
+
+func (x *ListEnterpriseContactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEnterpriseContactsResponse.ProtoReflect.Descriptor instead.
+func (*ListEnterpriseContactsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListEnterpriseContactsResponse) GetList() []*EnterpriseContact {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *ListEnterpriseContactsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+type AnswerEnterpriseContactRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ContactId string                 `protobuf:"bytes,1,opt,name=contact_id,json=contactId,proto3" json:"contact_id,omitempty"`
+	// How it was answered: 1 to 200 printable characters, kept in the audit log.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerEnterpriseContactRequest) Reset() {
+	*x = AnswerEnterpriseContactRequest{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerEnterpriseContactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerEnterpriseContactRequest) ProtoMessage() {}
+
+func (x *AnswerEnterpriseContactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerEnterpriseContactRequest.ProtoReflect.Descriptor instead.
+func (*AnswerEnterpriseContactRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AnswerEnterpriseContactRequest) GetContactId() string {
+	if x != nil {
+		return x.ContactId
+	}
+	return ""
+}
+
+func (x *AnswerEnterpriseContactRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type AnswerEnterpriseContactResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Contact       *EnterpriseContact     `protobuf:"bytes,1,opt,name=contact,proto3" json:"contact,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerEnterpriseContactResponse) Reset() {
+	*x = AnswerEnterpriseContactResponse{}
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerEnterpriseContactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerEnterpriseContactResponse) ProtoMessage() {}
+
+func (x *AnswerEnterpriseContactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_enterprise_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerEnterpriseContactResponse.ProtoReflect.Descriptor instead.
+func (*AnswerEnterpriseContactResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_enterprise_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AnswerEnterpriseContactResponse) GetContact() *EnterpriseContact {
+	if x != nil {
+		return x.Contact
+	}
+	return nil
+}
+
 var File_svc_billing_v1_enterprise_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_enterprise_proto_rawDesc = "" +
 	"\n" +
-	"\x1fsvc/billing/v1/enterprise.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\"\xcd\x01\n" +
+	"\x1fsvc/billing/v1/enterprise.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcd\x01\n" +
 	"\fAccountTerms\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12=\n" +
 	"\n" +
@@ -413,10 +938,56 @@ const file_svc_billing_v1_enterprise_proto_rawDesc = "" +
 	"\x04note\x18\x03 \x01(\tR\x04note\"a\n" +
 	"\x17SetAccountTermsResponse\x122\n" +
 	"\x05terms\x18\x01 \x01(\v2\x1c.svc.billing.v1.AccountTermsR\x05terms\x12\x12\n" +
-	"\x04note\x18\x02 \x01(\tR\x04note2\xd1\x02\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"\x19\n" +
+	"\x17GetConsumerTermsRequest\"N\n" +
+	"\x18GetConsumerTermsResponse\x122\n" +
+	"\x05terms\x18\x01 \x01(\v2\x1c.svc.billing.v1.AccountTermsR\x05terms\"{\n" +
+	"\x1cSendEnterpriseContactRequest\x12\x18\n" +
+	"\acompany\x18\x01 \x01(\tR\acompany\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"y\n" +
+	"\x1dSendEnterpriseContactResponse\x12\x1d\n" +
+	"\n" +
+	"contact_id\x18\x01 \x01(\tR\tcontactId\x129\n" +
+	"\n" +
+	"created_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xca\x02\n" +
+	"\x11EnterpriseContact\x12\x1d\n" +
+	"\n" +
+	"contact_id\x18\x01 \x01(\tR\tcontactId\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
+	"\x05email\x18\x03 \x01(\tR\x05email\x12\x18\n" +
+	"\acompany\x18\x04 \x01(\tR\acompany\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vanswered_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"answeredAt\x12\x1f\n" +
+	"\vanswered_by\x18\t \x01(\tR\n" +
+	"answeredBy\"j\n" +
+	"\x1dListEnterpriseContactsRequest\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"x\n" +
+	"\x1eListEnterpriseContactsResponse\x125\n" +
+	"\x04list\x18\x01 \x03(\v2!.svc.billing.v1.EnterpriseContactR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"S\n" +
+	"\x1eAnswerEnterpriseContactRequest\x12\x1d\n" +
+	"\n" +
+	"contact_id\x18\x01 \x01(\tR\tcontactId\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"^\n" +
+	"\x1fAnswerEnterpriseContactResponse\x12;\n" +
+	"\acontact\x18\x01 \x01(\v2!.svc.billing.v1.EnterpriseContactR\acontact2\xbb\x05\n" +
 	"\x16EnterpriseAdminService\x12\x98\x01\n" +
 	"\x0fGetAccountTerms\x12&.svc.billing.v1.GetAccountTermsRequest\x1a'.svc.billing.v1.GetAccountTermsResponse\"4\x82\xd3\xe4\x93\x02+\x12)/api/v1/admin/accounts/{account_id}/terms\x90\x02\x01\x12\x9b\x01\n" +
-	"\x0fSetAccountTerms\x12&.svc.billing.v1.SetAccountTermsRequest\x1a'.svc.billing.v1.SetAccountTermsResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/accounts/{account_id}/terms\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x0fSetAccountTerms\x12&.svc.billing.v1.SetAccountTermsRequest\x1a'.svc.billing.v1.SetAccountTermsResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/accounts/{account_id}/terms\x90\x02\x02\x12\xa5\x01\n" +
+	"\x16ListEnterpriseContacts\x12-.svc.billing.v1.ListEnterpriseContactsRequest\x1a..svc.billing.v1.ListEnterpriseContactsResponse\",\x82\xd3\xe4\x93\x02#\x12!/api/v1/admin/enterprise-contacts\x90\x02\x01\x12\xbf\x01\n" +
+	"\x17AnswerEnterpriseContact\x12..svc.billing.v1.AnswerEnterpriseContactRequest\x1a/.svc.billing.v1.AnswerEnterpriseContactResponse\"C\x82\xd3\xe4\x93\x02::\x01*\"5/api/v1/admin/enterprise-contacts/{contact_id}/answer\x90\x02\x022\xcb\x02\n" +
+	"\x14ConsumerTermsService\x12\x88\x01\n" +
+	"\x10GetConsumerTerms\x12'.svc.billing.v1.GetConsumerTermsRequest\x1a(.svc.billing.v1.GetConsumerTermsResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/consumer/terms\x90\x02\x01\x12\xa7\x01\n" +
+	"\x15SendEnterpriseContact\x12,.svc.billing.v1.SendEnterpriseContactRequest\x1a-.svc.billing.v1.SendEnterpriseContactResponse\"1\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/consumer/enterprise-contact\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_enterprise_proto_rawDescOnce sync.Once
@@ -430,29 +1001,53 @@ func file_svc_billing_v1_enterprise_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_enterprise_proto_rawDescData
 }
 
-var file_svc_billing_v1_enterprise_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_svc_billing_v1_enterprise_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_svc_billing_v1_enterprise_proto_goTypes = []any{
-	(*AccountTerms)(nil),            // 0: svc.billing.v1.AccountTerms
-	(*CategoryTerms)(nil),           // 1: svc.billing.v1.CategoryTerms
-	(*GetAccountTermsRequest)(nil),  // 2: svc.billing.v1.GetAccountTermsRequest
-	(*GetAccountTermsResponse)(nil), // 3: svc.billing.v1.GetAccountTermsResponse
-	(*SetAccountTermsRequest)(nil),  // 4: svc.billing.v1.SetAccountTermsRequest
-	(*SetAccountTermsResponse)(nil), // 5: svc.billing.v1.SetAccountTermsResponse
+	(*AccountTerms)(nil),                    // 0: svc.billing.v1.AccountTerms
+	(*CategoryTerms)(nil),                   // 1: svc.billing.v1.CategoryTerms
+	(*GetAccountTermsRequest)(nil),          // 2: svc.billing.v1.GetAccountTermsRequest
+	(*GetAccountTermsResponse)(nil),         // 3: svc.billing.v1.GetAccountTermsResponse
+	(*SetAccountTermsRequest)(nil),          // 4: svc.billing.v1.SetAccountTermsRequest
+	(*SetAccountTermsResponse)(nil),         // 5: svc.billing.v1.SetAccountTermsResponse
+	(*GetConsumerTermsRequest)(nil),         // 6: svc.billing.v1.GetConsumerTermsRequest
+	(*GetConsumerTermsResponse)(nil),        // 7: svc.billing.v1.GetConsumerTermsResponse
+	(*SendEnterpriseContactRequest)(nil),    // 8: svc.billing.v1.SendEnterpriseContactRequest
+	(*SendEnterpriseContactResponse)(nil),   // 9: svc.billing.v1.SendEnterpriseContactResponse
+	(*EnterpriseContact)(nil),               // 10: svc.billing.v1.EnterpriseContact
+	(*ListEnterpriseContactsRequest)(nil),   // 11: svc.billing.v1.ListEnterpriseContactsRequest
+	(*ListEnterpriseContactsResponse)(nil),  // 12: svc.billing.v1.ListEnterpriseContactsResponse
+	(*AnswerEnterpriseContactRequest)(nil),  // 13: svc.billing.v1.AnswerEnterpriseContactRequest
+	(*AnswerEnterpriseContactResponse)(nil), // 14: svc.billing.v1.AnswerEnterpriseContactResponse
+	(*timestamppb.Timestamp)(nil),           // 15: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_enterprise_proto_depIdxs = []int32{
-	1, // 0: svc.billing.v1.AccountTerms.categories:type_name -> svc.billing.v1.CategoryTerms
-	0, // 1: svc.billing.v1.GetAccountTermsResponse.terms:type_name -> svc.billing.v1.AccountTerms
-	0, // 2: svc.billing.v1.SetAccountTermsRequest.terms:type_name -> svc.billing.v1.AccountTerms
-	0, // 3: svc.billing.v1.SetAccountTermsResponse.terms:type_name -> svc.billing.v1.AccountTerms
-	2, // 4: svc.billing.v1.EnterpriseAdminService.GetAccountTerms:input_type -> svc.billing.v1.GetAccountTermsRequest
-	4, // 5: svc.billing.v1.EnterpriseAdminService.SetAccountTerms:input_type -> svc.billing.v1.SetAccountTermsRequest
-	3, // 6: svc.billing.v1.EnterpriseAdminService.GetAccountTerms:output_type -> svc.billing.v1.GetAccountTermsResponse
-	5, // 7: svc.billing.v1.EnterpriseAdminService.SetAccountTerms:output_type -> svc.billing.v1.SetAccountTermsResponse
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	1,  // 0: svc.billing.v1.AccountTerms.categories:type_name -> svc.billing.v1.CategoryTerms
+	0,  // 1: svc.billing.v1.GetAccountTermsResponse.terms:type_name -> svc.billing.v1.AccountTerms
+	0,  // 2: svc.billing.v1.SetAccountTermsRequest.terms:type_name -> svc.billing.v1.AccountTerms
+	0,  // 3: svc.billing.v1.SetAccountTermsResponse.terms:type_name -> svc.billing.v1.AccountTerms
+	0,  // 4: svc.billing.v1.GetConsumerTermsResponse.terms:type_name -> svc.billing.v1.AccountTerms
+	15, // 5: svc.billing.v1.SendEnterpriseContactResponse.created_at:type_name -> google.protobuf.Timestamp
+	15, // 6: svc.billing.v1.EnterpriseContact.created_at:type_name -> google.protobuf.Timestamp
+	15, // 7: svc.billing.v1.EnterpriseContact.answered_at:type_name -> google.protobuf.Timestamp
+	10, // 8: svc.billing.v1.ListEnterpriseContactsResponse.list:type_name -> svc.billing.v1.EnterpriseContact
+	10, // 9: svc.billing.v1.AnswerEnterpriseContactResponse.contact:type_name -> svc.billing.v1.EnterpriseContact
+	2,  // 10: svc.billing.v1.EnterpriseAdminService.GetAccountTerms:input_type -> svc.billing.v1.GetAccountTermsRequest
+	4,  // 11: svc.billing.v1.EnterpriseAdminService.SetAccountTerms:input_type -> svc.billing.v1.SetAccountTermsRequest
+	11, // 12: svc.billing.v1.EnterpriseAdminService.ListEnterpriseContacts:input_type -> svc.billing.v1.ListEnterpriseContactsRequest
+	13, // 13: svc.billing.v1.EnterpriseAdminService.AnswerEnterpriseContact:input_type -> svc.billing.v1.AnswerEnterpriseContactRequest
+	6,  // 14: svc.billing.v1.ConsumerTermsService.GetConsumerTerms:input_type -> svc.billing.v1.GetConsumerTermsRequest
+	8,  // 15: svc.billing.v1.ConsumerTermsService.SendEnterpriseContact:input_type -> svc.billing.v1.SendEnterpriseContactRequest
+	3,  // 16: svc.billing.v1.EnterpriseAdminService.GetAccountTerms:output_type -> svc.billing.v1.GetAccountTermsResponse
+	5,  // 17: svc.billing.v1.EnterpriseAdminService.SetAccountTerms:output_type -> svc.billing.v1.SetAccountTermsResponse
+	12, // 18: svc.billing.v1.EnterpriseAdminService.ListEnterpriseContacts:output_type -> svc.billing.v1.ListEnterpriseContactsResponse
+	14, // 19: svc.billing.v1.EnterpriseAdminService.AnswerEnterpriseContact:output_type -> svc.billing.v1.AnswerEnterpriseContactResponse
+	7,  // 20: svc.billing.v1.ConsumerTermsService.GetConsumerTerms:output_type -> svc.billing.v1.GetConsumerTermsResponse
+	9,  // 21: svc.billing.v1.ConsumerTermsService.SendEnterpriseContact:output_type -> svc.billing.v1.SendEnterpriseContactResponse
+	16, // [16:22] is the sub-list for method output_type
+	10, // [10:16] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_enterprise_proto_init() }
@@ -466,9 +1061,9 @@ func file_svc_billing_v1_enterprise_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_enterprise_proto_rawDesc), len(file_svc_billing_v1_enterprise_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   15,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_svc_billing_v1_enterprise_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_enterprise_proto_depIdxs,

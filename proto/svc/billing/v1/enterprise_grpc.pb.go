@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: svc/billing/v1/enterprise.proto
 
-// What operators agree with consumer accounts.
+// What operators agree with consumer accounts, and how accounts ask for it.
 
 package billingv1
 
@@ -21,8 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	EnterpriseAdminService_GetAccountTerms_FullMethodName = "/svc.billing.v1.EnterpriseAdminService/GetAccountTerms"
-	EnterpriseAdminService_SetAccountTerms_FullMethodName = "/svc.billing.v1.EnterpriseAdminService/SetAccountTerms"
+	EnterpriseAdminService_GetAccountTerms_FullMethodName         = "/svc.billing.v1.EnterpriseAdminService/GetAccountTerms"
+	EnterpriseAdminService_SetAccountTerms_FullMethodName         = "/svc.billing.v1.EnterpriseAdminService/SetAccountTerms"
+	EnterpriseAdminService_ListEnterpriseContacts_FullMethodName  = "/svc.billing.v1.EnterpriseAdminService/ListEnterpriseContacts"
+	EnterpriseAdminService_AnswerEnterpriseContact_FullMethodName = "/svc.billing.v1.EnterpriseAdminService/AnswerEnterpriseContact"
 )
 
 // EnterpriseAdminServiceClient is the client API for EnterpriseAdminService service.
@@ -38,6 +40,13 @@ type EnterpriseAdminServiceClient interface {
 	// the discount of their admission. Idempotent. Fails with INVALID_ARGUMENT (invalid_value),
 	// NOT_FOUND (account_not_found).
 	SetAccountTerms(ctx context.Context, in *SetAccountTermsRequest, opts ...grpc.CallOption) (*SetAccountTermsResponse, error)
+	// ListEnterpriseContacts is one page of the messages by which accounts ask for terms, the
+	// newest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListEnterpriseContacts(ctx context.Context, in *ListEnterpriseContactsRequest, opts ...grpc.CallOption) (*ListEnterpriseContactsResponse, error)
+	// AnswerEnterpriseContact marks a message as answered, for ever. It sends nothing to the
+	// account. A repeat changes nothing. The call is audited. Fails with INVALID_ARGUMENT
+	// (invalid_value), NOT_FOUND (contact_not_found).
+	AnswerEnterpriseContact(ctx context.Context, in *AnswerEnterpriseContactRequest, opts ...grpc.CallOption) (*AnswerEnterpriseContactResponse, error)
 }
 
 type enterpriseAdminServiceClient struct {
@@ -68,6 +77,26 @@ func (c *enterpriseAdminServiceClient) SetAccountTerms(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *enterpriseAdminServiceClient) ListEnterpriseContacts(ctx context.Context, in *ListEnterpriseContactsRequest, opts ...grpc.CallOption) (*ListEnterpriseContactsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEnterpriseContactsResponse)
+	err := c.cc.Invoke(ctx, EnterpriseAdminService_ListEnterpriseContacts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *enterpriseAdminServiceClient) AnswerEnterpriseContact(ctx context.Context, in *AnswerEnterpriseContactRequest, opts ...grpc.CallOption) (*AnswerEnterpriseContactResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerEnterpriseContactResponse)
+	err := c.cc.Invoke(ctx, EnterpriseAdminService_AnswerEnterpriseContact_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EnterpriseAdminServiceServer is the server API for EnterpriseAdminService service.
 // All implementations must embed UnimplementedEnterpriseAdminServiceServer
 // for forward compatibility.
@@ -81,6 +110,13 @@ type EnterpriseAdminServiceServer interface {
 	// the discount of their admission. Idempotent. Fails with INVALID_ARGUMENT (invalid_value),
 	// NOT_FOUND (account_not_found).
 	SetAccountTerms(context.Context, *SetAccountTermsRequest) (*SetAccountTermsResponse, error)
+	// ListEnterpriseContacts is one page of the messages by which accounts ask for terms, the
+	// newest first. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListEnterpriseContacts(context.Context, *ListEnterpriseContactsRequest) (*ListEnterpriseContactsResponse, error)
+	// AnswerEnterpriseContact marks a message as answered, for ever. It sends nothing to the
+	// account. A repeat changes nothing. The call is audited. Fails with INVALID_ARGUMENT
+	// (invalid_value), NOT_FOUND (contact_not_found).
+	AnswerEnterpriseContact(context.Context, *AnswerEnterpriseContactRequest) (*AnswerEnterpriseContactResponse, error)
 	mustEmbedUnimplementedEnterpriseAdminServiceServer()
 }
 
@@ -96,6 +132,12 @@ func (UnimplementedEnterpriseAdminServiceServer) GetAccountTerms(context.Context
 }
 func (UnimplementedEnterpriseAdminServiceServer) SetAccountTerms(context.Context, *SetAccountTermsRequest) (*SetAccountTermsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetAccountTerms not implemented")
+}
+func (UnimplementedEnterpriseAdminServiceServer) ListEnterpriseContacts(context.Context, *ListEnterpriseContactsRequest) (*ListEnterpriseContactsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEnterpriseContacts not implemented")
+}
+func (UnimplementedEnterpriseAdminServiceServer) AnswerEnterpriseContact(context.Context, *AnswerEnterpriseContactRequest) (*AnswerEnterpriseContactResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AnswerEnterpriseContact not implemented")
 }
 func (UnimplementedEnterpriseAdminServiceServer) mustEmbedUnimplementedEnterpriseAdminServiceServer() {
 }
@@ -155,6 +197,42 @@ func _EnterpriseAdminService_SetAccountTerms_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EnterpriseAdminService_ListEnterpriseContacts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEnterpriseContactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EnterpriseAdminServiceServer).ListEnterpriseContacts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EnterpriseAdminService_ListEnterpriseContacts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EnterpriseAdminServiceServer).ListEnterpriseContacts(ctx, req.(*ListEnterpriseContactsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _EnterpriseAdminService_AnswerEnterpriseContact_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerEnterpriseContactRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EnterpriseAdminServiceServer).AnswerEnterpriseContact(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EnterpriseAdminService_AnswerEnterpriseContact_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EnterpriseAdminServiceServer).AnswerEnterpriseContact(ctx, req.(*AnswerEnterpriseContactRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // EnterpriseAdminService_ServiceDesc is the grpc.ServiceDesc for EnterpriseAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -169,6 +247,180 @@ var EnterpriseAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetAccountTerms",
 			Handler:    _EnterpriseAdminService_SetAccountTerms_Handler,
+		},
+		{
+			MethodName: "ListEnterpriseContacts",
+			Handler:    _EnterpriseAdminService_ListEnterpriseContacts_Handler,
+		},
+		{
+			MethodName: "AnswerEnterpriseContact",
+			Handler:    _EnterpriseAdminService_AnswerEnterpriseContact_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "svc/billing/v1/enterprise.proto",
+}
+
+const (
+	ConsumerTermsService_GetConsumerTerms_FullMethodName      = "/svc.billing.v1.ConsumerTermsService/GetConsumerTerms"
+	ConsumerTermsService_SendEnterpriseContact_FullMethodName = "/svc.billing.v1.ConsumerTermsService/SendEnterpriseContact"
+)
+
+// ConsumerTermsServiceClient is the client API for ConsumerTermsService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// ConsumerTermsService is for gateways, on behalf of a user who is signed in, like
+// ConsumerKeyService.
+type ConsumerTermsServiceClient interface {
+	// GetConsumerTerms reads what operators agreed with the account. Read only.
+	GetConsumerTerms(ctx context.Context, in *GetConsumerTermsRequest, opts ...grpc.CallOption) (*GetConsumerTermsResponse, error)
+	// SendEnterpriseContact asks for terms. An operator reads the message and answers to the e-mail
+	// address of the account, which must be confirmed. idempotency_key is required, in the body or
+	// as the Idempotency-Key header: a repeat returns the first message and keeps no other. Messages
+	// are kept for a year. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value);
+	//	PERMISSION_DENIED (email_not_confirmed);
+	//	FAILED_PRECONDITION (idempotency_key_reused): the message of that key has other contents;
+	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): the account has sent 3 messages in 24 hours.
+	SendEnterpriseContact(ctx context.Context, in *SendEnterpriseContactRequest, opts ...grpc.CallOption) (*SendEnterpriseContactResponse, error)
+}
+
+type consumerTermsServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewConsumerTermsServiceClient(cc grpc.ClientConnInterface) ConsumerTermsServiceClient {
+	return &consumerTermsServiceClient{cc}
+}
+
+func (c *consumerTermsServiceClient) GetConsumerTerms(ctx context.Context, in *GetConsumerTermsRequest, opts ...grpc.CallOption) (*GetConsumerTermsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetConsumerTermsResponse)
+	err := c.cc.Invoke(ctx, ConsumerTermsService_GetConsumerTerms_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *consumerTermsServiceClient) SendEnterpriseContact(ctx context.Context, in *SendEnterpriseContactRequest, opts ...grpc.CallOption) (*SendEnterpriseContactResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SendEnterpriseContactResponse)
+	err := c.cc.Invoke(ctx, ConsumerTermsService_SendEnterpriseContact_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ConsumerTermsServiceServer is the server API for ConsumerTermsService service.
+// All implementations must embed UnimplementedConsumerTermsServiceServer
+// for forward compatibility.
+//
+// ConsumerTermsService is for gateways, on behalf of a user who is signed in, like
+// ConsumerKeyService.
+type ConsumerTermsServiceServer interface {
+	// GetConsumerTerms reads what operators agreed with the account. Read only.
+	GetConsumerTerms(context.Context, *GetConsumerTermsRequest) (*GetConsumerTermsResponse, error)
+	// SendEnterpriseContact asks for terms. An operator reads the message and answers to the e-mail
+	// address of the account, which must be confirmed. idempotency_key is required, in the body or
+	// as the Idempotency-Key header: a repeat returns the first message and keeps no other. Messages
+	// are kept for a year. Fails with
+	//
+	//	INVALID_ARGUMENT (invalid_value);
+	//	PERMISSION_DENIED (email_not_confirmed);
+	//	FAILED_PRECONDITION (idempotency_key_reused): the message of that key has other contents;
+	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): the account has sent 3 messages in 24 hours.
+	SendEnterpriseContact(context.Context, *SendEnterpriseContactRequest) (*SendEnterpriseContactResponse, error)
+	mustEmbedUnimplementedConsumerTermsServiceServer()
+}
+
+// UnimplementedConsumerTermsServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedConsumerTermsServiceServer struct{}
+
+func (UnimplementedConsumerTermsServiceServer) GetConsumerTerms(context.Context, *GetConsumerTermsRequest) (*GetConsumerTermsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetConsumerTerms not implemented")
+}
+func (UnimplementedConsumerTermsServiceServer) SendEnterpriseContact(context.Context, *SendEnterpriseContactRequest) (*SendEnterpriseContactResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SendEnterpriseContact not implemented")
+}
+func (UnimplementedConsumerTermsServiceServer) mustEmbedUnimplementedConsumerTermsServiceServer() {}
+func (UnimplementedConsumerTermsServiceServer) testEmbeddedByValue()                              {}
+
+// UnsafeConsumerTermsServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to ConsumerTermsServiceServer will
+// result in compilation errors.
+type UnsafeConsumerTermsServiceServer interface {
+	mustEmbedUnimplementedConsumerTermsServiceServer()
+}
+
+func RegisterConsumerTermsServiceServer(s grpc.ServiceRegistrar, srv ConsumerTermsServiceServer) {
+	// If the following call panics, it indicates UnimplementedConsumerTermsServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&ConsumerTermsService_ServiceDesc, srv)
+}
+
+func _ConsumerTermsService_GetConsumerTerms_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetConsumerTermsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConsumerTermsServiceServer).GetConsumerTerms(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConsumerTermsService_GetConsumerTerms_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConsumerTermsServiceServer).GetConsumerTerms(ctx, req.(*GetConsumerTermsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConsumerTermsService_SendEnterpriseContact_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendEnterpriseContactRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConsumerTermsServiceServer).SendEnterpriseContact(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConsumerTermsService_SendEnterpriseContact_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConsumerTermsServiceServer).SendEnterpriseContact(ctx, req.(*SendEnterpriseContactRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// ConsumerTermsService_ServiceDesc is the grpc.ServiceDesc for ConsumerTermsService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var ConsumerTermsService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "svc.billing.v1.ConsumerTermsService",
+	HandlerType: (*ConsumerTermsServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetConsumerTerms",
+			Handler:    _ConsumerTermsService_GetConsumerTerms_Handler,
+		},
+		{
+			MethodName: "SendEnterpriseContact",
+			Handler:    _ConsumerTermsService_SendEnterpriseContact_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

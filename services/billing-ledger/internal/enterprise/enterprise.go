@@ -10,6 +10,9 @@
 // A discount lowers what a request is charged and nothing else: neither its list price nor what
 // its provider earns. It is rounded down, once for each request, so what is charged is rounded
 // up and is never nothing. The platform bears it, on e:discount. Admission pins it.
+//
+// An account asks for terms by a contact, which an operator reads and answers by e-mail. Nobody
+// else sees it.
 package enterprise
 
 import (

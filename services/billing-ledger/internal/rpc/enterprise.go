@@ -14,10 +14,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Enterprise answers operators about the terms of accounts.
+// Enterprise answers operators about the terms of accounts, and about who asks for terms.
 type Enterprise struct {
 	billingv1.UnimplementedEnterpriseAdminServiceServer
 	Agreements *enterprise.Agreements
+	Contacts   *enterprise.Contacts
 }
 
 // GetAccountTerms reads the terms of an account. A malformed id is not found either.
@@ -52,6 +53,45 @@ func (s *Enterprise) SetAccountTerms(
 		return nil, err
 	}
 	return &billingv1.SetAccountTermsResponse{Terms: termsToProto(terms), Note: terms.Note}, nil
+}
+
+// ListEnterpriseContacts is one page of the messages by which accounts ask for terms.
+func (s *Enterprise) ListEnterpriseContacts(
+	ctx context.Context, req *billingv1.ListEnterpriseContactsRequest,
+) (*billingv1.ListEnterpriseContactsResponse, error) {
+	page, next, err := s.Contacts.List(ctx, enterprise.ContactState(req.GetState()), req.GetCursor(),
+		int(req.GetPageSize()))
+	if err != nil {
+		return nil, err
+	}
+	m := &billingv1.ListEnterpriseContactsResponse{NextCursor: next}
+	for _, c := range page {
+		m.List = append(m.List, contactToProto(c))
+	}
+	return m, nil
+}
+
+// AnswerEnterpriseContact marks a message as answered. A malformed id is not found either.
+func (s *Enterprise) AnswerEnterpriseContact(
+	ctx context.Context, req *billingv1.AnswerEnterpriseContactRequest,
+) (*billingv1.AnswerEnterpriseContactResponse, error) {
+	var id enterprise.ContactID
+	if err := id.UnmarshalText([]byte(req.GetContactId())); err != nil {
+		return nil, enterprise.NoContact()
+	}
+	answered, err := s.Contacts.Answer(byOperator(ctx), id, req.GetNote())
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.AnswerEnterpriseContactResponse{Contact: contactToProto(answered)}, nil
+}
+
+func contactToProto(c enterprise.Contact) *billingv1.EnterpriseContact {
+	return &billingv1.EnterpriseContact{
+		ContactId: c.ID.String(), AccountId: c.Account.String(), Email: c.Email, Company: c.Company, Message: c.Message,
+		State: string(c.State()), CreatedAt: timestamp(c.Created), AnsweredAt: timestamp(c.Answered),
+		AnsweredBy: c.AnsweredBy,
+	}
 }
 
 // maxCategories bounds the categories of a message; there are five.

@@ -37,6 +37,7 @@ const (
 	endedOperator    action = "end_operator"
 	paidVendor       action = "pay_vendor"
 	signedIn         action = "sign_in_operator"
+	answeredContact  action = "answer_contact"
 )
 
 // details are the rest of an audit entry, beyond its action and subject.

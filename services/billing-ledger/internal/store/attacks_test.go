@@ -73,6 +73,7 @@ func besieged(t *testing.T) *env {
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
 	e.besiegeWebhooks(t, account)
+	e.besiegeContacts(t, account)
 	e.exec(t, `INSERT INTO stats_sum VALUES (60, date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000',
 		2, 1, 1, 0, 5, '{}', '{}')`)
 	e.exec(t, `INSERT INTO stats_use VALUES (date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000', $1,
@@ -223,7 +224,8 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 		strings.TrimSpace(sandboxAttacks) + "\n" + strings.TrimSpace(planAttacks) + "\n" +
 		strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) + "\n" +
 		strings.TrimSpace(visitorAttacks) + "\n" + strings.TrimSpace(webhookAttacks) + "\n" +
-		strings.TrimSpace(operatorAttacks) + "\n" + strings.TrimSpace(vendorAttacks)
+		strings.TrimSpace(operatorAttacks) + "\n" + strings.TrimSpace(vendorAttacks) + "\n" +
+		strings.TrimSpace(contactAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -318,6 +320,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"earlier,earlier_until)",
 		"webhook_delivery": "DELETE SELECT INSERT(webhook_id,event_id) " +
 			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
+		"enterprise_contact": "DELETE SELECT INSERT(id,account_id,idempotency_key,company,message) " +
+			"UPDATE(answered_at,answered_by)",
 		"account":       "INSERT SELECT UPDATE(state)",
 		"account_mark":  "SELECT INSERT(account_id,evidence,cause)",
 		"provider_mark": "SELECT INSERT(provider_id,evidence,cause)",

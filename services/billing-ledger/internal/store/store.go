@@ -30,13 +30,14 @@
 // the user's row before it stores the mark (mark_wallet). The marks of one account or provider are
 // inserted in the order of evidence and cause.
 //
-// Six kinds of transactions are apart from these. The fold holds the row of passbook_fold,
+// Seven kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. The fold of figures
 // holds the row of stats_fold, and after it those of stats_sum. A claim of an
 // idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
-// the row of its address. Signing in locks the rows of the e-mail's attempts, then the user,
-// then the sessions. What is done to operators locks the rows of the attempts, then the
-// operator, then the advisory lock on all operators, then the sessions.
+// the row of its address. A message that asks for terms holds the row of its account.
+// Signing in locks the rows of the e-mail's attempts, then the user, then the sessions. What is
+// done to operators locks the rows of the attempts, then the operator, then the advisory lock on
+// all operators, then the sessions.
 //
 // A report frees the places that its request takes in the concurrency of account and
 // plan. When there is no report, the transaction that closes the hold frees them. Each of

@@ -93,6 +93,7 @@ const operator: MenuGroup[] = [
     name: 'Accounts',
     items: [
       { label: 'Accounts', to: '/accounts' },
+      { label: 'Enterprise contacts', to: '/contacts' },
       { label: 'Requests and routing', to: '/requests' },
     ],
   },

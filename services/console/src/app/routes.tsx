@@ -77,6 +77,7 @@ const operator: RouteObject[] = [
   page('/penalties', () => import('../pages/operator/penalties')),
   page('/accounts', () => import('../pages/operator/accounts')),
   page('/accounts/:id', () => import('../pages/operator/account')),
+  page('/contacts', () => import('../pages/operator/contacts')),
   page('/requests', () => import('../pages/operator/requests')),
   page('/health', () => import('../pages/operator/health')),
   page('/acts', () => import('../pages/operator/acts')),

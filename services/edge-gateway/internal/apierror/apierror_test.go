@@ -23,7 +23,7 @@ var decided = map[int][]fault.Reason{
 	403: {"model_not_allowed", "account_frozen", "email_not_confirmed", "origin_not_allowed", "owner_required",
 		"role_not_allowed", "fresh_sign_in_required"},
 	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found", "webhook_not_found",
-		"endpoint_not_found",
+		"endpoint_not_found", "contact_not_found",
 		"penalty_not_found", "payout_not_found", "proposal_not_found",
 		"provider_not_found", "user_not_found", "operator_not_found", "offering_not_found",
 		"verdict_not_found", "effect_not_found", "checkout_not_found", "subscription_not_found", "session_not_found",

@@ -120,6 +120,7 @@ var Table = map[fault.Reason]Row{
 
 	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.EndpointNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.ContactNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IssuerNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IdentityNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},

@@ -24,6 +24,8 @@ var ofUsers = []route{
 		(*Handler).asUser},
 	{"/api/v1/user/me/keys/{key_id}/rotate", post, (*Handler).asUser},
 	{"/api/v1/consumer/limits", []string{http.MethodGet, http.MethodHead, http.MethodPut}, (*Handler).asUser},
+	{"/api/v1/consumer/terms", get, (*Handler).asUser},
+	{"/api/v1/consumer/enterprise-contact", post, (*Handler).asUser},
 	{"/api/v1/consumer/deposit-address", get, (*Handler).asUser},
 	{"/api/v1/consumer/deposits", get, (*Handler).asUser},
 	{"/api/v1/user/me/sessions", get, (*Handler).asUser},

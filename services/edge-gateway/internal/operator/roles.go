@@ -84,6 +84,8 @@ var needs = map[string]Permission{
 	"GET /api/v1/admin/accounts/{account_id}/checkout-refunds":                Read,
 	"GET /api/v1/admin/accounts/{account_id}/freezes":                         Read,
 	"GET /api/v1/admin/accounts/{account_id}/terms":                           Read,
+	"GET /api/v1/admin/enterprise-contacts":                                   Read,
+	"POST /api/v1/admin/enterprise-contacts/{contact_id}/answer":              Care,
 	"POST /api/v1/admin/accounts/{account_id}/credit":                         Care,
 	"PUT /api/v1/admin/accounts/{account_id}/limits":                          Care,
 	"PUT /api/v1/admin/accounts/{account_id}/plan":                            Care,

@@ -54,11 +54,13 @@ func TestEachRoleMayWhatWasAgreed(t *testing.T) {
 		"PUT /api/v1/admin/accounts/{account_id}/limits":        {Support, Admin},
 		"POST /api/v1/admin/accounts/{account_id}/freezes":      {Support, Admin},
 		"POST /api/v1/admin/accounts/{account_id}/freezes/lift": {Support, Admin},
-		"POST /api/v1/admin/accounts/{account_id}/refunds":      {Support, Treasurer, Admin},
-		"POST /api/v1/admin/plan-invoices/{invoice_id}/refund":  {Support, Treasurer, Admin},
-		"POST /api/v1/admin/payouts/{payout_id}/approve":        {Treasurer, Admin},
-		"GET /api/v1/admin/vendors/balances":                    {Viewer, Support, Treasurer, Admin},
-		"POST /api/v1/admin/vendors/{vendor_id}/payments":       {Treasurer, Admin},
+		"POST /api/v1/admin/enterprise-contacts/{contact_id}/answer": {
+			Support, Admin},
+		"POST /api/v1/admin/accounts/{account_id}/refunds":     {Support, Treasurer, Admin},
+		"POST /api/v1/admin/plan-invoices/{invoice_id}/refund": {Support, Treasurer, Admin},
+		"POST /api/v1/admin/payouts/{payout_id}/approve":       {Treasurer, Admin},
+		"GET /api/v1/admin/vendors/balances":                   {Viewer, Support, Treasurer, Admin},
+		"POST /api/v1/admin/vendors/{vendor_id}/payments":      {Treasurer, Admin},
 		"POST /api/v1/admin/collateral/refunds/{refund_id}/paid": {
 			Treasurer, Admin},
 		"POST /api/v1/admin/batches/{day}/allow":            {Treasurer, Admin},

@@ -26,7 +26,7 @@ export function ContactForm({ send }: { send: (message: ContactMessage, key: str
     <Form form={form} label="Send" params={['company', 'message']}>
       <Stack gap="sm">
         <TextInput
-          label="Company"
+          label="Company (may be empty)"
           maxLength={200}
           value={company}
           onChange={(event) => setCompany(event.currentTarget.value)}

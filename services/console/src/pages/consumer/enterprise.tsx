@@ -1,9 +1,12 @@
 import { Anchor, List } from '@mantine/core';
 import { Link } from 'react-router';
 
+import { answer, api } from '../../api/client';
 import { dollars } from '../../format/money';
 import { Empty, Loaded, Page, Section } from '../../ui/page';
 import { Facts } from '../../ui/table';
+import { ContactForm } from './enterprise-contact';
+import { AgreedTerms } from './enterprise-terms';
 import { useLimits } from './queries';
 import { limitText } from './rates';
 
@@ -29,6 +32,7 @@ export default function Enterprise() {
           <List.Item>Spend caps of a day and a month that only an operator can raise.</List.Item>
         </List>
       </Section>
+      <AgreedTerms />
       <Section title="What counts for your account now" json={limits.data}>
         <Loaded query={limits}>
           {(data) =>
@@ -58,6 +62,16 @@ export default function Enterprise() {
             )
           }
         </Loaded>
+      </Section>
+      <Section
+        title="Ask for terms"
+        note="Up to 3 messages a day. An operator reads them, and they are deleted after a year."
+      >
+        <ContactForm
+          send={(message, key) =>
+            answer(api.POST('/api/v1/consumer/enterprise-contact', { body: { ...message, idempotency_key: key } }))
+          }
+        />
       </Section>
     </Page>
   );

@@ -49,6 +49,11 @@ export function useLimits() {
   return useQuery({ queryKey: limitsKey, queryFn: () => answer(api.GET('/api/v1/consumer/limits')) });
 }
 
+/** What operators agreed with the account. */
+export function useTerms() {
+  return useQuery({ queryKey: [scope, 'terms'], queryFn: () => answer(api.GET('/api/v1/consumer/terms')) });
+}
+
 export function useWebhooks() {
   return useQuery({ queryKey: webhooksKey, queryFn: () => answer(api.GET('/api/v1/user/me/webhooks')) });
 }

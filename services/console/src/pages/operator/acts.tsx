@@ -169,6 +169,7 @@ const accountActs = new Set([
   'set_plan',
   'set_state',
   'set_terms',
+  'answer_contact',
   'freeze',
   'lift_freeze',
   'match_transfer',

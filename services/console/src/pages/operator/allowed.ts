@@ -25,6 +25,7 @@ export const needs = {
   'PUT /api/v1/admin/accounts/{account_id}/state': 'care',
   'POST /api/v1/admin/accounts/{account_id}/freezes': 'care',
   'POST /api/v1/admin/accounts/{account_id}/freezes/lift': 'care',
+  'POST /api/v1/admin/enterprise-contacts/{contact_id}/answer': 'care',
   'DELETE /api/v1/admin/keys/{key_id}': 'care',
   'POST /api/v1/admin/accounts/{account_id}/keys': 'run',
   'POST /api/v1/admin/accounts/{account_id}/refunds': 'refund',
