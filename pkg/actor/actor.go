@@ -43,6 +43,9 @@ func OfOperator(ctx context.Context) string {
 // IsOperator reports whether an actor is an operator, with or without a name.
 func IsOperator(of string) bool { return of == Operator || strings.HasPrefix(of, Operator+":") }
 
+// OperatorName returns the name in the actor of an operator; empty where the name is not known.
+func OperatorName(of string) string { return strings.TrimPrefix(strings.TrimPrefix(of, Operator), ":") }
+
 // IsPerson reports whether an actor is an operator who signed in. Only such an operator's
 // name, name@id, has an '@'.
 func IsPerson(of string) bool {

@@ -33,6 +33,14 @@ func TestOperatorsAreToldFromOthers(t *testing.T) {
 	}
 }
 
+func TestAnOperatorsActorHasItsName(t *testing.T) {
+	for of, want := range map[string]string{"operator:alice@0189": "alice@0189", "operator:bot": "bot", "operator": ""} {
+		if got := OperatorName(of); got != want {
+			t.Errorf("%q: got %q, want %q", of, got, want)
+		}
+	}
+}
+
 func TestAPersonHasAnID(t *testing.T) {
 	for of, want := range map[string]bool{
 		"operator:alice@0189": true, "operator:bot": false, "operator": false, "platform": false, "user@0189": false,

@@ -70,7 +70,7 @@ func List(ctx context.Context, store Store, query *actsv1.ActQuery) ([]*actsv1.A
 	}
 	out := make([]*actsv1.Act, 0, len(list))
 	for _, a := range list {
-		name := strings.TrimPrefix(strings.TrimPrefix(a.Actor, actor.Operator), ":")
+		name := actor.OperatorName(a.Actor)
 		out = append(out, &actsv1.Act{ActId: a.ID, At: timestamppb.New(a.At), Operator: name, Action: a.Action,
 			Subject: a.Subject, Detail: a.Detail})
 	}

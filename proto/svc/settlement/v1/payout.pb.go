@@ -121,11 +121,17 @@ type Payout struct {
 	// chain_halted, reserves_short, hot_wallet_low, gas_low, quote, turn; empty for nothing.
 	Waiting string `protobuf:"bytes,13,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// It is going to end as cancelled or failed, once its money is given back.
-	Ending        bool                   `protobuf:"varint,14,opt,name=ending,proto3" json:"ending,omitempty"`
-	RequestedAt   *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Ending      bool                   `protobuf:"varint,14,opt,name=ending,proto3" json:"ending,omitempty"`
+	RequestedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
+	ChangedAt   *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// Who approved, the first first: at most two for an operator, and nobody for the provider.
+	Approvals []*PayoutApproval `protobuf:"bytes,17,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	// How many operators have approved, of those who count.
+	ApprovalsGiven int32 `protobuf:"varint,18,opt,name=approvals_given,json=approvalsGiven,proto3" json:"approvals_given,omitempty"`
+	// How many operators must approve: 0, 1 or 2. 0 is for a payout that is approved by itself.
+	ApprovalsNeeded int32 `protobuf:"varint,19,opt,name=approvals_needed,json=approvalsNeeded,proto3" json:"approvals_needed,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Payout) Reset() {
@@ -270,6 +276,252 @@ func (x *Payout) GetChangedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Payout) GetApprovals() []*PayoutApproval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+func (x *Payout) GetApprovalsGiven() int32 {
+	if x != nil {
+		return x.ApprovalsGiven
+	}
+	return 0
+}
+
+func (x *Payout) GetApprovalsNeeded() int32 {
+	if x != nil {
+		return x.ApprovalsNeeded
+	}
+	return 0
+}
+
+// PayoutApproval is an operator's consent to a payout.
+type PayoutApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As acts name the operator: name@id, or the configured name of a machine.
+	Operator      string                 `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayoutApproval) Reset() {
+	*x = PayoutApproval{}
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayoutApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayoutApproval) ProtoMessage() {}
+
+func (x *PayoutApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayoutApproval.ProtoReflect.Descriptor instead.
+func (*PayoutApproval) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PayoutApproval) GetOperator() string {
+	if x != nil {
+		return x.Operator
+	}
+	return ""
+}
+
+func (x *PayoutApproval) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// PayoutTerms are the terms of a provider's next payout. Amounts are dollars in decimal, before the fee.
+type PayoutTerms struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MinimumUsdStr string                 `protobuf:"bytes,1,opt,name=minimum_usd_str,json=minimumUsdStr,proto3" json:"minimum_usd_str,omitempty"`
+	MaximumUsdStr string                 `protobuf:"bytes,2,opt,name=maximum_usd_str,json=maximumUsdStr,proto3" json:"maximum_usd_str,omitempty"`
+	// What is paid on each chain on which providers are paid now, by chain_id.
+	Chains []*PayoutChain `protobuf:"bytes,3,rep,name=chains,proto3" json:"chains,omitempty"`
+	// A provider may ask for one payout on a chain within so many seconds.
+	IntervalSeconds int32 `protobuf:"varint,4,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
+	// When the provider may ask for the next payout on its settlement chain; absent where it need not
+	// wait. A payout that has not ended is waited for beside it.
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// A payout of at most so much is approved by itself, while all such payouts of a day (UTC) are at
+	// most alone_daily_usd_str together. Above that one operator must approve.
+	AloneUsdStr      string `protobuf:"bytes,6,opt,name=alone_usd_str,json=aloneUsdStr,proto3" json:"alone_usd_str,omitempty"`
+	AloneDailyUsdStr string `protobuf:"bytes,7,opt,name=alone_daily_usd_str,json=aloneDailyUsdStr,proto3" json:"alone_daily_usd_str,omitempty"`
+	// Above that two operators must approve.
+	OneOperatorUsdStr string `protobuf:"bytes,8,opt,name=one_operator_usd_str,json=oneOperatorUsdStr,proto3" json:"one_operator_usd_str,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PayoutTerms) Reset() {
+	*x = PayoutTerms{}
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayoutTerms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayoutTerms) ProtoMessage() {}
+
+func (x *PayoutTerms) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayoutTerms.ProtoReflect.Descriptor instead.
+func (*PayoutTerms) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PayoutTerms) GetMinimumUsdStr() string {
+	if x != nil {
+		return x.MinimumUsdStr
+	}
+	return ""
+}
+
+func (x *PayoutTerms) GetMaximumUsdStr() string {
+	if x != nil {
+		return x.MaximumUsdStr
+	}
+	return ""
+}
+
+func (x *PayoutTerms) GetChains() []*PayoutChain {
+	if x != nil {
+		return x.Chains
+	}
+	return nil
+}
+
+func (x *PayoutTerms) GetIntervalSeconds() int32 {
+	if x != nil {
+		return x.IntervalSeconds
+	}
+	return 0
+}
+
+func (x *PayoutTerms) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
+func (x *PayoutTerms) GetAloneUsdStr() string {
+	if x != nil {
+		return x.AloneUsdStr
+	}
+	return ""
+}
+
+func (x *PayoutTerms) GetAloneDailyUsdStr() string {
+	if x != nil {
+		return x.AloneDailyUsdStr
+	}
+	return ""
+}
+
+func (x *PayoutTerms) GetOneOperatorUsdStr() string {
+	if x != nil {
+		return x.OneOperatorUsdStr
+	}
+	return ""
+}
+
+// PayoutChain is what is paid on a chain.
+type PayoutChain struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ChainId     int32                  `protobuf:"varint,1,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	TokenSymbol string                 `protobuf:"bytes,2,opt,name=token_symbol,json=tokenSymbol,proto3" json:"token_symbol,omitempty"`
+	// The platform's fee of a payout, in dollars in decimal, which the amount pays. The platform pays
+	// the gas.
+	FeeUsdStr     string `protobuf:"bytes,3,opt,name=fee_usd_str,json=feeUsdStr,proto3" json:"fee_usd_str,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayoutChain) Reset() {
+	*x = PayoutChain{}
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayoutChain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayoutChain) ProtoMessage() {}
+
+func (x *PayoutChain) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayoutChain.ProtoReflect.Descriptor instead.
+func (*PayoutChain) Descriptor() ([]byte, []int) {
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PayoutChain) GetChainId() int32 {
+	if x != nil {
+		return x.ChainId
+	}
+	return 0
+}
+
+func (x *PayoutChain) GetTokenSymbol() string {
+	if x != nil {
+		return x.TokenSymbol
+	}
+	return ""
+}
+
+func (x *PayoutChain) GetFeeUsdStr() string {
+	if x != nil {
+		return x.FeeUsdStr
+	}
+	return ""
+}
+
 type RequestPayoutRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -287,7 +539,7 @@ type RequestPayoutRequest struct {
 
 func (x *RequestPayoutRequest) Reset() {
 	*x = RequestPayoutRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -299,7 +551,7 @@ func (x *RequestPayoutRequest) String() string {
 func (*RequestPayoutRequest) ProtoMessage() {}
 
 func (x *RequestPayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[1]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -312,7 +564,7 @@ func (x *RequestPayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPayoutRequest.ProtoReflect.Descriptor instead.
 func (*RequestPayoutRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{1}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RequestPayoutRequest) GetProviderId() string {
@@ -359,7 +611,7 @@ type RequestPayoutResponse struct {
 
 func (x *RequestPayoutResponse) Reset() {
 	*x = RequestPayoutResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +623,7 @@ func (x *RequestPayoutResponse) String() string {
 func (*RequestPayoutResponse) ProtoMessage() {}
 
 func (x *RequestPayoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[2]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +636,7 @@ func (x *RequestPayoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPayoutResponse.ProtoReflect.Descriptor instead.
 func (*RequestPayoutResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{2}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RequestPayoutResponse) GetPayout() *Payout {
@@ -406,7 +658,7 @@ type CancelPayoutRequest struct {
 
 func (x *CancelPayoutRequest) Reset() {
 	*x = CancelPayoutRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +670,7 @@ func (x *CancelPayoutRequest) String() string {
 func (*CancelPayoutRequest) ProtoMessage() {}
 
 func (x *CancelPayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[3]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +683,7 @@ func (x *CancelPayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelPayoutRequest.ProtoReflect.Descriptor instead.
 func (*CancelPayoutRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{3}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CancelPayoutRequest) GetProviderId() string {
@@ -464,7 +716,7 @@ type CancelPayoutResponse struct {
 
 func (x *CancelPayoutResponse) Reset() {
 	*x = CancelPayoutResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +728,7 @@ func (x *CancelPayoutResponse) String() string {
 func (*CancelPayoutResponse) ProtoMessage() {}
 
 func (x *CancelPayoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[4]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +741,7 @@ func (x *CancelPayoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelPayoutResponse.ProtoReflect.Descriptor instead.
 func (*CancelPayoutResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{4}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CancelPayoutResponse) GetPayout() *Payout {
@@ -510,7 +762,7 @@ type ListPayoutsRequest struct {
 
 func (x *ListPayoutsRequest) Reset() {
 	*x = ListPayoutsRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +774,7 @@ func (x *ListPayoutsRequest) String() string {
 func (*ListPayoutsRequest) ProtoMessage() {}
 
 func (x *ListPayoutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[5]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +787,7 @@ func (x *ListPayoutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPayoutsRequest.ProtoReflect.Descriptor instead.
 func (*ListPayoutsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{5}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPayoutsRequest) GetProviderId() string {
@@ -565,13 +817,14 @@ type ListPayoutsResponse struct {
 	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	Terms         *PayoutTerms           `protobuf:"bytes,5,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPayoutsResponse) Reset() {
 	*x = ListPayoutsResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +836,7 @@ func (x *ListPayoutsResponse) String() string {
 func (*ListPayoutsResponse) ProtoMessage() {}
 
 func (x *ListPayoutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[6]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +849,7 @@ func (x *ListPayoutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPayoutsResponse.ProtoReflect.Descriptor instead.
 func (*ListPayoutsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{6}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListPayoutsResponse) GetList() []*Payout {
@@ -627,6 +880,13 @@ func (x *ListPayoutsResponse) GetPageSize() int32 {
 	return 0
 }
 
+func (x *ListPayoutsResponse) GetTerms() *PayoutTerms {
+	if x != nil {
+		return x.Terms
+	}
+	return nil
+}
+
 type ConvertRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -641,7 +901,7 @@ type ConvertRequest struct {
 
 func (x *ConvertRequest) Reset() {
 	*x = ConvertRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +913,7 @@ func (x *ConvertRequest) String() string {
 func (*ConvertRequest) ProtoMessage() {}
 
 func (x *ConvertRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[7]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +926,7 @@ func (x *ConvertRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvertRequest.ProtoReflect.Descriptor instead.
 func (*ConvertRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{7}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConvertRequest) GetProviderId() string {
@@ -708,7 +968,7 @@ type ConvertResponse struct {
 
 func (x *ConvertResponse) Reset() {
 	*x = ConvertResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +980,7 @@ func (x *ConvertResponse) String() string {
 func (*ConvertResponse) ProtoMessage() {}
 
 func (x *ConvertResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[8]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +993,7 @@ func (x *ConvertResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvertResponse.ProtoReflect.Descriptor instead.
 func (*ConvertResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{8}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConvertResponse) GetConversionId() string {
@@ -762,7 +1022,7 @@ type ListAllPayoutsRequest struct {
 
 func (x *ListAllPayoutsRequest) Reset() {
 	*x = ListAllPayoutsRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +1034,7 @@ func (x *ListAllPayoutsRequest) String() string {
 func (*ListAllPayoutsRequest) ProtoMessage() {}
 
 func (x *ListAllPayoutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[9]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1047,7 @@ func (x *ListAllPayoutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllPayoutsRequest.ProtoReflect.Descriptor instead.
 func (*ListAllPayoutsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{9}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListAllPayoutsRequest) GetState() PayoutState {
@@ -823,7 +1083,7 @@ type ListAllPayoutsResponse struct {
 
 func (x *ListAllPayoutsResponse) Reset() {
 	*x = ListAllPayoutsResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +1095,7 @@ func (x *ListAllPayoutsResponse) String() string {
 func (*ListAllPayoutsResponse) ProtoMessage() {}
 
 func (x *ListAllPayoutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[10]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +1108,7 @@ func (x *ListAllPayoutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAllPayoutsResponse.ProtoReflect.Descriptor instead.
 func (*ListAllPayoutsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{10}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListAllPayoutsResponse) GetList() []*Payout {
@@ -890,7 +1150,7 @@ type ApprovePayoutRequest struct {
 
 func (x *ApprovePayoutRequest) Reset() {
 	*x = ApprovePayoutRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1162,7 @@ func (x *ApprovePayoutRequest) String() string {
 func (*ApprovePayoutRequest) ProtoMessage() {}
 
 func (x *ApprovePayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[11]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1175,7 @@ func (x *ApprovePayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovePayoutRequest.ProtoReflect.Descriptor instead.
 func (*ApprovePayoutRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{11}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApprovePayoutRequest) GetPayoutId() string {
@@ -941,7 +1201,7 @@ type ApprovePayoutResponse struct {
 
 func (x *ApprovePayoutResponse) Reset() {
 	*x = ApprovePayoutResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1213,7 @@ func (x *ApprovePayoutResponse) String() string {
 func (*ApprovePayoutResponse) ProtoMessage() {}
 
 func (x *ApprovePayoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[12]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1226,7 @@ func (x *ApprovePayoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovePayoutResponse.ProtoReflect.Descriptor instead.
 func (*ApprovePayoutResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{12}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ApprovePayoutResponse) GetPayout() *Payout {
@@ -987,7 +1247,7 @@ type CancelAnyPayoutRequest struct {
 
 func (x *CancelAnyPayoutRequest) Reset() {
 	*x = CancelAnyPayoutRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1259,7 @@ func (x *CancelAnyPayoutRequest) String() string {
 func (*CancelAnyPayoutRequest) ProtoMessage() {}
 
 func (x *CancelAnyPayoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[13]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1272,7 @@ func (x *CancelAnyPayoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAnyPayoutRequest.ProtoReflect.Descriptor instead.
 func (*CancelAnyPayoutRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{13}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelAnyPayoutRequest) GetPayoutId() string {
@@ -1038,7 +1298,7 @@ type CancelAnyPayoutResponse struct {
 
 func (x *CancelAnyPayoutResponse) Reset() {
 	*x = CancelAnyPayoutResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1310,7 @@ func (x *CancelAnyPayoutResponse) String() string {
 func (*CancelAnyPayoutResponse) ProtoMessage() {}
 
 func (x *CancelAnyPayoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[14]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1323,7 @@ func (x *CancelAnyPayoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelAnyPayoutResponse.ProtoReflect.Descriptor instead.
 func (*CancelAnyPayoutResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{14}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelAnyPayoutResponse) GetPayout() *Payout {
@@ -1084,7 +1344,7 @@ type CancelPayoutOnChainRequest struct {
 
 func (x *CancelPayoutOnChainRequest) Reset() {
 	*x = CancelPayoutOnChainRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1356,7 @@ func (x *CancelPayoutOnChainRequest) String() string {
 func (*CancelPayoutOnChainRequest) ProtoMessage() {}
 
 func (x *CancelPayoutOnChainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[15]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1369,7 @@ func (x *CancelPayoutOnChainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelPayoutOnChainRequest.ProtoReflect.Descriptor instead.
 func (*CancelPayoutOnChainRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{15}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelPayoutOnChainRequest) GetPayoutId() string {
@@ -1135,7 +1395,7 @@ type CancelPayoutOnChainResponse struct {
 
 func (x *CancelPayoutOnChainResponse) Reset() {
 	*x = CancelPayoutOnChainResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1407,7 @@ func (x *CancelPayoutOnChainResponse) String() string {
 func (*CancelPayoutOnChainResponse) ProtoMessage() {}
 
 func (x *CancelPayoutOnChainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[16]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1420,7 @@ func (x *CancelPayoutOnChainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelPayoutOnChainResponse.ProtoReflect.Descriptor instead.
 func (*CancelPayoutOnChainResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{16}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CancelPayoutOnChainResponse) GetPayout() *Payout {
@@ -1178,7 +1438,7 @@ type ListSendingHaltsRequest struct {
 
 func (x *ListSendingHaltsRequest) Reset() {
 	*x = ListSendingHaltsRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1450,7 @@ func (x *ListSendingHaltsRequest) String() string {
 func (*ListSendingHaltsRequest) ProtoMessage() {}
 
 func (x *ListSendingHaltsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[17]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1463,7 @@ func (x *ListSendingHaltsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSendingHaltsRequest.ProtoReflect.Descriptor instead.
 func (*ListSendingHaltsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{17}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{20}
 }
 
 // SendingHalt is why nothing new is sent on a chain.
@@ -1221,7 +1481,7 @@ type SendingHalt struct {
 
 func (x *SendingHalt) Reset() {
 	*x = SendingHalt{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1493,7 @@ func (x *SendingHalt) String() string {
 func (*SendingHalt) ProtoMessage() {}
 
 func (x *SendingHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[18]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1506,7 @@ func (x *SendingHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendingHalt.ProtoReflect.Descriptor instead.
 func (*SendingHalt) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{18}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SendingHalt) GetChainId() int32 {
@@ -1286,7 +1546,7 @@ type ListSendingHaltsResponse struct {
 
 func (x *ListSendingHaltsResponse) Reset() {
 	*x = ListSendingHaltsResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1558,7 @@ func (x *ListSendingHaltsResponse) String() string {
 func (*ListSendingHaltsResponse) ProtoMessage() {}
 
 func (x *ListSendingHaltsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[19]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1571,7 @@ func (x *ListSendingHaltsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSendingHaltsResponse.ProtoReflect.Descriptor instead.
 func (*ListSendingHaltsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{19}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSendingHaltsResponse) GetList() []*SendingHalt {
@@ -1333,7 +1593,7 @@ type LiftSendingHaltRequest struct {
 
 func (x *LiftSendingHaltRequest) Reset() {
 	*x = LiftSendingHaltRequest{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1605,7 @@ func (x *LiftSendingHaltRequest) String() string {
 func (*LiftSendingHaltRequest) ProtoMessage() {}
 
 func (x *LiftSendingHaltRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[20]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1618,7 @@ func (x *LiftSendingHaltRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiftSendingHaltRequest.ProtoReflect.Descriptor instead.
 func (*LiftSendingHaltRequest) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{20}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LiftSendingHaltRequest) GetChainId() int32 {
@@ -1390,7 +1650,7 @@ type LiftSendingHaltResponse struct {
 
 func (x *LiftSendingHaltResponse) Reset() {
 	*x = LiftSendingHaltResponse{}
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1662,7 @@ func (x *LiftSendingHaltResponse) String() string {
 func (*LiftSendingHaltResponse) ProtoMessage() {}
 
 func (x *LiftSendingHaltResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_settlement_v1_payout_proto_msgTypes[21]
+	mi := &file_svc_settlement_v1_payout_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,14 +1675,14 @@ func (x *LiftSendingHaltResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiftSendingHaltResponse.ProtoReflect.Descriptor instead.
 func (*LiftSendingHaltResponse) Descriptor() ([]byte, []int) {
-	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{21}
+	return file_svc_settlement_v1_payout_proto_rawDescGZIP(), []int{24}
 }
 
 var File_svc_settlement_v1_payout_proto protoreflect.FileDescriptor
 
 const file_svc_settlement_v1_payout_proto_rawDesc = "" +
 	"\n" +
-	"\x1esvc/settlement/v1/payout.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x04\n" +
+	"\x1esvc/settlement/v1/payout.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x05\n" +
 	"\x06Payout\x12\x1b\n" +
 	"\tpayout_id\x18\x01 \x01(\tR\bpayoutId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -1443,7 +1703,26 @@ const file_svc_settlement_v1_payout_proto_rawDesc = "" +
 	"\x06ending\x18\x0e \x01(\bR\x06ending\x12=\n" +
 	"\frequested_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\x129\n" +
 	"\n" +
-	"changed_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\"\xb0\x01\n" +
+	"changed_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12?\n" +
+	"\tapprovals\x18\x11 \x03(\v2!.svc.settlement.v1.PayoutApprovalR\tapprovals\x12'\n" +
+	"\x0fapprovals_given\x18\x12 \x01(\x05R\x0eapprovalsGiven\x12)\n" +
+	"\x10approvals_needed\x18\x13 \x01(\x05R\x0fapprovalsNeeded\"X\n" +
+	"\x0ePayoutApproval\x12\x1a\n" +
+	"\boperator\x18\x01 \x01(\tR\boperator\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xf9\x02\n" +
+	"\vPayoutTerms\x12&\n" +
+	"\x0fminimum_usd_str\x18\x01 \x01(\tR\rminimumUsdStr\x12&\n" +
+	"\x0fmaximum_usd_str\x18\x02 \x01(\tR\rmaximumUsdStr\x126\n" +
+	"\x06chains\x18\x03 \x03(\v2\x1e.svc.settlement.v1.PayoutChainR\x06chains\x12)\n" +
+	"\x10interval_seconds\x18\x04 \x01(\x05R\x0fintervalSeconds\x123\n" +
+	"\anext_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12\"\n" +
+	"\ralone_usd_str\x18\x06 \x01(\tR\valoneUsdStr\x12-\n" +
+	"\x13alone_daily_usd_str\x18\a \x01(\tR\x10aloneDailyUsdStr\x12/\n" +
+	"\x14one_operator_usd_str\x18\b \x01(\tR\x11oneOperatorUsdStr\"k\n" +
+	"\vPayoutChain\x12\x19\n" +
+	"\bchain_id\x18\x01 \x01(\x05R\achainId\x12!\n" +
+	"\ftoken_symbol\x18\x02 \x01(\tR\vtokenSymbol\x12\x1e\n" +
+	"\vfee_usd_str\x18\x03 \x01(\tR\tfeeUsdStr\"\xb0\x01\n" +
 	"\x14RequestPayoutRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1d\n" +
@@ -1465,12 +1744,13 @@ const file_svc_settlement_v1_payout_proto_rawDesc = "" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
 	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\x8b\x01\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\xc1\x01\n" +
 	"\x13ListPayoutsResponse\x12-\n" +
 	"\x04list\x18\x01 \x03(\v2\x19.svc.settlement.v1.PayoutR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x8f\x01\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x124\n" +
+	"\x05terms\x18\x05 \x01(\v2\x1e.svc.settlement.v1.PayoutTermsR\x05terms\"\x8f\x01\n" +
 	"\x0eConvertRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x1d\n" +
@@ -1553,72 +1833,80 @@ func file_svc_settlement_v1_payout_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_settlement_v1_payout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_settlement_v1_payout_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_svc_settlement_v1_payout_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_settlement_v1_payout_proto_goTypes = []any{
 	(PayoutState)(0),                    // 0: svc.settlement.v1.PayoutState
 	(*Payout)(nil),                      // 1: svc.settlement.v1.Payout
-	(*RequestPayoutRequest)(nil),        // 2: svc.settlement.v1.RequestPayoutRequest
-	(*RequestPayoutResponse)(nil),       // 3: svc.settlement.v1.RequestPayoutResponse
-	(*CancelPayoutRequest)(nil),         // 4: svc.settlement.v1.CancelPayoutRequest
-	(*CancelPayoutResponse)(nil),        // 5: svc.settlement.v1.CancelPayoutResponse
-	(*ListPayoutsRequest)(nil),          // 6: svc.settlement.v1.ListPayoutsRequest
-	(*ListPayoutsResponse)(nil),         // 7: svc.settlement.v1.ListPayoutsResponse
-	(*ConvertRequest)(nil),              // 8: svc.settlement.v1.ConvertRequest
-	(*ConvertResponse)(nil),             // 9: svc.settlement.v1.ConvertResponse
-	(*ListAllPayoutsRequest)(nil),       // 10: svc.settlement.v1.ListAllPayoutsRequest
-	(*ListAllPayoutsResponse)(nil),      // 11: svc.settlement.v1.ListAllPayoutsResponse
-	(*ApprovePayoutRequest)(nil),        // 12: svc.settlement.v1.ApprovePayoutRequest
-	(*ApprovePayoutResponse)(nil),       // 13: svc.settlement.v1.ApprovePayoutResponse
-	(*CancelAnyPayoutRequest)(nil),      // 14: svc.settlement.v1.CancelAnyPayoutRequest
-	(*CancelAnyPayoutResponse)(nil),     // 15: svc.settlement.v1.CancelAnyPayoutResponse
-	(*CancelPayoutOnChainRequest)(nil),  // 16: svc.settlement.v1.CancelPayoutOnChainRequest
-	(*CancelPayoutOnChainResponse)(nil), // 17: svc.settlement.v1.CancelPayoutOnChainResponse
-	(*ListSendingHaltsRequest)(nil),     // 18: svc.settlement.v1.ListSendingHaltsRequest
-	(*SendingHalt)(nil),                 // 19: svc.settlement.v1.SendingHalt
-	(*ListSendingHaltsResponse)(nil),    // 20: svc.settlement.v1.ListSendingHaltsResponse
-	(*LiftSendingHaltRequest)(nil),      // 21: svc.settlement.v1.LiftSendingHaltRequest
-	(*LiftSendingHaltResponse)(nil),     // 22: svc.settlement.v1.LiftSendingHaltResponse
-	(*timestamppb.Timestamp)(nil),       // 23: google.protobuf.Timestamp
+	(*PayoutApproval)(nil),              // 2: svc.settlement.v1.PayoutApproval
+	(*PayoutTerms)(nil),                 // 3: svc.settlement.v1.PayoutTerms
+	(*PayoutChain)(nil),                 // 4: svc.settlement.v1.PayoutChain
+	(*RequestPayoutRequest)(nil),        // 5: svc.settlement.v1.RequestPayoutRequest
+	(*RequestPayoutResponse)(nil),       // 6: svc.settlement.v1.RequestPayoutResponse
+	(*CancelPayoutRequest)(nil),         // 7: svc.settlement.v1.CancelPayoutRequest
+	(*CancelPayoutResponse)(nil),        // 8: svc.settlement.v1.CancelPayoutResponse
+	(*ListPayoutsRequest)(nil),          // 9: svc.settlement.v1.ListPayoutsRequest
+	(*ListPayoutsResponse)(nil),         // 10: svc.settlement.v1.ListPayoutsResponse
+	(*ConvertRequest)(nil),              // 11: svc.settlement.v1.ConvertRequest
+	(*ConvertResponse)(nil),             // 12: svc.settlement.v1.ConvertResponse
+	(*ListAllPayoutsRequest)(nil),       // 13: svc.settlement.v1.ListAllPayoutsRequest
+	(*ListAllPayoutsResponse)(nil),      // 14: svc.settlement.v1.ListAllPayoutsResponse
+	(*ApprovePayoutRequest)(nil),        // 15: svc.settlement.v1.ApprovePayoutRequest
+	(*ApprovePayoutResponse)(nil),       // 16: svc.settlement.v1.ApprovePayoutResponse
+	(*CancelAnyPayoutRequest)(nil),      // 17: svc.settlement.v1.CancelAnyPayoutRequest
+	(*CancelAnyPayoutResponse)(nil),     // 18: svc.settlement.v1.CancelAnyPayoutResponse
+	(*CancelPayoutOnChainRequest)(nil),  // 19: svc.settlement.v1.CancelPayoutOnChainRequest
+	(*CancelPayoutOnChainResponse)(nil), // 20: svc.settlement.v1.CancelPayoutOnChainResponse
+	(*ListSendingHaltsRequest)(nil),     // 21: svc.settlement.v1.ListSendingHaltsRequest
+	(*SendingHalt)(nil),                 // 22: svc.settlement.v1.SendingHalt
+	(*ListSendingHaltsResponse)(nil),    // 23: svc.settlement.v1.ListSendingHaltsResponse
+	(*LiftSendingHaltRequest)(nil),      // 24: svc.settlement.v1.LiftSendingHaltRequest
+	(*LiftSendingHaltResponse)(nil),     // 25: svc.settlement.v1.LiftSendingHaltResponse
+	(*timestamppb.Timestamp)(nil),       // 26: google.protobuf.Timestamp
 }
 var file_svc_settlement_v1_payout_proto_depIdxs = []int32{
 	0,  // 0: svc.settlement.v1.Payout.state:type_name -> svc.settlement.v1.PayoutState
-	23, // 1: svc.settlement.v1.Payout.requested_at:type_name -> google.protobuf.Timestamp
-	23, // 2: svc.settlement.v1.Payout.changed_at:type_name -> google.protobuf.Timestamp
-	1,  // 3: svc.settlement.v1.RequestPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
-	1,  // 4: svc.settlement.v1.CancelPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
-	1,  // 5: svc.settlement.v1.ListPayoutsResponse.list:type_name -> svc.settlement.v1.Payout
-	0,  // 6: svc.settlement.v1.ListAllPayoutsRequest.state:type_name -> svc.settlement.v1.PayoutState
-	1,  // 7: svc.settlement.v1.ListAllPayoutsResponse.list:type_name -> svc.settlement.v1.Payout
-	1,  // 8: svc.settlement.v1.ApprovePayoutResponse.payout:type_name -> svc.settlement.v1.Payout
-	1,  // 9: svc.settlement.v1.CancelAnyPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
-	1,  // 10: svc.settlement.v1.CancelPayoutOnChainResponse.payout:type_name -> svc.settlement.v1.Payout
-	23, // 11: svc.settlement.v1.SendingHalt.since:type_name -> google.protobuf.Timestamp
-	19, // 12: svc.settlement.v1.ListSendingHaltsResponse.list:type_name -> svc.settlement.v1.SendingHalt
-	2,  // 13: svc.settlement.v1.PayoutService.RequestPayout:input_type -> svc.settlement.v1.RequestPayoutRequest
-	4,  // 14: svc.settlement.v1.PayoutService.CancelPayout:input_type -> svc.settlement.v1.CancelPayoutRequest
-	6,  // 15: svc.settlement.v1.PayoutService.ListPayouts:input_type -> svc.settlement.v1.ListPayoutsRequest
-	8,  // 16: svc.settlement.v1.PayoutService.Convert:input_type -> svc.settlement.v1.ConvertRequest
-	10, // 17: svc.settlement.v1.PayoutAdminService.ListAllPayouts:input_type -> svc.settlement.v1.ListAllPayoutsRequest
-	12, // 18: svc.settlement.v1.PayoutAdminService.ApprovePayout:input_type -> svc.settlement.v1.ApprovePayoutRequest
-	14, // 19: svc.settlement.v1.PayoutAdminService.CancelAnyPayout:input_type -> svc.settlement.v1.CancelAnyPayoutRequest
-	16, // 20: svc.settlement.v1.PayoutAdminService.CancelPayoutOnChain:input_type -> svc.settlement.v1.CancelPayoutOnChainRequest
-	18, // 21: svc.settlement.v1.PayoutAdminService.ListSendingHalts:input_type -> svc.settlement.v1.ListSendingHaltsRequest
-	21, // 22: svc.settlement.v1.PayoutAdminService.LiftSendingHalt:input_type -> svc.settlement.v1.LiftSendingHaltRequest
-	3,  // 23: svc.settlement.v1.PayoutService.RequestPayout:output_type -> svc.settlement.v1.RequestPayoutResponse
-	5,  // 24: svc.settlement.v1.PayoutService.CancelPayout:output_type -> svc.settlement.v1.CancelPayoutResponse
-	7,  // 25: svc.settlement.v1.PayoutService.ListPayouts:output_type -> svc.settlement.v1.ListPayoutsResponse
-	9,  // 26: svc.settlement.v1.PayoutService.Convert:output_type -> svc.settlement.v1.ConvertResponse
-	11, // 27: svc.settlement.v1.PayoutAdminService.ListAllPayouts:output_type -> svc.settlement.v1.ListAllPayoutsResponse
-	13, // 28: svc.settlement.v1.PayoutAdminService.ApprovePayout:output_type -> svc.settlement.v1.ApprovePayoutResponse
-	15, // 29: svc.settlement.v1.PayoutAdminService.CancelAnyPayout:output_type -> svc.settlement.v1.CancelAnyPayoutResponse
-	17, // 30: svc.settlement.v1.PayoutAdminService.CancelPayoutOnChain:output_type -> svc.settlement.v1.CancelPayoutOnChainResponse
-	20, // 31: svc.settlement.v1.PayoutAdminService.ListSendingHalts:output_type -> svc.settlement.v1.ListSendingHaltsResponse
-	22, // 32: svc.settlement.v1.PayoutAdminService.LiftSendingHalt:output_type -> svc.settlement.v1.LiftSendingHaltResponse
-	23, // [23:33] is the sub-list for method output_type
-	13, // [13:23] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	26, // 1: svc.settlement.v1.Payout.requested_at:type_name -> google.protobuf.Timestamp
+	26, // 2: svc.settlement.v1.Payout.changed_at:type_name -> google.protobuf.Timestamp
+	2,  // 3: svc.settlement.v1.Payout.approvals:type_name -> svc.settlement.v1.PayoutApproval
+	26, // 4: svc.settlement.v1.PayoutApproval.at:type_name -> google.protobuf.Timestamp
+	4,  // 5: svc.settlement.v1.PayoutTerms.chains:type_name -> svc.settlement.v1.PayoutChain
+	26, // 6: svc.settlement.v1.PayoutTerms.next_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: svc.settlement.v1.RequestPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
+	1,  // 8: svc.settlement.v1.CancelPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
+	1,  // 9: svc.settlement.v1.ListPayoutsResponse.list:type_name -> svc.settlement.v1.Payout
+	3,  // 10: svc.settlement.v1.ListPayoutsResponse.terms:type_name -> svc.settlement.v1.PayoutTerms
+	0,  // 11: svc.settlement.v1.ListAllPayoutsRequest.state:type_name -> svc.settlement.v1.PayoutState
+	1,  // 12: svc.settlement.v1.ListAllPayoutsResponse.list:type_name -> svc.settlement.v1.Payout
+	1,  // 13: svc.settlement.v1.ApprovePayoutResponse.payout:type_name -> svc.settlement.v1.Payout
+	1,  // 14: svc.settlement.v1.CancelAnyPayoutResponse.payout:type_name -> svc.settlement.v1.Payout
+	1,  // 15: svc.settlement.v1.CancelPayoutOnChainResponse.payout:type_name -> svc.settlement.v1.Payout
+	26, // 16: svc.settlement.v1.SendingHalt.since:type_name -> google.protobuf.Timestamp
+	22, // 17: svc.settlement.v1.ListSendingHaltsResponse.list:type_name -> svc.settlement.v1.SendingHalt
+	5,  // 18: svc.settlement.v1.PayoutService.RequestPayout:input_type -> svc.settlement.v1.RequestPayoutRequest
+	7,  // 19: svc.settlement.v1.PayoutService.CancelPayout:input_type -> svc.settlement.v1.CancelPayoutRequest
+	9,  // 20: svc.settlement.v1.PayoutService.ListPayouts:input_type -> svc.settlement.v1.ListPayoutsRequest
+	11, // 21: svc.settlement.v1.PayoutService.Convert:input_type -> svc.settlement.v1.ConvertRequest
+	13, // 22: svc.settlement.v1.PayoutAdminService.ListAllPayouts:input_type -> svc.settlement.v1.ListAllPayoutsRequest
+	15, // 23: svc.settlement.v1.PayoutAdminService.ApprovePayout:input_type -> svc.settlement.v1.ApprovePayoutRequest
+	17, // 24: svc.settlement.v1.PayoutAdminService.CancelAnyPayout:input_type -> svc.settlement.v1.CancelAnyPayoutRequest
+	19, // 25: svc.settlement.v1.PayoutAdminService.CancelPayoutOnChain:input_type -> svc.settlement.v1.CancelPayoutOnChainRequest
+	21, // 26: svc.settlement.v1.PayoutAdminService.ListSendingHalts:input_type -> svc.settlement.v1.ListSendingHaltsRequest
+	24, // 27: svc.settlement.v1.PayoutAdminService.LiftSendingHalt:input_type -> svc.settlement.v1.LiftSendingHaltRequest
+	6,  // 28: svc.settlement.v1.PayoutService.RequestPayout:output_type -> svc.settlement.v1.RequestPayoutResponse
+	8,  // 29: svc.settlement.v1.PayoutService.CancelPayout:output_type -> svc.settlement.v1.CancelPayoutResponse
+	10, // 30: svc.settlement.v1.PayoutService.ListPayouts:output_type -> svc.settlement.v1.ListPayoutsResponse
+	12, // 31: svc.settlement.v1.PayoutService.Convert:output_type -> svc.settlement.v1.ConvertResponse
+	14, // 32: svc.settlement.v1.PayoutAdminService.ListAllPayouts:output_type -> svc.settlement.v1.ListAllPayoutsResponse
+	16, // 33: svc.settlement.v1.PayoutAdminService.ApprovePayout:output_type -> svc.settlement.v1.ApprovePayoutResponse
+	18, // 34: svc.settlement.v1.PayoutAdminService.CancelAnyPayout:output_type -> svc.settlement.v1.CancelAnyPayoutResponse
+	20, // 35: svc.settlement.v1.PayoutAdminService.CancelPayoutOnChain:output_type -> svc.settlement.v1.CancelPayoutOnChainResponse
+	23, // 36: svc.settlement.v1.PayoutAdminService.ListSendingHalts:output_type -> svc.settlement.v1.ListSendingHaltsResponse
+	25, // 37: svc.settlement.v1.PayoutAdminService.LiftSendingHalt:output_type -> svc.settlement.v1.LiftSendingHaltResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_payout_proto_init() }
@@ -1632,7 +1920,7 @@ func file_svc_settlement_v1_payout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_settlement_v1_payout_proto_rawDesc), len(file_svc_settlement_v1_payout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -47,7 +47,8 @@ type PayoutServiceClient interface {
 	// (payout_not_found) for a payout that is not the provider's, and FAILED_PRECONDITION
 	// (transition_not_allowed) once it is being signed.
 	CancelPayout(ctx context.Context, in *CancelPayoutRequest, opts ...grpc.CallOption) (*CancelPayoutResponse, error)
-	// ListPayouts is one page of a provider's payouts, newest first. Read only. Fails with
+	// ListPayouts is one page of a provider's payouts, newest first, and the terms on which the
+	// next one is paid. No payout of it names who approved. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListPayouts(ctx context.Context, in *ListPayoutsRequest, opts ...grpc.CallOption) (*ListPayoutsResponse, error)
 	// Convert turns payable earnings into credit of the user who owns the provider, at par and
@@ -126,7 +127,8 @@ type PayoutServiceServer interface {
 	// (payout_not_found) for a payout that is not the provider's, and FAILED_PRECONDITION
 	// (transition_not_allowed) once it is being signed.
 	CancelPayout(context.Context, *CancelPayoutRequest) (*CancelPayoutResponse, error)
-	// ListPayouts is one page of a provider's payouts, newest first. Read only. Fails with
+	// ListPayouts is one page of a provider's payouts, newest first, and the terms on which the
+	// next one is paid. No payout of it names who approved. Read only. Fails with
 	// INVALID_ARGUMENT (invalid_value).
 	ListPayouts(context.Context, *ListPayoutsRequest) (*ListPayoutsResponse, error)
 	// Convert turns payable earnings into credit of the user who owns the provider, at par and

@@ -35,8 +35,12 @@ type payout struct {
 	TxHash string `json:"tx_hash"`
 	Reason string `json:"reason"`
 	// Waiting says what keeps it, in one word; empty for nothing. Ending says that its money is being given back.
-	Waiting     string     `json:"waiting"`
-	Ending      bool       `json:"ending"`
+	Waiting string `json:"waiting"`
+	Ending  bool   `json:"ending"`
+	// ApprovalsGiven of ApprovalsNeeded operators have approved. The provider does not hear who.
+	ApprovalsGiven  int32 `json:"approvals_given"`
+	ApprovalsNeeded int32 `json:"approvals_needed"`
+
 	RequestedAt *time.Time `json:"requested_at"`
 	ChangedAt   *time.Time `json:"changed_at"`
 }
@@ -46,13 +50,51 @@ func payoutOf(p *settlementv1.Payout) payout {
 		PayoutID: p.GetPayoutId(), State: strings.ToLower(strings.TrimPrefix(p.GetState().String(), "PAYOUT_STATE_")),
 		ChainID: p.GetChainId(), Gross: p.GetGrossUsdStr(), Fee: p.GetFeeUsdStr(), Net: p.GetNetUsdStr(),
 		Address: p.GetAddress(), Amount: p.GetAmount(), Rate: p.GetRateUsdStr(), TxHash: p.GetTxHash(), Reason: p.GetReason(),
-		Waiting: p.GetWaiting(), Ending: p.GetEnding(), RequestedAt: moment(p.GetRequestedAt()),
+		Waiting: p.GetWaiting(), Ending: p.GetEnding(), ApprovalsGiven: p.GetApprovalsGiven(),
+		ApprovalsNeeded: p.GetApprovalsNeeded(), RequestedAt: moment(p.GetRequestedAt()),
 		ChangedAt: moment(p.GetChangedAt()),
 	}
 }
 
-// Payouts answers GET /api/v1/provider/payouts, one page of the provider's payouts, newest first, which a provider key
-// may read, and POST, by which the owner asks for one.
+// payoutTerms are the terms of the provider's next payout. Amounts are dollars in decimal, before the fee.
+type payoutTerms struct {
+	Minimum string        `json:"minimum_usd_str"`
+	Maximum string        `json:"maximum_usd_str"`
+	Chains  []payoutChain `json:"chains"`
+	// IntervalSeconds is how often the provider may ask on a chain, and NextAt when it may ask again on its settlement
+	// chain; null where it need not wait.
+	IntervalSeconds int32      `json:"interval_seconds"`
+	NextAt          *time.Time `json:"next_at"`
+	// A payout of at most Alone is approved by itself while all of a day are at most AloneDaily. Above OneOperator two
+	// operators must approve.
+	Alone       string `json:"alone_usd_str"`
+	AloneDaily  string `json:"alone_daily_usd_str"`
+	OneOperator string `json:"one_operator_usd_str"`
+}
+
+// payoutChain is what is paid on a chain, and for what fee.
+type payoutChain struct {
+	ChainID     int32  `json:"chain_id"`
+	TokenSymbol string `json:"token_symbol"`
+	Fee         string `json:"fee_usd_str"`
+}
+
+// payoutTermsOf is nil where settlement states no terms.
+func payoutTermsOf(t *settlementv1.PayoutTerms) *payoutTerms {
+	if t == nil {
+		return nil
+	}
+	out := &payoutTerms{Minimum: t.GetMinimumUsdStr(), Maximum: t.GetMaximumUsdStr(), Chains: []payoutChain{},
+		IntervalSeconds: t.GetIntervalSeconds(), NextAt: moment(t.GetNextAt()), Alone: t.GetAloneUsdStr(),
+		AloneDaily: t.GetAloneDailyUsdStr(), OneOperator: t.GetOneOperatorUsdStr()}
+	for _, c := range t.GetChains() {
+		out.Chains = append(out.Chains, payoutChain{c.GetChainId(), c.GetTokenSymbol(), c.GetFeeUsdStr()})
+	}
+	return out
+}
+
+// Payouts answers GET /api/v1/provider/payouts, one page of the provider's payouts, newest first, with the terms of the
+// next one, which a provider key may read, and POST, by which the owner asks for one.
 func (a *API) Payouts(ctx context.Context, c Call) (Answer, error) {
 	if c.Method == http.MethodPost {
 		return a.requestPayout(ctx, c)
@@ -79,11 +121,12 @@ func (a *API) Payouts(ctx context.Context, c Call) (Answer, error) {
 		list = append(list, payoutOf(p))
 	}
 	return answer(http.StatusOK, struct {
-		List     []payout `json:"list"`
-		Total    int32    `json:"total"`
-		Page     int32    `json:"page"`
-		PageSize int32    `json:"page_size"`
-	}{list, resp.GetTotal(), resp.GetPage(), resp.GetPageSize()})
+		List     []payout     `json:"list"`
+		Total    int32        `json:"total"`
+		Page     int32        `json:"page"`
+		PageSize int32        `json:"page_size"`
+		Terms    *payoutTerms `json:"terms"`
+	}{list, resp.GetTotal(), resp.GetPage(), resp.GetPageSize(), payoutTermsOf(resp.GetTerms())})
 }
 
 // requestPayout asks for a payout of amount_usd before the fee, on the settlement chain, which chain_id may name.

@@ -202,7 +202,7 @@ func (k *Keeper) approveAlone(ctx context.Context, p Payout) (Payout, error) {
 	if err := k.screen(ctx, &p); err != nil {
 		return k.noted(ctx, p, err)
 	}
-	if p.Gross > k.cfg.Alone || p.Gross > k.cfg.AloneDaily {
+	if p.Gross > k.alone() {
 		return k.noted(ctx, p, keep(WaitsForApproval, nil))
 	}
 	next, err := k.change(ctx, p, Approve, "", func(_ *Payout, step *Step) { step.DayCap = k.cfg.AloneDaily })

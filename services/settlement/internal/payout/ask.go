@@ -186,18 +186,16 @@ func (k *Keeper) Approve(ctx context.Context, id ID, reason string) (Payout, err
 		if p.Gross > One && !actor.IsPerson(by) {
 			return Step{}, notAllowed("a payout above $%s needs two operators who signed in; a machine cannot approve it", One)
 		}
-		for _, name := range p.Consents {
-			if name == by {
-				return Step{}, nil
-			}
+		if slices.ContainsFunc(p.Consents, func(a Approval) bool { return a.Operator == by }) {
+			return Step{}, nil
 		}
 		cause := Approve
-		if p.Gross > One && !slices.ContainsFunc(p.Consents, actor.IsPerson) {
+		if p.Gross > One && len(p.Approvals()) == 0 {
 			cause = Consent
 		}
 		step, err := p.take(cause, by, reason)
 		step.Consents = true
-		p.Consents = append(p.Consents, by)
+		p.Consents = append(p.Consents, Approval{Operator: by})
 		return step, err
 	})
 }

@@ -43,6 +43,9 @@ type Store interface {
 	// OfProvider and InState list payouts, newest first, and count all of them. An empty state stands for all.
 	OfProvider(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Payout, int, error)
 	InState(ctx context.Context, s State, offset, limit int) ([]Payout, int, error)
+	// NextAt returns when the hour of a provider's newest payout on its settlement chain ends, and the zero time where
+	// none lasts.
+	NextAt(ctx context.Context, id ids.ProviderID) (time.Time, error)
 
 	// InsertConversion and EndConversion keep conversions. An operation has one, which KnownConversion
 	// returns; ok is false where there is none. InsertConversion fails with rate_limit_exceeded for a provider that has

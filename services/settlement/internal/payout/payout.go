@@ -18,8 +18,10 @@
 package payout
 
 import (
+	"slices"
 	"time"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -97,16 +99,31 @@ type Payout struct {
 	// Waiting says what keeps it, in one word. Screened is the version of the last verdict.
 	Waiting  string
 	Screened string
-	// Consents are the operators who approve.
-	Consents []string
+	// Consents are the operators who approve, the first first. See Approvals for those who count.
+	Consents []Approval
 	// Transaction is the mined transaction of the payout. Before a block has one it is the newest.
 	Transaction chain.Hash
 	// ChangedAt is when the row last changed.
 	ChangedAt time.Time
 }
 
+// Approval is an operator's consent to a payout. At is by the database's clock.
+type Approval struct {
+	// Operator is the actor: operator:name.
+	Operator string
+	At       time.Time
+}
+
 // Net returns what the provider is paid.
 func (p *Payout) Net() money.NanoUSD { return p.Gross - p.Fee }
+
+// Approvals returns the consents that count, the first first: at most two. Above One a machine's does not.
+func (p *Payout) Approvals() []Approval {
+	if p.Gross <= One {
+		return p.Consents
+	}
+	return slices.DeleteFunc(slices.Clone(p.Consents), func(a Approval) bool { return !actor.IsPerson(a.Operator) })
+}
 
 // Entry is one change in a payout's history.
 type Entry struct {

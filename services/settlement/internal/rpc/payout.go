@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -42,7 +43,7 @@ func (s *Payouts) RequestPayout(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.RequestPayoutResponse{Payout: payoutToProto(p)}, nil
+	return &settlementv1.RequestPayoutResponse{Payout: s.own(p)}, nil
 }
 
 // CancelPayout takes a payout back.
@@ -64,10 +65,10 @@ func (s *Payouts) CancelPayout(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.CancelPayoutResponse{Payout: payoutToProto(p)}, nil
+	return &settlementv1.CancelPayoutResponse{Payout: s.own(p)}, nil
 }
 
-// ListPayouts is one page of a provider's payouts.
+// ListPayouts is one page of a provider's payouts, and the terms of the next one.
 func (s *Payouts) ListPayouts(
 	ctx context.Context, req *settlementv1.ListPayoutsRequest,
 ) (*settlementv1.ListPayoutsResponse, error) {
@@ -79,8 +80,34 @@ func (s *Payouts) ListPayouts(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.ListPayoutsResponse{List: payoutsToProto(page.List), Total: int32(page.Total),
-		Page: int32(page.Number), PageSize: int32(page.Length)}, nil
+	terms, err := s.Keeper.Terms(ctx, provider)
+	if err != nil {
+		return nil, err
+	}
+	out := &settlementv1.ListPayoutsResponse{Total: int32(page.Total), Page: int32(page.Number),
+		PageSize: int32(page.Length), Terms: termsToProto(terms)}
+	for _, p := range page.List {
+		out.List = append(out.List, s.own(p))
+	}
+	return out, nil
+}
+
+// own is a payout for its provider, which hears how many operators approved, and not who.
+func (s *Payouts) own(p payout.Payout) *settlementv1.Payout {
+	out := payoutToProto(s.Keeper, p)
+	out.Approvals = nil
+	return out
+}
+
+func termsToProto(t payout.Terms) *settlementv1.PayoutTerms {
+	out := &settlementv1.PayoutTerms{MinimumUsdStr: t.Minimum.String(), MaximumUsdStr: t.Maximum.String(),
+		IntervalSeconds: int32(t.Every.Seconds()), NextAt: moment(t.NextAt), AloneUsdStr: t.Alone.String(),
+		AloneDailyUsdStr: t.AloneDaily.String(), OneOperatorUsdStr: t.One.String()}
+	for _, c := range t.Chains {
+		out.Chains = append(out.Chains, &settlementv1.PayoutChain{ChainId: int32(c.Chain), TokenSymbol: c.Symbol,
+			FeeUsdStr: c.Fee.String()})
+	}
+	return out
 }
 
 // Convert turns earnings into credit.
@@ -159,21 +186,19 @@ var payoutStates = map[payout.State]settlementv1.PayoutState{
 	payout.Cancelled: settlementv1.PayoutState_PAYOUT_STATE_CANCELLED,
 }
 
-func payoutsToProto(list []payout.Payout) []*settlementv1.Payout {
-	out := make([]*settlementv1.Payout, len(list))
-	for i, p := range list {
-		out[i] = payoutToProto(p)
-	}
-	return out
-}
-
-func payoutToProto(p payout.Payout) *settlementv1.Payout {
+// payoutToProto is a payout for operators, with who approved.
+func payoutToProto(k *payout.Keeper, p payout.Payout) *settlementv1.Payout {
 	out := &settlementv1.Payout{
 		PayoutId: p.ID.String(), ProviderId: p.ProviderID.String(), ChainId: int32(p.Chain), State: payoutStates[p.State],
 		GrossUsdStr: p.Gross.String(), FeeUsdStr: p.Fee.String(), NetUsdStr: p.Net().String(), Address: p.Address.String(),
 		Reason: p.Reason, Waiting: p.Waiting, Ending: p.EndsAs != "" && !p.State.Final(),
-		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt),
+		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt), ApprovalsNeeded: int32(k.ApprovalsNeeded(&p)),
 	}
+	for _, a := range p.Approvals() {
+		out.Approvals = append(out.Approvals, &settlementv1.PayoutApproval{Operator: actor.OperatorName(a.Operator),
+			At: moment(a.At)})
+	}
+	out.ApprovalsGiven = int32(len(out.Approvals))
 	if !p.Amount.IsZero() {
 		out.Amount = p.Amount.String()
 	}

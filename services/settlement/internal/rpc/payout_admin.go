@@ -37,8 +37,12 @@ func (s *PayoutAdmin) ListAllPayouts(
 	if err != nil {
 		return nil, err
 	}
-	return &settlementv1.ListAllPayoutsResponse{List: payoutsToProto(page.List), Total: int32(page.Total),
-		Page: int32(page.Number), PageSize: int32(page.Length)}, nil
+	out := &settlementv1.ListAllPayoutsResponse{Total: int32(page.Total), Page: int32(page.Number),
+		PageSize: int32(page.Length)}
+	for _, p := range page.List {
+		out.List = append(out.List, payoutToProto(s.Keeper, p))
+	}
+	return out, nil
 }
 
 // payoutStateFromProto is empty for all states.
@@ -55,7 +59,7 @@ func payoutStateFromProto(s settlementv1.PayoutState) (payout.State, error) {
 }
 
 // decide has an operator decide on a payout.
-func decide(
+func (s *PayoutAdmin) decide(
 	ctx context.Context, id, reason string, do func(context.Context, payout.ID, string) (payout.Payout, error),
 ) (*settlementv1.Payout, error) {
 	of, err := payoutID(id)
@@ -66,14 +70,14 @@ func decide(
 	if err != nil {
 		return nil, err
 	}
-	return payoutToProto(p), nil
+	return payoutToProto(s.Keeper, p), nil
 }
 
 // ApprovePayout is an operator's consent.
 func (s *PayoutAdmin) ApprovePayout(
 	ctx context.Context, req *settlementv1.ApprovePayoutRequest,
 ) (*settlementv1.ApprovePayoutResponse, error) {
-	p, err := decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.Approve)
+	p, err := s.decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.Approve)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func (s *PayoutAdmin) ApprovePayout(
 func (s *PayoutAdmin) CancelAnyPayout(
 	ctx context.Context, req *settlementv1.CancelAnyPayoutRequest,
 ) (*settlementv1.CancelAnyPayoutResponse, error) {
-	p, err := decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.CancelAny)
+	p, err := s.decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.CancelAny)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (s *PayoutAdmin) CancelAnyPayout(
 func (s *PayoutAdmin) CancelPayoutOnChain(
 	ctx context.Context, req *settlementv1.CancelPayoutOnChainRequest,
 ) (*settlementv1.CancelPayoutOnChainResponse, error) {
-	p, err := decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.CancelOnChain)
+	p, err := s.decide(ctx, req.GetPayoutId(), req.GetReason(), s.Keeper.CancelOnChain)
 	if err != nil {
 		return nil, err
 	}

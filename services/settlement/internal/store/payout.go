@@ -26,6 +26,7 @@ const payoutColumns = `p.payout_id, p.provider_id, p.chain_id, p.gross_nano_usd,
 	coalesce(p.amount, 0), coalesce(p.rate_nano_usd, 0), coalesce(p.rate_source, ''), p.rate_at, p.waiting,
 	coalesce(p.screened, ''), p.changed_at,
 	ARRAY(SELECT a.actor FROM payout_approval a WHERE a.payout_id = p.payout_id ORDER BY a.at, a.actor),
+	ARRAY(SELECT a.at FROM payout_approval a WHERE a.payout_id = p.payout_id ORDER BY a.at, a.actor),
 	coalesce((SELECT c.reason FROM payout_change c WHERE c.payout_id = p.payout_id AND c.cause IN ('refuse', 'fail')), ''),
 	(SELECT coalesce(e.hash, (SELECT s.hash FROM signed_tx s
 			WHERE (s.chain_id, s.sender, s.nonce) = (c.chain_id, c.sender, c.nonce) ORDER BY s.try DESC LIMIT 1))
@@ -37,11 +38,16 @@ func scanPayout(row pgx.CollectableRow) (payout.Payout, error) {
 	var address, transaction []byte
 	var failed string
 	var rateAt *time.Time
+	var operators []string
+	var consentedAt []time.Time
 	err := row.Scan(&p.ID, &p.ProviderID, &p.Chain, &p.Gross, &p.Fee, &address, &p.State, &p.Revision, &p.RequestedAt,
 		&p.Reserved, &p.Final, &p.EndsAs, &p.Reason, &p.Amount, &p.Quote.Rate, &p.Quote.Source, &rateAt, &p.Waiting,
-		&p.Screened, &p.ChangedAt, &p.Consents, &failed, &transaction)
+		&p.Screened, &p.ChangedAt, &operators, &consentedAt, &failed, &transaction)
 	copy(p.Address[:], address)
 	copy(p.Transaction[:], transaction)
+	for i, operator := range operators {
+		p.Consents = append(p.Consents, payout.Approval{Operator: operator, At: consentedAt[i]})
+	}
 	if rateAt != nil {
 		p.Quote.At = *rateAt
 	}
@@ -305,6 +311,21 @@ func (s Payouts) InState(ctx context.Context, state payout.State, offset, limit 
 		return s.list(ctx, `$1 = ''`, state, offset, limit)
 	}
 	return s.list(ctx, `p.state = $1`, state, offset, limit)
+}
+
+// NextAt implements payout.Store.
+func (s Payouts) NextAt(ctx context.Context, id ids.ProviderID) (time.Time, error) {
+	var next *time.Time
+	var now time.Time
+	if err := s.pool.QueryRow(ctx, `SELECT max(p.requested_at) + $2::interval, clock_timestamp() FROM payout p
+		JOIN provider r ON r.provider_id = p.provider_id AND r.settlement_chain_id = p.chain_id
+		WHERE p.provider_id = $1`, id, payout.Every).Scan(&next, &now); err != nil {
+		return time.Time{}, fmt.Errorf("read when a provider asked for its newest payout: %w", err)
+	}
+	if next == nil || !next.After(now) {
+		return time.Time{}, nil
+	}
+	return *next, nil
 }
 
 func (s Payouts) list(ctx context.Context, which string, arg any, offset, limit int) ([]payout.Payout, int, error) {

@@ -339,8 +339,11 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 	if p, err = c.rows.Get(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(p.State, p.Consents), "requested[operator:old operator:ann@1]"; got != want {
+	if got, want := fmt.Sprint(p.State, operators(p.Consents)), "requested[operator:old operator:ann@1]"; got != want {
 		t.Errorf("ann alone: got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(operators(p.Approvals())), "[operator:ann@1]"; got != want {
+		t.Errorf("who counts: got %s, want %s", got, want)
 	}
 	if p, err = approve("bob@2"); err != nil {
 		t.Fatal(err)
@@ -348,6 +351,13 @@ func TestOneOperatorIsNotTwo(t *testing.T) {
 	if p.State != payout.Approved {
 		t.Errorf("bob too: got %s, want approved", p.State)
 	}
+}
+
+func operators(list []payout.Approval) (names []string) {
+	for _, one := range list {
+		names = append(names, one.Operator)
+	}
+	return names
 }
 
 func TestAmountsThatAreNoneAreRefused(t *testing.T) {

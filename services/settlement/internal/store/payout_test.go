@@ -422,3 +422,78 @@ func scanPairs(t *testing.T, pool *pgxpool.Pool) map[string]bool {
 	}
 	return got
 }
+
+func TestTheNextPayoutWaitsForTheHourOfTheNewestOnItsChain(t *testing.T) {
+	t.Parallel()
+	for name, b := range kinds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := provider(t)
+			if next, err := b.NextAt(t.Context(), id); err != nil || !next.IsZero() {
+				t.Errorf("no payout: got %v and the error %v, want no wait", next, err)
+			}
+			p := b.ask(t, id, 100*money.USD)
+			next, err := b.NextAt(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := p.RequestedAt.Add(payout.Every); !next.Equal(want) {
+				t.Errorf("a payout: got %v, want %v", next, want)
+			}
+			if next, err := b.NextAt(t.Context(), provider(t)); err != nil || !next.IsZero() {
+				t.Errorf("another provider: got %v and the error %v, want no wait", next, err)
+			}
+		})
+	}
+}
+
+func TestAPayoutOnAnotherChainIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	st := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations))
+	b := both{store.Payouts{Store: st}, store.Sending{Store: st}}
+	id := provider(t)
+	b.ask(t, id, 100*money.USD)
+	moves := store.SettlementChains{Store: st}
+	if err := moves.SetSettlementChain(t.Context(), id, chain.Ethereum, "provider"); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := b.NextAt(t.Context(), id); err != nil || !next.IsZero() {
+		t.Errorf("got %v and the error %v, want no wait", next, err)
+	}
+}
+
+func TestApprovalsKeepWhoAndWhen(t *testing.T) {
+	t.Parallel()
+	for name, b := range kinds(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := b.ask(t, provider(t), 10_001*money.USD)
+			b.must(t, p.ID, payout.Reserve, payout.Requested, reserved)
+			for _, step := range []struct {
+				actor string
+				cause payout.Cause
+				to    payout.State
+			}{{"operator:bob@2", payout.Consent, payout.Requested}, {"operator:ann@1", payout.Approve, payout.Approved}} {
+				if _, err := b.Change(t.Context(), p.ID, func(p *payout.Payout) (payout.Step, error) {
+					out := payout.Step{Entry: payout.Entry{Revision: p.Revision + 1, From: p.State, To: step.to,
+						Cause: step.cause, Actor: step.actor, Reason: "it is due"}, Consents: true}
+					p.State, p.Revision = step.to, p.Revision+1
+					p.Consents = append(p.Consents, payout.Approval{Operator: step.actor})
+					return out, nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := b.Get(t.Context(), p.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := fmt.Sprint(operators(p.Consents)), "[operator:bob@2 operator:ann@1]"; got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+			if first, last := p.Consents[0].At, p.Consents[1].At; first.Before(p.RequestedAt) || last.Before(first) {
+				t.Errorf("got the moments %v and %v, want them in order from %v on", first, last, p.RequestedAt)
+			}
+		})
+	}
+}

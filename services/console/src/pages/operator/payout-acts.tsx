@@ -3,47 +3,27 @@
 import { Group, Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 
-import { answer, api, type Schemas } from '../../api/client';
-import { Id, Money } from '../../ui/text';
+import { answer, api } from '../../api/client';
+import { Id, Money, Moment } from '../../ui/text';
 import { Act } from './act';
 import { useChainName } from './chain-names';
-import { operatorName, useHistory } from './history';
+import { operatorName } from './history';
 import { ProviderLink } from './links';
 import { useDone } from './lists';
-import { needsTwo, type Payout } from './payout-words';
+import type { Payout } from './payout-words';
 import { useOwnName } from './role';
 
-/** Who approved a payout, the first first; undefined while that is not known. */
-export function useApprovals(payout: Payout): string[] | undefined {
-  // One approval moves a payout of at most $10,000 on, so one that is still requested has none.
-  const none = payout.state === 'PAYOUT_STATE_REQUESTED' && !needsTwo(payout);
-  const { data } = useHistory(none ? '' : payout.payout_id, 'settlement');
-  if (none) return [];
-  if (data === undefined || data.missing.length > 0) return undefined;
-  return data.list
-    .filter(isApproval)
-    .map((act) => act.operator)
-    .reverse();
-}
-
-function isApproval(act: Schemas['Act']): boolean {
-  return act.action === 'approve_payout' || act.action === 'consent_payout';
-}
-
-/** Who approved, as text. */
+/** Who approved and when, as text. */
 export function Approvals({ payout }: { payout: Payout }) {
-  const approvals = useApprovals(payout);
-  const needed = needsTwo(payout) ? 2 : 1;
-  if (approvals === undefined) return <>not known</>;
+  if (payout.approvals_needed === 0) return <>none is needed</>;
   return (
     <>
-      {approvals.length} of {needed}
-      {approvals.length > 0 && (
-        <Text span size="sm" c="var(--muted)">
-          {' '}
-          ({approvals.map(operatorName).join(', ')})
+      {payout.approvals_given} of {payout.approvals_needed}
+      {payout.approvals.map((approval) => (
+        <Text key={approval.operator} size="sm" c="var(--muted)">
+          {operatorName(approval.operator)}, <Moment at={approval.at} withAge />
         </Text>
-      )}
+      ))}
     </>
   );
 }
@@ -84,9 +64,9 @@ function Approve({ payout }: { payout: Payout }) {
   const done = useDone();
   const facts = useFacts(payout);
   const own = useOwnName();
-  const approvals = useApprovals(payout);
-  const mine = approvals?.includes(own) ?? false;
-  const first = approvals?.find((operator) => operator !== own);
+  const approvals = payout.approvals.map((approval) => approval.operator);
+  const mine = approvals.includes(own);
+  const first = approvals.find((operator) => operator !== own);
   return (
     <Act
       label="Approve"
@@ -99,7 +79,7 @@ function Approve({ payout }: { payout: Payout }) {
             ? 'You have approved it. Another operator must approve it, too.'
             : ''
       }
-      facts={[...facts, ['Second person', secondPerson(payout, approvals, first)]]}
+      facts={[...facts, ['Second person', secondPerson(payout, first)]]}
       reason="What you checked. The history of the payout keeps it. 1 to 500 characters."
       run={({ reason }) =>
         answer(
@@ -117,7 +97,7 @@ function Approve({ payout }: { payout: Payout }) {
         )
       }
     >
-      {!needsTwo(payout) || first !== undefined
+      {payout.approvals_needed < 2 || first !== undefined
         ? 'The payout is signed and sent once screening, balance and chain allow it. What the chain has confirmed cannot be taken back.'
         : 'Your approval is kept. Nothing is sent before two operators have approved.'}{' '}
       An operator may approve from 24 hours after becoming active.
@@ -126,10 +106,8 @@ function Approve({ payout }: { payout: Payout }) {
 }
 
 /** Who else must approve, given who has. */
-function secondPerson(payout: Payout, approvals: string[] | undefined, first: string | undefined): string {
-  if (!needsTwo(payout)) return 'None is needed: it is at most $10,000';
-  if (approvals === undefined)
-    return 'Two operators are needed. Who has approved is not known now, because the audit log does not answer';
+function secondPerson(payout: Payout, first: string | undefined): string {
+  if (payout.approvals_needed < 2) return 'None is needed';
   if (first === undefined) return 'Another operator who signed in must approve it, too';
   return `${operatorName(first)} approved first; yours is the second approval`;
 }

@@ -1,7 +1,6 @@
 // States of payouts and what keeps them, in words.
 
 import type { Schemas } from '../../api/client';
-import { isBelow } from '../../format/amounts';
 import { units } from '../../format/money';
 import type { Tone } from '../../ui/text';
 
@@ -60,13 +59,6 @@ const waits: Record<string, string> = {
 export function waitsFor(payout: Payout): string {
   if (payout.ending) return 'It is ending: its money is on its way back to the provider.';
   return payout.waiting === '' ? '' : (waits[payout.waiting] ?? payout.waiting.replaceAll('_', ' '));
-}
-
-/** Above this many dollars, two operators must approve. */
-const one = '10000';
-
-export function needsTwo(payout: Payout): boolean {
-  return isBelow(one, payout.gross_usd_str);
 }
 
 /** What is sent. Without a rate it is USDC, which has six decimals. Of a coin the digits are those of its smallest unit. */

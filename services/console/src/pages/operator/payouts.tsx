@@ -35,8 +35,8 @@ export default function Payouts() {
   return (
     <Page
       title="Payouts"
-      lead="A payout of at most $1,000 goes by itself, up to $5,000 a day over all providers. Above that an operator
-        approves, above $10,000 two."
+      lead="A small payout goes by itself, while the day’s limit over all providers lasts. Others need one operator, and
+        the largest two."
     >
       <Waiting onOpen={setOpened} />
       <SendingHalts />

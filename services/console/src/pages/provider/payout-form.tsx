@@ -14,13 +14,8 @@ import { Anchor, Section } from '../../ui/page';
 import { Facts } from '../../ui/table';
 import { Id, Money, Moment } from '../../ui/text';
 import { useChainName } from './chains';
-import { useChanged, type Account, type Earnings, type Payout } from './queries';
+import { useChanged, type Account, type Earnings, type Payout, type PayoutTerms } from './queries';
 import { isAhead } from './words';
-
-/** The terms of payouts, as the API describes them. */
-const minimum = '10';
-const fee = '1';
-const coolDown = 3_600_000;
 
 const final: Payout['state'][] = ['confirmed', 'failed', 'cancelled'];
 
@@ -33,71 +28,107 @@ interface Own {
   earnings: Earnings;
   /** The newest first. */
   payouts: Payout[];
+  /** Null where settlement does not state them. */
+  terms: PayoutTerms | null;
 }
 
 export function PayoutForm(own: Own) {
-  const { me, earnings, payouts } = own;
-  const now = useNow(15);
-  const name = useChainName();
-  const blocked = blockers(own, now);
-  const newest = payouts[0]?.requested_at;
-  const chain = me.collateral.detail?.settlement_chain_id;
   return (
-    <Section
-      title="Ask for a payout"
-      note={
-        <>
-          Up to $1,000 a payout is approved by itself while the day’s limit lasts, above that by an operator, and above
-          $10,000 by two.
-        </>
-      }
-    >
-      <Stack>
-        <Facts
-          facts={[
-            ['Payable', <Money usd={earnings.payable_usd_str} />],
-            ['Fee', <>{dollars(fee)} a payout, taken from the amount</>],
-            ['Minimum', <>{dollars(minimum)} before the fee</>],
-            [
-              'How often',
-              newest === undefined || newest === null ? (
-                'once an hour, one at a time'
-              ) : (
-                <>
-                  once an hour, one at a time; the last was asked at <Moment at={newest} withAge />
-                </>
-              ),
-            ],
-            [
-              'Goes to',
-              me.beneficiary.address === '' ? (
-                'no address is set'
-              ) : (
-                <Id value={me.beneficiary.address} what="beneficiary address" />
-              ),
-            ],
-            ['On', chain === undefined ? 'your settlement chain' : name(chain)],
-          ]}
-        />
-        <div aria-live="polite">
-          {blocked.length > 0 ? (
-            <Alert color="yellow" variant="light" title="A payout cannot be asked for now">
-              <List size="sm" spacing={4}>
-                {blocked.map(({ id, text }) => (
-                  <List.Item key={id}>{text}</List.Item>
-                ))}
-              </List>
-            </Alert>
-          ) : (
-            <Amount payable={earnings.payable_usd_str} />
-          )}
-        </div>
-      </Stack>
+    <Section title="Ask for a payout" json={own.terms}>
+      {own.terms === null ? (
+        <Text size="sm">The terms of payouts are not known now, so no payout can be asked for here.</Text>
+      ) : (
+        <Ask own={own} terms={own.terms} />
+      )}
     </Section>
   );
 }
 
-function Amount({ payable }: { payable: string }) {
+function Ask({ own, terms }: { own: Own; terms: PayoutTerms }) {
+  const { me, earnings } = own;
+  const now = useNow(15);
+  const name = useChainName();
+  const chain = me.collateral.detail?.settlement_chain_id;
+  const paid = chain === undefined ? terms.chains[0] : terms.chains.find((one) => one.chain_id === chain);
+  const blocked = blockers(own, terms, now);
+  return (
+    <Stack>
+      <Facts
+        facts={[
+          ['Payable', <Money usd={earnings.payable_usd_str} />],
+          [
+            'Fee',
+            paid === undefined ? (
+              'nothing is paid on your settlement chain now'
+            ) : (
+              <>{dollars(paid.fee_usd_str)} a payout, taken from the amount; the platform pays the gas</>
+            ),
+          ],
+          [
+            'Amount',
+            <>
+              {dollars(terms.minimum_usd_str)} to {dollars(terms.maximum_usd_str)}, before the fee
+            </>,
+          ],
+          ['How often', `one at a time, and one in ${duration(terms.interval_seconds)}`],
+          [
+            'Next one',
+            isAhead(terms.next_at, now) ? (
+              <>
+                from <Moment at={terms.next_at} withAge /> on
+              </>
+            ) : own.payouts.some(isOpen) ? (
+              'once the open one has ended'
+            ) : (
+              'can be asked for now'
+            ),
+          ],
+          ['Approval', approval(terms)],
+          [
+            'Goes to',
+            me.beneficiary.address === '' ? (
+              'no address is set'
+            ) : (
+              <Id value={me.beneficiary.address} what="beneficiary address" />
+            ),
+          ],
+          [
+            'On',
+            <>
+              {chain === undefined ? 'your settlement chain' : name(chain)}
+              {paid !== undefined && chain !== undefined && <>, in {paid.token_symbol}</>}
+            </>,
+          ],
+        ]}
+      />
+      <div aria-live="polite">
+        {blocked.length > 0 || paid === undefined ? (
+          <Alert color="yellow" variant="light" title="A payout cannot be asked for now">
+            <List size="sm" spacing={4}>
+              {paid === undefined && <List.Item>Nothing is paid on your settlement chain now.</List.Item>}
+              {blocked.map(({ id, text }) => (
+                <List.Item key={id}>{text}</List.Item>
+              ))}
+            </List>
+          </Alert>
+        ) : (
+          <Amount payable={earnings.payable_usd_str} terms={terms} fee={paid.fee_usd_str} />
+        )}
+      </div>
+    </Stack>
+  );
+}
+
+/** Who must approve. */
+function approval(terms: PayoutTerms): string {
+  const [alone, daily, one] = [terms.alone_usd_str, terms.alone_daily_usd_str, terms.one_operator_usd_str].map(dollars);
+  return (
+    `by itself up to ${alone}, while such payouts of all providers are at most ${daily} a day; ` +
+    `else by an operator, and above ${one} by two`
+  );
+}
+
+function Amount({ payable, terms, fee }: { payable: string; terms: PayoutTerms; fee: string }) {
   const [amount, setAmount] = useState('');
   const changed = useChanged();
   const gross = amount.trim() === '' ? payable.replace(/(\.\d{6})\d+$/, '$1') : amount.trim();
@@ -122,14 +153,14 @@ function Amount({ payable }: { payable: string }) {
         description={`Empty: all that is payable, ${dollars(payable)}.`}
         value={amount}
         onChange={(event) => setAmount(event.currentTarget.value)}
-        error={form.of('amount_usd') ?? wrong(gross, payable)}
+        error={form.of('amount_usd') ?? wrong(gross, payable, terms)}
         inputMode="decimal"
         autoComplete="off"
         maxLength={32}
         maw={360}
       />
       <Text size="sm" role="status" className="tabular">
-        {net === null || isBelow(gross, minimum)
+        {net === null || isBelow(gross, terms.minimum_usd_str)
           ? ''
           : `${dollars(gross)} less the fee of ${dollars(fee)}: you get ${dollars(net)}.`}
       </Text>
@@ -137,14 +168,15 @@ function Amount({ payable }: { payable: string }) {
   );
 }
 
-function wrong(gross: string, payable: string): string | undefined {
+function wrong(gross: string, payable: string, terms: PayoutTerms): string | undefined {
   if (nano(gross) === null) return 'This is no amount. Write it like 25.50.';
-  if (isBelow(gross, minimum)) return `A payout is at least ${dollars(minimum)}.`;
+  if (isBelow(gross, terms.minimum_usd_str)) return `A payout is at least ${dollars(terms.minimum_usd_str)}.`;
+  if (isBelow(terms.maximum_usd_str, gross)) return `A payout is at most ${dollars(terms.maximum_usd_str)}.`;
   if (isBelow(payable, gross)) return `Only ${dollars(payable)} is payable.`;
   return undefined;
 }
 
-function blockers({ me, earnings, payouts }: Own, now: number): { id: string; text: ReactNode }[] {
+function blockers({ me, earnings, payouts }: Own, terms: PayoutTerms, now: number): { id: string; text: ReactNode }[] {
   const found: { id: string; text: ReactNode }[] = [];
   if (me.beneficiary.address === '') {
     found.push({
@@ -172,20 +204,20 @@ function blockers({ me, earnings, payouts }: Own, now: number): { id: string; te
   }
   if (payouts.some(isOpen))
     found.push({ id: 'open', text: 'A payout is open. The next one can be asked for once it has ended.' });
-  const newest = payouts[0]?.requested_at;
-  const wait = newest === undefined || newest === null ? 0 : Date.parse(newest) + coolDown - now;
-  if (wait > 0)
+  if (isAhead(terms.next_at, now)) {
+    const wait = duration((Date.parse(terms.next_at) - now) / 1000);
     found.push({
-      id: 'hour',
-      text: `A payout was asked for within the last hour. The next one can be asked for in ${duration(wait / 1000)}.`,
+      id: 'interval',
+      text: `There is one payout in ${duration(terms.interval_seconds)}. The next one can be asked for in ${wait}.`,
     });
+  }
   if (me.collateral.detail?.refund != null) found.push({ id: 'refund', text: 'A refund of your collateral is open.' });
-  if (isBelow(earnings.payable_usd_str, minimum)) {
+  if (isBelow(earnings.payable_usd_str, terms.minimum_usd_str)) {
     found.push({
       id: 'minimum',
       text:
-        `${dollars(earnings.payable_usd_str)} is payable, and a payout is at least ${dollars(minimum)}. ` +
-        'What is settled becomes payable with its daily batch.',
+        `${dollars(earnings.payable_usd_str)} is payable, and a payout is at least ` +
+        `${dollars(terms.minimum_usd_str)}. What is settled becomes payable with its daily batch.`,
     });
   }
   return found;

@@ -1,7 +1,7 @@
 import { SimpleGrid, Text } from '@mantine/core';
 
 import { answer, api } from '../../api/client';
-import { isZero } from '../../format/money';
+import { dollars, isZero } from '../../format/money';
 import { Confirm } from '../../ui/confirm';
 import { JsonView } from '../../ui/json';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
@@ -17,6 +17,7 @@ export default function Payouts() {
   const earnings = useEarnings();
   const query = usePayouts();
   const payouts = query.data?.pages.flatMap((page) => page.list ?? []) ?? [];
+  const terms = query.data?.pages[0]?.terms ?? null;
   return (
     <Page
       title="Payouts"
@@ -26,7 +27,7 @@ export default function Payouts() {
         {(e) => (
           <>
             <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }} aria-live="polite">
-              <Figure label="Payable now" note="Before the fee of $1 a payout">
+              <Figure label="Payable now" note="Before the fee of a payout">
                 <Money usd={e.payable_usd_str} />
               </Figure>
               <Figure label="In flight" note="In a payout that is not confirmed">
@@ -39,7 +40,9 @@ export default function Payouts() {
             <Loaded query={account}>
               {(me) => (
                 <>
-                  <Loaded query={query}>{() => <PayoutForm me={me} earnings={e} payouts={payouts} />}</Loaded>
+                  <Loaded query={query}>
+                    {() => <PayoutForm me={me} earnings={e} payouts={payouts} terms={terms} />}
+                  </Loaded>
                   <Convert me={me} earnings={e} />
                 </>
               )}
@@ -57,6 +60,7 @@ export default function Payouts() {
             {() => (
               <List
                 payouts={payouts}
+                minimum={terms?.minimum_usd_str ?? ''}
                 more={query.hasNextPage ? () => void query.fetchNextPage() : undefined}
                 loadingMore={query.isFetchingNextPage}
               />
@@ -96,10 +100,13 @@ const waits: Record<string, string> = {
 
 function List({
   payouts,
+  minimum,
   more,
   loadingMore,
 }: {
   payouts: Payout[];
+  /** In dollars; empty while it is not known. */
+  minimum: string;
   more: (() => void) | undefined;
   loadingMore: boolean;
 }) {
@@ -122,7 +129,11 @@ function List({
       columns={columns}
       rows={payouts}
       id={(payout) => payout.payout_id ?? ''}
-      empty="You have asked for no payout yet. From $10 payable on you can."
+      empty={
+        minimum === ''
+          ? 'You have asked for no payout yet.'
+          : `You have asked for no payout yet. From ${dollars(minimum)} payable on you can.`
+      }
       more={more}
       loadingMore={loadingMore}
     />
@@ -132,11 +143,17 @@ function List({
 function How({ of: payout }: { of: Payout }) {
   const state = payout.state ?? 'requested';
   const rate = payout.rate_usd_str ?? '';
+  const needed = payout.approvals_needed ?? 0;
   return (
     <>
       <State tone={tones[state]}>{payout.ending === true && isOpen(payout) ? 'ending, money goes back' : state}</State>
       {isOpen(payout) && (payout.waiting ?? '') !== '' && (
         <Text size="xs">{waits[payout.waiting ?? ''] ?? payout.waiting}</Text>
+      )}
+      {needed > 0 && (
+        <Text size="xs">
+          {`Approved by ${payout.approvals_given ?? 0} of ${needed} ${needed === 1 ? 'operator' : 'operators'}.`}
+        </Text>
       )}
       {(payout.reason ?? '') !== '' && (
         <Text size="xs" className="breakable">

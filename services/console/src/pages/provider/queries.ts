@@ -14,6 +14,7 @@ export type Benchmark = Schemas['ProviderBenchmark'];
 export type Earnings = Schemas['ProviderEarnings'];
 export type Penalty = Schemas['ProviderPenalty'];
 export type Payout = Schemas['ProviderPayout'];
+export type PayoutTerms = Schemas['ProviderPayoutTerms'];
 export type Collateral = Schemas['ProviderCollateralState'];
 export type Refund = Schemas['ProviderRefund'];
 export type Endpoint = Schemas['ProviderEndpoint'];

@@ -131,6 +131,9 @@ func (d Payouts) Change(
 		d.days[day] -= p.Gross
 	}
 	p.ChangedAt = d.DB.Now()
+	if step.Consents {
+		p.Consents[len(p.Consents)-1].At = p.ChangedAt
+	}
 	d.payouts[id] = p
 	return d.Get(ctx, id)
 }
@@ -320,4 +323,16 @@ func (d Payouts) EndConversion(_ context.Context, c payout.Conversion) (payout.C
 		d.conversions[c.ID] = first
 	}
 	return d.conversions[c.ID], nil
+}
+
+// NextAt implements payout.Store.
+func (d Payouts) NextAt(_ context.Context, id ids.ProviderID) (time.Time, error) {
+	var next time.Time
+	for _, asked := range d.asked {
+		p := d.payouts[asked]
+		if ends := p.RequestedAt.Add(payout.Every); p.ProviderID == id && p.Chain == d.Settles && ends.After(d.DB.Now()) {
+			next = ends
+		}
+	}
+	return next, nil
 }
