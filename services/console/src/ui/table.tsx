@@ -2,7 +2,7 @@
 // nothing has to be scrolled sideways.
 
 import { Button, Group, Table, Text } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 
 import { Empty } from './page';
 
@@ -22,10 +22,13 @@ interface TableProps<Row> {
   empty: ReactNode;
   /** Opens a row. The first column is then a button. */
   onOpen?: (row: Row) => void;
-  /** Asks for the next page; undefined where there is none. */
+  /** Asks for the next page; undefined where there is none. Without it, more of a long list is shown at each click. */
   more?: () => void;
   loadingMore?: boolean;
 }
+
+/** How many more rows of a list that is here whole are shown at each click. */
+const step = 100;
 
 export function DataTable<Row>({
   caption,
@@ -37,7 +40,11 @@ export function DataTable<Row>({
   more,
   loadingMore = false,
 }: TableProps<Row>) {
+  const [bound, setBound] = useState(step);
   if (rows.length === 0) return <Empty>{empty}</Empty>;
+  const hidden = more === undefined && rows.length > bound;
+  const shown = hidden ? rows.slice(0, bound) : rows;
+  const next = hidden ? () => setBound(bound + step) : more;
   return (
     <>
       <Table className="cards" verticalSpacing={6} highlightOnHover>
@@ -52,7 +59,7 @@ export function DataTable<Row>({
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {rows.map((row) => (
+          {shown.map((row) => (
             <Table.Tr key={id(row)}>
               {columns.map((column, n) => (
                 <Table.Td
@@ -76,11 +83,11 @@ export function DataTable<Row>({
       </Table>
       <Group justify="space-between" mt="xs">
         <Text size="sm" c="var(--muted)" aria-live="polite">
-          {rows.length === 1 ? '1 row' : `${rows.length} rows`}
+          {hidden ? `${shown.length} of ${rows.length} rows` : rows.length === 1 ? '1 row' : `${rows.length} rows`}
           {more === undefined ? '' : ', and more'}
         </Text>
-        {more !== undefined && (
-          <Button size="xs" variant="default" onClick={more} loading={loadingMore}>
+        {next !== undefined && (
+          <Button size="xs" variant="default" onClick={next} loading={loadingMore}>
             Show more
           </Button>
         )}

@@ -84,7 +84,7 @@ function Filters({ view, set }: { view: View; set: (change: Partial<View>) => vo
           min={0}
           max={100_000}
           allowDecimal={false}
-          value={view.vram === '' ? '' : Number(view.vram)}
+          value={Number.isNaN(vramOf(view)) ? '' : vramOf(view)}
           onChange={(value) => set({ vram: String(value) })}
         />
         <NativeSelect
@@ -107,6 +107,11 @@ function Filters({ view, set }: { view: View; set: (change: Partial<View>) => vo
   );
 }
 
+/** The GB of memory that an address asks for; NaN where it asks for none, or for no number. */
+function vramOf(view: View): number {
+  return /^\d{1,4}$/.test(view.vram) ? Number(view.vram) : NaN;
+}
+
 const orders: Record<string, (a: Wanted, b: Wanted) => number> = {
   earnings: (a, b) => b.est_daily_earnings - a.est_daily_earnings,
   requests: (a, b) => b.requests_24h - a.requests_24h,
@@ -114,7 +119,7 @@ const orders: Record<string, (a: Wanted, b: Wanted) => number> = {
 };
 
 function Board({ demand, view, reset }: { demand: Demanded; view: View; reset: () => void }) {
-  const vram = Number(view.vram || NaN);
+  const vram = vramOf(view);
   const shown = demand.models
     .filter((one) => !(one.min_vram_gb > vram) && (view.unserved !== 'yes' || one.online_providers === 0))
     .sort(

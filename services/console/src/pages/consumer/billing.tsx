@@ -9,6 +9,7 @@ import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Id, Moment, Money } from '../../ui/text';
+import { Burn } from './burn';
 import { Documents } from './documents';
 import { Figures } from './figures';
 import { Period } from './period';
@@ -60,6 +61,7 @@ function Standing() {
           <Figure label="Available" note="What further requests may use.">
             <Money usd={data.available_usd_str} />
           </Figure>
+          <Burn balance={data} />
           {!isZero(data.debt_usd_str) && (
             <Figure label="Owed" note="For card payments that were taken back. Credit that you add pays this first.">
               <Money usd={data.debt_usd_str} />

@@ -2,7 +2,6 @@
 
 import { SegmentedControl } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { useFilters } from '../../ui/filters';
@@ -28,11 +27,11 @@ const empty: Record<Series, string> = {
 };
 
 export function Documents() {
-  const [filters, setFilters] = useFilters({ documents: 'invoices' });
+  const [filters, setFilters] = useFilters({ documents: 'invoices', document: '' });
   const series = seriesOf(filters.documents);
   const documents = useDocuments(series);
-  const [open, setOpen] = useState<Document | null>(null);
   const list = documents.data?.pages.flatMap((page) => page.documents) ?? [];
+  const open = list.find((document) => document.number === filters.document) ?? null;
   return (
     <Section
       title="Invoices and receipts"
@@ -43,7 +42,7 @@ export function Documents() {
           size="xs"
           aria-label="Which documents"
           value={series}
-          onChange={(value) => setFilters({ documents: value })}
+          onChange={(value) => setFilters({ documents: value, document: '' })}
           data={[
             { value: 'invoices', label: 'Invoices' },
             { value: 'credit-notes', label: 'Credit notes' },
@@ -60,13 +59,13 @@ export function Documents() {
             rows={list}
             id={(document) => document.number}
             empty={empty[series]}
-            onOpen={setOpen}
+            onOpen={(document) => setFilters({ document: document.number })}
             more={documents.hasNextPage ? () => void documents.fetchNextPage() : undefined}
             loadingMore={documents.isFetchingNextPage}
           />
         )}
       </Loaded>
-      <DocumentDrawer series={series} document={open} onClose={() => setOpen(null)} />
+      <DocumentDrawer series={series} document={open} onClose={() => setFilters({ document: '' })} />
     </Section>
   );
 }

@@ -5,7 +5,8 @@ import { useNow } from '../../app/live';
 import type { Schemas } from '../../api/client';
 import { Failure, Figure, Loaded, Page, Section } from '../../ui/page';
 import { Moment, Money } from '../../ui/text';
-import { Attention, daysLeft, mattersOf } from './attention';
+import { Attention, mattersOf } from './attention';
+import { Burn } from './burn';
 import { Figures } from './figures';
 import { useBalance, useKeys, useMe, useSubscription, useUsedRequests, useWebhooks } from './queries';
 import { RequestTable } from './request-table';
@@ -43,19 +44,7 @@ function Standing({ balance }: { balance: Schemas['GetBalanceResponse'] }) {
         <Figure label="Available credit" note="What further requests may use.">
           <Money usd={balance.available_usd_str} />
         </Figure>
-        <Figure label="Spent a day" note="The mean of today and the 6 days before.">
-          <Money usd={balance.burn_usd_per_day_str} />
-        </Figure>
-        <Figure
-          label="Lasts"
-          note={
-            balance.days_left === null
-              ? 'Nothing was charged in the last 7 days.'
-              : 'At that rate. What the plan covers takes no credit.'
-          }
-        >
-          {balance.days_left === null ? '–' : daysLeft(balance.days_left)}
-        </Figure>
+        <Burn balance={balance} />
         <Figure label="Held" note="Set aside for requests under way.">
           <Money usd={balance.held_usd_str} />
         </Figure>

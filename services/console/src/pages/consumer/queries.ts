@@ -3,6 +3,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 
 import { answer, api } from '../../api/client';
+import { useCatalog } from '../anyone/catalog';
 
 /** The first word of the names of all queries here. */
 export const scope = 'consumer';
@@ -60,12 +61,7 @@ export function useWebhooks() {
 
 /** The ids of the catalog, for suggestions. */
 export function useModelIds(): string[] {
-  const query = useQuery({
-    queryKey: [scope, 'model-ids'],
-    staleTime: 300_000,
-    queryFn: () => answer(api.GET('/api/v1/models', { params: { query: { page_size: 200 } } })),
-  });
-  return query.data?.data?.list.map((model) => model.id) ?? [];
+  return useCatalog().data?.map((model) => model.id) ?? [];
 }
 
 export interface RequestFilter {

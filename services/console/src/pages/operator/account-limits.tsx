@@ -1,4 +1,4 @@
-// The limits of an account. They apply to each of its keys, but caps bound the account.
+// The limits of an account. The rate is of each of its keys; concurrency and caps are of the account.
 
 import { SimpleGrid, TextInput } from '@mantine/core';
 import { useState } from 'react';
@@ -30,7 +30,7 @@ export function AccountLimits({ account, limits }: { account: Account; limits: S
             'Requests a minute, each key',
             numberWords(account.limits?.requests_per_minute ?? 0, 'the default of the category'),
           ],
-          ['Requests at once, each key', numberWords(account.limits?.concurrent_requests ?? 0, 'the default')],
+          ['Requests at once, all keys together', numberWords(account.limits?.concurrent_requests ?? 0, 'the default')],
           ['Operator’s cap a day', <Cap key="day" usd={account.limits?.day_cap_usd ?? ''} />],
           ['Operator’s cap a month', <Cap key="month" usd={account.limits?.month_cap_usd ?? ''} />],
           ['Its own cap a day', <Cap key="ownDay" usd={limits?.own_day_cap_usd_str ?? ''} />],
@@ -65,7 +65,7 @@ function Spent({ bound }: { bound: Spend | null }) {
 
 const fields = [
   ['requests_per_minute', 'Requests a minute', 'Of each key. 0 takes the category’s default, -1 is without limit.'],
-  ['concurrent_requests', 'Requests at once', 'Of each key. 0 takes the default, -1 is without limit.'],
+  ['concurrent_requests', 'Requests at once', 'Of all keys together. 0 takes the default, -1 is without limit.'],
   ['day_cap_usd', 'Cap a day', 'US dollars from 0 to 1,000,000. Empty for none.'],
   ['month_cap_usd', 'Cap a month', 'US dollars from 0 to 1,000,000. Empty for none.'],
 ] as const;

@@ -2,7 +2,6 @@
 
 import { Select } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
 import { useFilters } from '../../ui/filters';
@@ -14,8 +13,8 @@ import { BankRefunds, RefundDetail } from './refund-detail';
 import { cents, refundStates, refundTone, stateOf, stateWord, waitsForBank, type Refund } from './refund-words';
 
 export default function CollateralRefunds() {
-  const [filters, setFilters] = useFilters({ state: '' });
-  const [opened, setOpened] = useState('');
+  const [filters, setFilters] = useFilters({ state: '', opened: '' });
+  const setOpened = (opened: string) => setFilters({ opened });
   const state = stateOf(filters.state);
   const query = useInfiniteQuery({
     queryKey: ['admin', 'collateral-refunds', 'list', filters.state],
@@ -70,7 +69,7 @@ export default function CollateralRefunds() {
           )}
         </Loaded>
       </Section>
-      <RefundDetail id={opened} listed={refunds} onClose={() => setOpened('')} />
+      <RefundDetail id={filters.opened} listed={refunds} onClose={() => setOpened('')} />
     </Page>
   );
 }

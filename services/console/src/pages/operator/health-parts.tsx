@@ -151,5 +151,6 @@ export function Streams({ health }: { health: Health | undefined }) {
 /** What a service came to, in words. */
 export function serviceWords(one: Schemas['ServiceHealth']): string {
   if (one.error !== '') return one.error;
-  return `${milliseconds(one.latency_ms)}${one.has_database ? ', out of its database' : ''}`;
+  const time = milliseconds(one.latency_ms);
+  return one.has_database ? `answered from its database in ${time}` : `answered in ${time}`;
 }

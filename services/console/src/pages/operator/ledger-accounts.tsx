@@ -4,6 +4,7 @@ import { Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { units } from '../../format/money';
 import { count } from '../../format/quantity';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
@@ -19,12 +20,12 @@ export function useTrialBalance() {
   });
 }
 
-/** An amount of the ledger: dollars, or units of a token, which have no decimals here. */
+/** An amount of the ledger: dollars, or the smallest units of a token. The ledger counts the coins of chains in units of 10⁻⁹. */
 export function LedgerAmount({ asset, amount }: { asset: string; amount: string }) {
   if (asset === 'usd') return <Money usd={amount} />;
   return (
     <>
-      {count(amount)} {asset}
+      {units(amount, asset.endsWith(':usdc') ? 6 : 9)} {asset}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { useNavigate } from 'react-router';
 import { coverage } from '../../format/amounts';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { Moment } from '../../ui/text';
+import { TrialBalance } from './ledger-accounts';
 import { Entries } from './ledger-entries';
 import { books, reserveAmount, ReserveState, useReserves } from './reserves';
 
@@ -17,6 +18,7 @@ export default function Ledger() {
       title="Ledger"
       lead="What all accounts of the ledger come to, and where the entries of one account or request stand."
     >
+      <TrialBalance />
       <Section
         title="All accounts"
         json={query.data}

@@ -65,5 +65,5 @@ export function waitsFor(payout: Payout): string {
 export function sent(payout: Payout): string {
   if (payout.amount === '') return '–';
   if (payout.rate_usd_str === '') return `${units(payout.amount, 6)} USDC`;
-  return `${units(payout.amount, 0)} of the coin’s smallest unit`;
+  return `${units(payout.amount, 18)} of the chain’s coin`;
 }

@@ -2,7 +2,6 @@
 
 import { Select, Text } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
 import { useFilters } from '../../ui/filters';
@@ -18,8 +17,8 @@ import { payoutStates, stateOf, stateTone, stateWord, waitsFor, type Payout } fr
 import { SendingHalts } from './sending-halts';
 
 export default function Payouts() {
-  const [filters, setFilters] = useFilters({ state: '' });
-  const [opened, setOpened] = useState('');
+  const [filters, setFilters] = useFilters({ state: '', opened: '' });
+  const setOpened = (opened: string) => setFilters({ opened });
   const state = stateOf(filters.state);
   const query = useInfiniteQuery({
     queryKey: ['admin', 'payouts', 'list', filters.state],
@@ -31,7 +30,7 @@ export default function Payouts() {
   });
   const waiting = useWaiting();
   const payouts = query.data?.pages.flatMap((page) => page.list) ?? [];
-  const open = [...payouts, ...(waiting.data?.list ?? [])].find((payout) => payout.payout_id === opened);
+  const open = [...payouts, ...(waiting.data?.list ?? [])].find((payout) => payout.payout_id === filters.opened);
   return (
     <Page
       title="Payouts"

@@ -93,7 +93,7 @@ function Standing({ provider, json }: { provider: ProviderAccount; json: unknown
         ]}
       />
       <Group gap="md" mt="sm">
-        <To to={`/penalties?provider=${to}`}>Penalties</To>
+        <To to={`/penalties?state=&provider=${to}`}>Penalties</To>
         <To to={`/verification?tab=offers&provider=${to}`}>Verification</To>
         <To to={`/verification?tab=verdicts&provider=${to}`}>Verdicts</To>
         <To to={`/endpoints?provider=${to}`}>External endpoints</To>

@@ -73,6 +73,7 @@ function routeWords(receipt: Receipt): string {
   if (receipt.fallback_reason === 'requested_provider_failed')
     return 'The consumer named a provider, and it failed before content came. Others were chosen by weight.';
   if (receipt.route_mode === 'explicit') return 'The consumer named the provider, so weights did not count.';
+  if (receipt.provider_id === '') return 'No provider served the request.';
   return 'The provider was chosen among those that were eligible, by trust, success, uptime, free capacity and time to first token.';
 }
 

@@ -2,7 +2,6 @@
 
 import { Select } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { usd } from '../../format/amounts';
@@ -28,8 +27,7 @@ const waits: Record<string, string> = {
 };
 
 export function Transfers() {
-  const [filters, setFilters] = useFilters({ transfers: 'unmatched' });
-  const [opened, setOpened] = useState<Transfer>();
+  const [filters, setFilters] = useFilters({ transfers: 'unmatched', opened: '' });
   const query = useInfiniteQuery({
     queryKey: ['admin', 'transfers', filters.transfers],
     queryFn: ({ pageParam }) =>
@@ -45,6 +43,7 @@ export function Transfers() {
     refetchInterval: 60_000,
   });
   const rows = query.data?.pages.flatMap((page) => page.list) ?? [];
+  const opened = rows.find((row) => idOf(row) === filters.opened);
   return (
     <Section
       title="Transfers"
@@ -67,18 +66,23 @@ export function Transfers() {
         {() => (
           <TransferTable
             rows={rows}
-            onOpen={setOpened}
+            onOpen={(transfer) => setFilters({ opened: idOf(transfer) })}
             empty={filters.transfers === 'all' ? 'Nothing has arrived yet.' : `No transfer is ${filters.transfers}.`}
             more={query.hasNextPage ? () => void query.fetchNextPage() : undefined}
             loadingMore={query.isFetchingNextPage}
           />
         )}
       </Loaded>
-      <Detail title="Transfer" open={opened !== undefined} onClose={() => setOpened(undefined)}>
+      <Detail title="Transfer" open={opened !== undefined} onClose={() => setFilters({ opened: '' })}>
         {opened !== undefined && <TransferFacts transfer={opened} />}
       </Detail>
     </Section>
   );
+}
+
+/** A transfer is known by its chain, its transaction and its place there. */
+function idOf(transfer: Transfer): string {
+  return `${transfer.chain_id} ${transfer.transaction_hash} ${transfer.place}`;
 }
 
 interface TransferTableProps {
@@ -106,7 +110,7 @@ function TransferTable({ rows, onOpen, empty, more, loadingMore }: TransferTable
       caption="Transfers to deposit addresses, the newest first"
       columns={columns}
       rows={rows}
-      id={(row) => `${row.chain_id} ${row.transaction_hash} ${row.place}`}
+      id={idOf}
       onOpen={onOpen}
       empty={empty}
       more={more}

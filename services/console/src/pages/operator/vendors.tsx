@@ -1,9 +1,9 @@
 // Vendors of gateway models: what each is owed, invoices that wait for a second operator, and their servers.
 
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api } from '../../api/client';
+import { useFilters } from '../../ui/filters';
 import { Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Money, Moment, State, type Tone } from '../../ui/text';
@@ -15,7 +15,8 @@ import { CreateVendor } from './vendor-form';
 import { ConfirmPayment, PayInvoice } from './vendor-pay';
 
 export default function Vendors() {
-  const [opened, setOpened] = useState('');
+  const [{ opened }, setFilters] = useFilters({ opened: '' });
+  const setOpened = (id: string) => setFilters({ opened: id });
   const query = useInfiniteQuery({
     queryKey: ['admin', 'vendors', 'list'],
     queryFn: ({ pageParam }) =>

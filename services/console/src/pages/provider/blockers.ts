@@ -95,7 +95,7 @@ function missing(me: Account, running: string): Blocker[] {
     found.push({
       id: 'review',
       what: 'An operator looks at your application',
-      why: 'Nothing is to be done for it. You can become active meanwhile only after the decision.',
+      why: 'Nothing is to be done for it. You cannot become active before the decision.',
       to: null,
       step: 'Wait for the decision',
     });

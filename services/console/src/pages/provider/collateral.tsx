@@ -54,7 +54,13 @@ function Lead({ of: collateral }: { of: Collateral }) {
       </Figure>
       <Figure
         label="You are paid on"
-        note={collateral.chosen_chain_id === 0 ? 'The chain of your largest collateral' : 'As you chose'}
+        note={
+          collateral.chosen_chain_id !== 0
+            ? 'As you chose'
+            : collateral.source === ''
+              ? 'The default, until you deposit'
+              : 'The chain of your largest collateral'
+        }
       >
         {name(collateral.settlement_chain_id)}
       </Figure>

@@ -83,7 +83,10 @@ function Ways({ contracts }: { contracts: Contracts }) {
             label={card ? 'Amount in dollars' : `Amount in ${chain?.token_symbol ?? 'tokens'}`}
             description={`Empty: the minimum, ${minimum}.`}
             value={amount}
-            onChange={(event) => setAmount(event.currentTarget.value)}
+            onChange={(event) => {
+              setAmount(event.currentTarget.value);
+              setPrepared(null); // the call is of the amount that was asked for
+            }}
             error={form.of('amount') ?? form.of('amount_usd')}
             inputMode="decimal"
             autoComplete="off"

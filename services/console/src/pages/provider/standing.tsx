@@ -45,10 +45,7 @@ function Lead({ me }: { me: Account }) {
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} aria-live="polite">
         <Figure label="Status" note={me.message}>
           <Group gap="xs">
-            {me.label}{' '}
-            <State tone={statusTones[me.status] ?? 'neutral'}>
-              {me.status === 'active' ? 'earning' : 'not earning'}
-            </State>
+            {me.label} <Earning me={me} />
           </Group>
         </Figure>
         {earnings?.today != null && (
@@ -76,19 +73,30 @@ function Lead({ me }: { me: Account }) {
   );
 }
 
+/** Whether the provider earns now. Of an active one that is known only once the verifier has answered. */
+function Earning({ me }: { me: Account }) {
+  const standings = useStandings();
+  if (me.status !== 'active') return <State tone={statusTones[me.status] ?? 'neutral'}>not earning</State>;
+  if (!standings.isSuccess) return null;
+  if (blockersOf(me, standings.data.list, '').length > 0) return <State tone="warning">see what blocks</State>;
+  return <State tone="good">earning</State>;
+}
+
 function Blockers({ me }: { me: Account }) {
   const standings = useStandings();
   const benchmarks = useBenchmarks('');
   const running = benchmarks.data?.pages[0]?.list.find((run) => run.result === 'running')?.model_id ?? '';
   const blockers = blockersOf(me, standings.data?.list ?? [], running);
   const none =
-    me.status === 'active'
-      ? 'Nothing: you serve and earn. Requests come as there is demand.'
-      : 'Nothing is missing. The account becomes active by itself within a minute.';
+    me.status !== 'active'
+      ? 'Nothing is missing. The account becomes active by itself within a minute.'
+      : standings.isSuccess
+        ? 'Nothing: you serve and earn. Requests come as there is demand.'
+        : 'Nothing of the account. What the verifier says of your models is being asked.';
   return (
     <Section title="What keeps you from earning now" json={standings.data}>
       <Stack gap="sm" aria-live="polite">
-        {blockers.length === 0 && (
+        {blockers.length === 0 && !standings.isError && (
           <Text>
             {none}{' '}
             {me.status === 'active' && (

@@ -1,10 +1,10 @@
 import { Drawer, List, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { count } from '../../format/quantity';
 import { CodeBlock } from '../../ui/code';
+import { useFilters } from '../../ui/filters';
 import { Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Id, Money, State } from '../../ui/text';
@@ -15,7 +15,8 @@ import { useStatements } from './queries';
 type Listed = Schemas['ProviderStatements']['list'][number];
 
 export default function Statements() {
-  const [day, setDay] = useState<string | null>(null);
+  const [{ statement: day }, setFilters] = useFilters({ statement: '' });
+  const setDay = (statement: string) => setFilters({ statement });
   const query = useStatements(31);
   const list = query.data?.pages.flatMap((page) => page.list) ?? [];
   return (
@@ -51,14 +52,14 @@ export default function Statements() {
       </Section>
       <Check />
       <Drawer
-        opened={day !== null}
-        onClose={() => setDay(null)}
+        opened={day !== ''}
+        onClose={() => setDay('')}
         position="right"
         size="xl"
-        title={`Statement of ${day ?? ''}`}
+        title={`Statement of ${day}`}
         closeButtonProps={{ 'aria-label': 'Close' }}
       >
-        {day !== null && <Statement day={day} />}
+        {day !== '' && <Statement day={day} />}
       </Drawer>
     </Page>
   );
