@@ -26,6 +26,7 @@ type (
 	entry    struct{}
 	proposal struct{}
 	endpoint struct{}
+	change   struct{}
 )
 
 // Of is an id of one kind. The zero value names nothing.
@@ -49,6 +50,8 @@ type (
 	ProposalID = Of[proposal]
 	// EndpointID names an external endpoint of a provider.
 	EndpointID = Of[endpoint]
+	// ChangeID names a scheduled change of a model.
+	ChangeID = Of[change]
 )
 
 // ErrMalformed is the error for a text that is no UUID.
@@ -105,6 +108,9 @@ func NewEndpoint(now time.Time, random io.Reader) (EndpointID, error) {
 	return New[endpoint](now, random)
 }
 
+// NewChange makes a scheduled change's id.
+func NewChange(now time.Time, random io.Reader) (ChangeID, error) { return New[change](now, random) }
+
 // ParseRequest reads a request's id.
 func ParseRequest(s string) (RequestID, error) { return parse[request](s) }
 
@@ -128,6 +134,9 @@ func ParseProposal(s string) (ProposalID, error) { return parse[proposal](s) }
 
 // ParseEndpoint reads an external endpoint's id.
 func ParseEndpoint(s string) (EndpointID, error) { return parse[endpoint](s) }
+
+// ParseChange reads a scheduled change's id.
+func ParseChange(s string) (ChangeID, error) { return parse[change](s) }
 
 // parse reads the canonical form of a UUID that is not zero: 8-4-4-4-12 hexadecimal
 // digits in either case. It returns ErrMalformed for all else.

@@ -36,6 +36,7 @@ const (
 	codeInsufficientPrivilege = "42501"
 	codeInternal              = "XX000"
 	classConnectionTroubles   = "08"
+	classIntegrity            = "23"
 )
 
 func sqlState(err error) string {
@@ -57,6 +58,10 @@ func IsUnique(err error, constraint string) bool {
 func IsCheck(err error, constraint string) bool {
 	return violates(err, codeCheckViolation, constraint)
 }
+
+// IsIntegrity reports whether err is a violation of any constraint, or of a rule that a trigger
+// keeps by an error of that class.
+func IsIntegrity(err error) bool { return strings.HasPrefix(sqlState(err), classIntegrity) }
 
 func violates(err error, code, constraint string) bool {
 	var pe *pgconn.PgError

@@ -206,6 +206,14 @@ func TestConstraintErrorsAreToldApart(t *testing.T) {
 		t.Errorf(`a check violation: pg.IsUnique(negative, ""): got true, want false, with the error %v`,
 			negative)
 	}
+	for what, err := range map[string]error{"a unique violation": twice, "a check violation": negative} {
+		if !pg.IsIntegrity(fmt.Errorf("wrapped: %w", err)) {
+			t.Errorf("%s: pg.IsIntegrity(…): got false, want true, with the error %v", what, err)
+		}
+	}
+	if pg.IsIntegrity(errors.New("23")) || pg.IsIntegrity(nil) {
+		t.Error("another error, or nil: pg.IsIntegrity(…): got true, want false")
+	}
 	if pg.IsUnique(nil, "") {
 		t.Error(`nil as a violation: pg.IsUnique(nil, ""): got true, want false`)
 	} else if pg.IsCheck(nil, "") {
