@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -50,7 +52,9 @@ func (b *bundle) kept(t *testing.T, known int) []kept {
 func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 	b := setup(t)
 	const id = "test/audited"
-	version := ""
+	version, change := "", ""
+	named := wish(id)
+	moment := timestamppb.New(b.clock.Now().Add(time.Hour))
 	cases := map[string]struct {
 		call   func(ctx context.Context) error
 		action string
@@ -73,7 +77,20 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 		}, "put_model_files", func() map[string]any {
 			return map[string]any{"files": 1.0, "weight_source_url": "https://weights.example/"}
 		}},
+		"ScheduleModelChange": {func(ctx context.Context) error {
+			resp, err := b.admin.ScheduleModelChange(ctx, &catalogv1.ScheduleModelChangeRequest{ModelId: id,
+				EffectiveFrom: moment, Entry: entryOf(named)})
+			change = resp.GetChange().GetChangeId()
+			return err
+		}, "schedule_model_change", func() map[string]any {
+			return map[string]any{"change_id": change, "effective_from": "2026-11-21T13:00:00Z"}
+		}},
+		"CancelModelChange": {func(ctx context.Context) error {
+			_, err := b.admin.CancelModelChange(ctx, &catalogv1.CancelModelChangeRequest{ModelId: id, ChangeId: change})
+			return err
+		}, "cancel_model_change", func() map[string]any { return map[string]any{"change_id": change} }},
 	}
+	named.Name = "Another name"
 	methods := catalogv1.File_svc_catalog_v1_catalog_proto.Services().ByName("CatalogAdminService").Methods()
 	for i := range methods.Len() {
 		name := string(methods.Get(i).Name())

@@ -21,6 +21,7 @@ import (
 	"svc.internal/pkg/pg"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/catalog/internal/change"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/peers"
 	"svc.internal/services/catalog/internal/rpc"
@@ -82,6 +83,7 @@ type Service struct {
 	deps     Deps
 	store    *store.Store
 	keeper   *snapshot.Keeper
+	changes  *change.Scheduler
 	watchers metric.Int64UpDownCounter
 }
 
@@ -102,6 +104,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB)
 	s := &Service{cfg: cfg, deps: deps, store: st}
+	s.changes = &change.Scheduler{Store: st, Clock: deps.Clock, Random: deps.Random, Log: deps.Log}
 	s.keeper = snapshot.NewKeeper(
 		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry,
 			RepairInterval: cfg.RepairInterval},
@@ -149,12 +152,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		s.watchers.Add(context.Background(), delta)
 	}))
 	catalogv1.RegisterPublicCatalogServiceServer(r, rpc.NewPublic(s.keeper, s.deps.Router))
-	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, &weights.Editor{Store: s.store}, s.keeper,
-		s.deps.Log))
+	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, s.changes,
+		&weights.Editor{Store: s.store}, s.keeper, s.deps.Log))
 	catalogv1.RegisterActAdminServiceServer(r, &rpc.Acts{Store: s.store})
 }
 
-// Run keeps the catalog in memory up to date until ctx ends.
+// Run keeps the catalog in memory up to date, and applies scheduled changes, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -163,6 +166,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		s.listen(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.changes.Run(ctx)
 		return nil
 	})
 	return group.Wait()

@@ -1370,8 +1370,11 @@ type PublicModel struct {
 	// 0 where they cost what other prompt tokens do.
 	PayoutCachedInputPrice    float64 `protobuf:"fixed64,32,opt,name=payout_cached_input_price,json=payoutCachedInputPrice,proto3" json:"payout_cached_input_price,omitempty"`
 	PayoutCachedInputPriceStr string  `protobuf:"bytes,33,opt,name=payout_cached_input_price_str,json=payoutCachedInputPriceStr,proto3" json:"payout_cached_input_price_str,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// The prices that are scheduled to take the place of these; null while none are. They may still be
+	// withdrawn. A request is charged the prices that were in force when it was admitted.
+	PriceChange   *PriceChange `protobuf:"bytes,34,opt,name=price_change,json=priceChange,proto3" json:"price_change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PublicModel) Reset() {
@@ -1635,6 +1638,148 @@ func (x *PublicModel) GetPayoutCachedInputPriceStr() string {
 	return ""
 }
 
+func (x *PublicModel) GetPriceChange() *PriceChange {
+	if x != nil {
+		return x.PriceChange
+	}
+	return nil
+}
+
+// PriceChange has the prices of a model from a moment on, in US dollars per pricing_unit, as a
+// number and exact as a string.
+type PriceChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The catalog puts them in force within 2 seconds of it.
+	EffectiveFrom             *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=effective_from,json=effectiveFrom,proto3" json:"effective_from,omitempty"`
+	PricingUnit               string                 `protobuf:"bytes,2,opt,name=pricing_unit,json=pricingUnit,proto3" json:"pricing_unit,omitempty"`
+	InputPrice                float64                `protobuf:"fixed64,3,opt,name=input_price,json=inputPrice,proto3" json:"input_price,omitempty"`
+	OutputPrice               float64                `protobuf:"fixed64,4,opt,name=output_price,json=outputPrice,proto3" json:"output_price,omitempty"`
+	PayoutInputPrice          float64                `protobuf:"fixed64,5,opt,name=payout_input_price,json=payoutInputPrice,proto3" json:"payout_input_price,omitempty"`
+	PayoutOutputPrice         float64                `protobuf:"fixed64,6,opt,name=payout_output_price,json=payoutOutputPrice,proto3" json:"payout_output_price,omitempty"`
+	PayoutCachedInputPrice    float64                `protobuf:"fixed64,7,opt,name=payout_cached_input_price,json=payoutCachedInputPrice,proto3" json:"payout_cached_input_price,omitempty"`
+	InputPriceStr             string                 `protobuf:"bytes,8,opt,name=input_price_str,json=inputPriceStr,proto3" json:"input_price_str,omitempty"`
+	OutputPriceStr            string                 `protobuf:"bytes,9,opt,name=output_price_str,json=outputPriceStr,proto3" json:"output_price_str,omitempty"`
+	PayoutInputPriceStr       string                 `protobuf:"bytes,10,opt,name=payout_input_price_str,json=payoutInputPriceStr,proto3" json:"payout_input_price_str,omitempty"`
+	PayoutOutputPriceStr      string                 `protobuf:"bytes,11,opt,name=payout_output_price_str,json=payoutOutputPriceStr,proto3" json:"payout_output_price_str,omitempty"`
+	PayoutCachedInputPriceStr string                 `protobuf:"bytes,12,opt,name=payout_cached_input_price_str,json=payoutCachedInputPriceStr,proto3" json:"payout_cached_input_price_str,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
+}
+
+func (x *PriceChange) Reset() {
+	*x = PriceChange{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceChange) ProtoMessage() {}
+
+func (x *PriceChange) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceChange.ProtoReflect.Descriptor instead.
+func (*PriceChange) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PriceChange) GetEffectiveFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EffectiveFrom
+	}
+	return nil
+}
+
+func (x *PriceChange) GetPricingUnit() string {
+	if x != nil {
+		return x.PricingUnit
+	}
+	return ""
+}
+
+func (x *PriceChange) GetInputPrice() float64 {
+	if x != nil {
+		return x.InputPrice
+	}
+	return 0
+}
+
+func (x *PriceChange) GetOutputPrice() float64 {
+	if x != nil {
+		return x.OutputPrice
+	}
+	return 0
+}
+
+func (x *PriceChange) GetPayoutInputPrice() float64 {
+	if x != nil {
+		return x.PayoutInputPrice
+	}
+	return 0
+}
+
+func (x *PriceChange) GetPayoutOutputPrice() float64 {
+	if x != nil {
+		return x.PayoutOutputPrice
+	}
+	return 0
+}
+
+func (x *PriceChange) GetPayoutCachedInputPrice() float64 {
+	if x != nil {
+		return x.PayoutCachedInputPrice
+	}
+	return 0
+}
+
+func (x *PriceChange) GetInputPriceStr() string {
+	if x != nil {
+		return x.InputPriceStr
+	}
+	return ""
+}
+
+func (x *PriceChange) GetOutputPriceStr() string {
+	if x != nil {
+		return x.OutputPriceStr
+	}
+	return ""
+}
+
+func (x *PriceChange) GetPayoutInputPriceStr() string {
+	if x != nil {
+		return x.PayoutInputPriceStr
+	}
+	return ""
+}
+
+func (x *PriceChange) GetPayoutOutputPriceStr() string {
+	if x != nil {
+		return x.PayoutOutputPriceStr
+	}
+	return ""
+}
+
+func (x *PriceChange) GetPayoutCachedInputPriceStr() string {
+	if x != nil {
+		return x.PayoutCachedInputPriceStr
+	}
+	return ""
+}
+
 type ListModelProvidersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
@@ -1646,7 +1791,7 @@ type ListModelProvidersRequest struct {
 
 func (x *ListModelProvidersRequest) Reset() {
 	*x = ListModelProvidersRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1803,7 @@ func (x *ListModelProvidersRequest) String() string {
 func (*ListModelProvidersRequest) ProtoMessage() {}
 
 func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1816,7 @@ func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListModelProvidersRequest) GetModelId() string {
@@ -1706,7 +1851,7 @@ type ListModelProvidersResponse struct {
 
 func (x *ListModelProvidersResponse) Reset() {
 	*x = ListModelProvidersResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1863,7 @@ func (x *ListModelProvidersResponse) String() string {
 func (*ListModelProvidersResponse) ProtoMessage() {}
 
 func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1876,7 @@ func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListModelProvidersResponse) GetCode() int32 {
@@ -1767,7 +1912,7 @@ type ListModelProvidersData struct {
 
 func (x *ListModelProvidersData) Reset() {
 	*x = ListModelProvidersData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1924,7 @@ func (x *ListModelProvidersData) String() string {
 func (*ListModelProvidersData) ProtoMessage() {}
 
 func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1937,7 @@ func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersData.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListModelProvidersData) GetList() []*PublicOffering {
@@ -1856,7 +2001,7 @@ type PublicOffering struct {
 
 func (x *PublicOffering) Reset() {
 	*x = PublicOffering{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2013,7 @@ func (x *PublicOffering) String() string {
 func (*PublicOffering) ProtoMessage() {}
 
 func (x *PublicOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2026,7 @@ func (x *PublicOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicOffering.ProtoReflect.Descriptor instead.
 func (*PublicOffering) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{20}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PublicOffering) GetProviderId() string {
@@ -2010,6 +2155,624 @@ func (x *PublicOffering) GetTrust() string {
 	return ""
 }
 
+// ModelEntry is what an operator decides about a model. Its fields are those of PutModelRequest.
+type ModelEntry struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Slug     string                 `protobuf:"bytes,1,opt,name=slug,proto3" json:"slug,omitempty"`
+	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Category string                 `protobuf:"bytes,3,opt,name=category,proto3" json:"category,omitempty"`
+	Kind     string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Tier     string                 `protobuf:"bytes,5,opt,name=tier,proto3" json:"tier,omitempty"`
+	// Prices are US dollars as decimal strings.
+	InputPrice             string `protobuf:"bytes,6,opt,name=input_price,json=inputPrice,proto3" json:"input_price,omitempty"`
+	OutputPrice            string `protobuf:"bytes,7,opt,name=output_price,json=outputPrice,proto3" json:"output_price,omitempty"`
+	PayoutInputPrice       string `protobuf:"bytes,8,opt,name=payout_input_price,json=payoutInputPrice,proto3" json:"payout_input_price,omitempty"`
+	PayoutOutputPrice      string `protobuf:"bytes,9,opt,name=payout_output_price,json=payoutOutputPrice,proto3" json:"payout_output_price,omitempty"`
+	PayoutCachedInputPrice string `protobuf:"bytes,10,opt,name=payout_cached_input_price,json=payoutCachedInputPrice,proto3" json:"payout_cached_input_price,omitempty"`
+	// Tokens.
+	ContextLength       int32    `protobuf:"varint,11,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
+	MaxOutputTokens     int32    `protobuf:"varint,12,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
+	Capabilities        []string `protobuf:"bytes,13,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	SupportedParameters []string `protobuf:"bytes,14,rep,name=supported_parameters,json=supportedParameters,proto3" json:"supported_parameters,omitempty"`
+	// Takes the model out of service without deleting it.
+	Inactive bool `protobuf:"varint,15,opt,name=inactive,proto3" json:"inactive,omitempty"`
+	// When the model goes away; at least 30 days after the moment of the change when it is set first.
+	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
+	// GB; 0 for not known.
+	MinVramGb     int32  `protobuf:"varint,17,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
+	Successor     string `protobuf:"bytes,18,opt,name=successor,proto3" json:"successor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelEntry) Reset() {
+	*x = ModelEntry{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelEntry) ProtoMessage() {}
+
+func (x *ModelEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelEntry.ProtoReflect.Descriptor instead.
+func (*ModelEntry) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ModelEntry) GetSlug() string {
+	if x != nil {
+		return x.Slug
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetInputPrice() string {
+	if x != nil {
+		return x.InputPrice
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetOutputPrice() string {
+	if x != nil {
+		return x.OutputPrice
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetPayoutInputPrice() string {
+	if x != nil {
+		return x.PayoutInputPrice
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetPayoutOutputPrice() string {
+	if x != nil {
+		return x.PayoutOutputPrice
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetPayoutCachedInputPrice() string {
+	if x != nil {
+		return x.PayoutCachedInputPrice
+	}
+	return ""
+}
+
+func (x *ModelEntry) GetContextLength() int32 {
+	if x != nil {
+		return x.ContextLength
+	}
+	return 0
+}
+
+func (x *ModelEntry) GetMaxOutputTokens() int32 {
+	if x != nil {
+		return x.MaxOutputTokens
+	}
+	return 0
+}
+
+func (x *ModelEntry) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *ModelEntry) GetSupportedParameters() []string {
+	if x != nil {
+		return x.SupportedParameters
+	}
+	return nil
+}
+
+func (x *ModelEntry) GetInactive() bool {
+	if x != nil {
+		return x.Inactive
+	}
+	return false
+}
+
+func (x *ModelEntry) GetDeprecatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeprecatedAt
+	}
+	return nil
+}
+
+func (x *ModelEntry) GetMinVramGb() int32 {
+	if x != nil {
+		return x.MinVramGb
+	}
+	return 0
+}
+
+func (x *ModelEntry) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
+}
+
+// ModelChange is a scheduled change of a model.
+type ModelChange struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	ChangeId string                 `protobuf:"bytes,1,opt,name=change_id,json=changeId,proto3" json:"change_id,omitempty"`
+	ModelId  string                 `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// scheduled; or, for good, applied, cancelled or refused.
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	EffectiveFrom *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=effective_from,json=effectiveFrom,proto3" json:"effective_from,omitempty"`
+	// What the model is to be, in full.
+	Entry *ModelEntry `protobuf:"bytes,5,opt,name=entry,proto3" json:"entry,omitempty"`
+	// What the model was when the change was written.
+	Base *ModelEntry `protobuf:"bytes,6,opt,name=base,proto3" json:"base,omitempty"`
+	// The operator's name; empty where it is not known.
+	ScheduledBy string                 `protobuf:"bytes,7,opt,name=scheduled_by,json=scheduledBy,proto3" json:"scheduled_by,omitempty"`
+	ScheduledAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=scheduled_at,json=scheduledAt,proto3" json:"scheduled_at,omitempty"`
+	// When the change was applied, cancelled or refused; null while it waits.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Who cancelled the change, or changed the model before; empty where it is not known, and
+	// where the catalog itself ended the change.
+	EndedBy string `protobuf:"bytes,10,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`
+	// Why the change was refused; else empty.
+	Reason string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The price version in force once the change was applied; else empty.
+	PriceVersionId string `protobuf:"bytes,12,opt,name=price_version_id,json=priceVersionId,proto3" json:"price_version_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ModelChange) Reset() {
+	*x = ModelChange{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelChange) ProtoMessage() {}
+
+func (x *ModelChange) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelChange.ProtoReflect.Descriptor instead.
+func (*ModelChange) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ModelChange) GetChangeId() string {
+	if x != nil {
+		return x.ChangeId
+	}
+	return ""
+}
+
+func (x *ModelChange) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ModelChange) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ModelChange) GetEffectiveFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EffectiveFrom
+	}
+	return nil
+}
+
+func (x *ModelChange) GetEntry() *ModelEntry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *ModelChange) GetBase() *ModelEntry {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *ModelChange) GetScheduledBy() string {
+	if x != nil {
+		return x.ScheduledBy
+	}
+	return ""
+}
+
+func (x *ModelChange) GetScheduledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ScheduledAt
+	}
+	return nil
+}
+
+func (x *ModelChange) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *ModelChange) GetEndedBy() string {
+	if x != nil {
+		return x.EndedBy
+	}
+	return ""
+}
+
+func (x *ModelChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ModelChange) GetPriceVersionId() string {
+	if x != nil {
+		return x.PriceVersionId
+	}
+	return ""
+}
+
+type ScheduleModelChangeRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// At least a minute and at most 90 days ahead.
+	EffectiveFrom *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=effective_from,json=effectiveFrom,proto3" json:"effective_from,omitempty"`
+	Entry         *ModelEntry            `protobuf:"bytes,3,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleModelChangeRequest) Reset() {
+	*x = ScheduleModelChangeRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleModelChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleModelChangeRequest) ProtoMessage() {}
+
+func (x *ScheduleModelChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleModelChangeRequest.ProtoReflect.Descriptor instead.
+func (*ScheduleModelChangeRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ScheduleModelChangeRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ScheduleModelChangeRequest) GetEffectiveFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EffectiveFrom
+	}
+	return nil
+}
+
+func (x *ScheduleModelChangeRequest) GetEntry() *ModelEntry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+type ScheduleModelChangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        *ModelChange           `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleModelChangeResponse) Reset() {
+	*x = ScheduleModelChangeResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleModelChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleModelChangeResponse) ProtoMessage() {}
+
+func (x *ScheduleModelChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleModelChangeResponse.ProtoReflect.Descriptor instead.
+func (*ScheduleModelChangeResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ScheduleModelChangeResponse) GetChange() *ModelChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+type ListModelChangesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelChangesRequest) Reset() {
+	*x = ListModelChangesRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelChangesRequest) ProtoMessage() {}
+
+func (x *ListModelChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelChangesRequest.ProtoReflect.Descriptor instead.
+func (*ListModelChangesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ListModelChangesRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+type ListModelChangesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most one is scheduled.
+	List          []*ModelChange `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelChangesResponse) Reset() {
+	*x = ListModelChangesResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelChangesResponse) ProtoMessage() {}
+
+func (x *ListModelChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelChangesResponse.ProtoReflect.Descriptor instead.
+func (*ListModelChangesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ListModelChangesResponse) GetList() []*ModelChange {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type CancelModelChangeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	ChangeId      string                 `protobuf:"bytes,2,opt,name=change_id,json=changeId,proto3" json:"change_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelModelChangeRequest) Reset() {
+	*x = CancelModelChangeRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelModelChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelModelChangeRequest) ProtoMessage() {}
+
+func (x *CancelModelChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelModelChangeRequest.ProtoReflect.Descriptor instead.
+func (*CancelModelChangeRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CancelModelChangeRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *CancelModelChangeRequest) GetChangeId() string {
+	if x != nil {
+		return x.ChangeId
+	}
+	return ""
+}
+
+type CancelModelChangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        *ModelChange           `protobuf:"bytes,1,opt,name=change,proto3" json:"change,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelModelChangeResponse) Reset() {
+	*x = CancelModelChangeResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelModelChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelModelChangeResponse) ProtoMessage() {}
+
+func (x *CancelModelChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelModelChangeResponse.ProtoReflect.Descriptor instead.
+func (*CancelModelChangeResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CancelModelChangeResponse) GetChange() *ModelChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
 type PutModelFilesRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
@@ -2022,7 +2785,7 @@ type PutModelFilesRequest struct {
 
 func (x *PutModelFilesRequest) Reset() {
 	*x = PutModelFilesRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2797,7 @@ func (x *PutModelFilesRequest) String() string {
 func (*PutModelFilesRequest) ProtoMessage() {}
 
 func (x *PutModelFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2810,7 @@ func (x *PutModelFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelFilesRequest.ProtoReflect.Descriptor instead.
 func (*PutModelFilesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{21}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutModelFilesRequest) GetModelId() string {
@@ -2081,7 +2844,7 @@ type PutModelFilesResponse struct {
 
 func (x *PutModelFilesResponse) Reset() {
 	*x = PutModelFilesResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2856,7 @@ func (x *PutModelFilesResponse) String() string {
 func (*PutModelFilesResponse) ProtoMessage() {}
 
 func (x *PutModelFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2869,7 @@ func (x *PutModelFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelFilesResponse.ProtoReflect.Descriptor instead.
 func (*PutModelFilesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{22}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PutModelFilesResponse) GetFiles() *ModelFiles {
@@ -2168,7 +2931,7 @@ type PutModelRequest struct {
 
 func (x *PutModelRequest) Reset() {
 	*x = PutModelRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2943,7 @@ func (x *PutModelRequest) String() string {
 func (*PutModelRequest) ProtoMessage() {}
 
 func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2956,7 @@ func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelRequest.ProtoReflect.Descriptor instead.
 func (*PutModelRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{23}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PutModelRequest) GetModelId() string {
@@ -2339,7 +3102,7 @@ type PutModelResponse struct {
 
 func (x *PutModelResponse) Reset() {
 	*x = PutModelResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +3114,7 @@ func (x *PutModelResponse) String() string {
 func (*PutModelResponse) ProtoMessage() {}
 
 func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +3127,7 @@ func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelResponse.ProtoReflect.Descriptor instead.
 func (*PutModelResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{24}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutModelResponse) GetModel() *PublicModel {
@@ -2468,7 +3231,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.PublicModelR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x94\v\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xd4\v\n" +
 	"\vPublicModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2505,9 +3268,25 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\tsuccessor\x18\x1e \x01(\tR\tsuccessor\x12#\n" +
 	"\rplan_coverage\x18\x1f \x01(\tR\fplanCoverage\x129\n" +
 	"\x19payout_cached_input_price\x18  \x01(\x01R\x16payoutCachedInputPrice\x12@\n" +
-	"\x1dpayout_cached_input_price_str\x18! \x01(\tR\x19payoutCachedInputPriceStrB\x1c\n" +
+	"\x1dpayout_cached_input_price_str\x18! \x01(\tR\x19payoutCachedInputPriceStr\x12>\n" +
+	"\fprice_change\x18\" \x01(\v2\x1b.svc.catalog.v1.PriceChangeR\vpriceChangeB\x1c\n" +
 	"\x1a_guaranteed_context_lengthB\x1e\n" +
-	"\x1c_max_reported_context_length\"g\n" +
+	"\x1c_max_reported_context_length\"\xd0\x04\n" +
+	"\vPriceChange\x12A\n" +
+	"\x0eeffective_from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\reffectiveFrom\x12!\n" +
+	"\fpricing_unit\x18\x02 \x01(\tR\vpricingUnit\x12\x1f\n" +
+	"\vinput_price\x18\x03 \x01(\x01R\n" +
+	"inputPrice\x12!\n" +
+	"\foutput_price\x18\x04 \x01(\x01R\voutputPrice\x12,\n" +
+	"\x12payout_input_price\x18\x05 \x01(\x01R\x10payoutInputPrice\x12.\n" +
+	"\x13payout_output_price\x18\x06 \x01(\x01R\x11payoutOutputPrice\x129\n" +
+	"\x19payout_cached_input_price\x18\a \x01(\x01R\x16payoutCachedInputPrice\x12&\n" +
+	"\x0finput_price_str\x18\b \x01(\tR\rinputPriceStr\x12(\n" +
+	"\x10output_price_str\x18\t \x01(\tR\x0eoutputPriceStr\x123\n" +
+	"\x16payout_input_price_str\x18\n" +
+	" \x01(\tR\x13payoutInputPriceStr\x125\n" +
+	"\x17payout_output_price_str\x18\v \x01(\tR\x14payoutOutputPriceStr\x12@\n" +
+	"\x1dpayout_cached_input_price_str\x18\f \x01(\tR\x19payoutCachedInputPriceStr\"g\n" +
 	"\x19ListModelProvidersRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
@@ -2548,7 +3327,58 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\f_ttft_ms_p95B\x18\n" +
 	"\x16_tokens_per_second_p50B\x13\n" +
 	"\x11_success_rate_24hB\r\n" +
-	"\v_uptime_30d\"\x8e\x01\n" +
+	"\v_uptime_30d\"\x9a\x05\n" +
+	"\n" +
+	"ModelEntry\x12\x12\n" +
+	"\x04slug\x18\x01 \x01(\tR\x04slug\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bcategory\x18\x03 \x01(\tR\bcategory\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04tier\x18\x05 \x01(\tR\x04tier\x12\x1f\n" +
+	"\vinput_price\x18\x06 \x01(\tR\n" +
+	"inputPrice\x12!\n" +
+	"\foutput_price\x18\a \x01(\tR\voutputPrice\x12,\n" +
+	"\x12payout_input_price\x18\b \x01(\tR\x10payoutInputPrice\x12.\n" +
+	"\x13payout_output_price\x18\t \x01(\tR\x11payoutOutputPrice\x129\n" +
+	"\x19payout_cached_input_price\x18\n" +
+	" \x01(\tR\x16payoutCachedInputPrice\x12%\n" +
+	"\x0econtext_length\x18\v \x01(\x05R\rcontextLength\x12*\n" +
+	"\x11max_output_tokens\x18\f \x01(\x05R\x0fmaxOutputTokens\x12\"\n" +
+	"\fcapabilities\x18\r \x03(\tR\fcapabilities\x121\n" +
+	"\x14supported_parameters\x18\x0e \x03(\tR\x13supportedParameters\x12\x1a\n" +
+	"\binactive\x18\x0f \x01(\bR\binactive\x12?\n" +
+	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
+	"\vmin_vram_gb\x18\x11 \x01(\x05R\tminVramGb\x12\x1c\n" +
+	"\tsuccessor\x18\x12 \x01(\tR\tsuccessor\"\xf6\x03\n" +
+	"\vModelChange\x12\x1b\n" +
+	"\tchange_id\x18\x01 \x01(\tR\bchangeId\x12\x19\n" +
+	"\bmodel_id\x18\x02 \x01(\tR\amodelId\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12A\n" +
+	"\x0eeffective_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\reffectiveFrom\x120\n" +
+	"\x05entry\x18\x05 \x01(\v2\x1a.svc.catalog.v1.ModelEntryR\x05entry\x12.\n" +
+	"\x04base\x18\x06 \x01(\v2\x1a.svc.catalog.v1.ModelEntryR\x04base\x12!\n" +
+	"\fscheduled_by\x18\a \x01(\tR\vscheduledBy\x12=\n" +
+	"\fscheduled_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vscheduledAt\x125\n" +
+	"\bended_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
+	"\bended_by\x18\n" +
+	" \x01(\tR\aendedBy\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\x12(\n" +
+	"\x10price_version_id\x18\f \x01(\tR\x0epriceVersionId\"\xac\x01\n" +
+	"\x1aScheduleModelChangeRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12A\n" +
+	"\x0eeffective_from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\reffectiveFrom\x120\n" +
+	"\x05entry\x18\x03 \x01(\v2\x1a.svc.catalog.v1.ModelEntryR\x05entry\"R\n" +
+	"\x1bScheduleModelChangeResponse\x123\n" +
+	"\x06change\x18\x01 \x01(\v2\x1b.svc.catalog.v1.ModelChangeR\x06change\"4\n" +
+	"\x17ListModelChangesRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"K\n" +
+	"\x18ListModelChangesResponse\x12/\n" +
+	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.ModelChangeR\x04list\"R\n" +
+	"\x18CancelModelChangeRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1b\n" +
+	"\tchange_id\x18\x02 \x01(\tR\bchangeId\"P\n" +
+	"\x19CancelModelChangeResponse\x123\n" +
+	"\x06change\x18\x01 \x01(\v2\x1b.svc.catalog.v1.ModelChangeR\x06change\"\x8e\x01\n" +
 	"\x14PutModelFilesRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12*\n" +
 	"\x11weight_source_url\x18\x02 \x01(\tR\x0fweightSourceUrl\x12/\n" +
@@ -2610,10 +3440,13 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"ListModels\x12!.svc.catalog.v1.ListModelsRequest\x1a\".svc.catalog.v1.ListModelsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/models\x90\x02\x01\x12\x9e\x01\n" +
 	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers\x90\x02\x01\x12y\n" +
 	"\vListCatalog\x12\".svc.catalog.v1.ListCatalogRequest\x1a#.svc.catalog.v1.ListCatalogResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/models/catalog\x90\x02\x01\x12\x8e\x01\n" +
-	"\x0eListModelFiles\x12%.svc.catalog.v1.ListModelFilesRequest\x1a&.svc.catalog.v1.ListModelFilesResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/models/{model_id=**}/files\x90\x02\x012\xac\x02\n" +
+	"\x0eListModelFiles\x12%.svc.catalog.v1.ListModelFilesRequest\x1a&.svc.catalog.v1.ListModelFilesResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/models/{model_id=**}/files\x90\x02\x012\xa4\x06\n" +
 	"\x13CatalogAdminService\x12\x7f\n" +
 	"\bPutModel\x12\x1f.svc.catalog.v1.PutModelRequest\x1a .svc.catalog.v1.PutModelResponse\"0\x82\xd3\xe4\x93\x02':\x01*\x1a\"/api/v1/admin/models/{model_id=**}\x90\x02\x02\x12\x93\x01\n" +
-	"\rPutModelFiles\x12$.svc.catalog.v1.PutModelFilesRequest\x1a%.svc.catalog.v1.PutModelFilesResponse\"5\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/v1/admin/model-files/{model_id=**}\x90\x02\x02B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
+	"\rPutModelFiles\x12$.svc.catalog.v1.PutModelFilesRequest\x1a%.svc.catalog.v1.PutModelFilesResponse\"5\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/v1/admin/model-files/{model_id=**}\x90\x02\x02\x12\xa8\x01\n" +
+	"\x13ScheduleModelChange\x12*.svc.catalog.v1.ScheduleModelChangeRequest\x1a+.svc.catalog.v1.ScheduleModelChangeResponse\"8\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/models/{model_id=**}/changes\x90\x02\x02\x12\x9c\x01\n" +
+	"\x10ListModelChanges\x12'.svc.catalog.v1.ListModelChangesRequest\x1a(.svc.catalog.v1.ListModelChangesResponse\"5\x82\xd3\xe4\x93\x02,\x12*/api/v1/admin/models/{model_id=**}/changes\x90\x02\x01\x12\xab\x01\n" +
+	"\x11CancelModelChange\x12(.svc.catalog.v1.CancelModelChangeRequest\x1a).svc.catalog.v1.CancelModelChangeResponse\"A\x82\xd3\xe4\x93\x028*6/api/v1/admin/models/{model_id=**}/changes/{change_id}\x90\x02\x02B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_svc_catalog_v1_catalog_proto_rawDescOnce sync.Once
@@ -2628,49 +3461,58 @@ func file_svc_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_catalog_v1_catalog_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_svc_catalog_v1_catalog_proto_goTypes = []any{
-	(Category)(0),                      // 0: svc.catalog.v1.Category
-	(Kind)(0),                          // 1: svc.catalog.v1.Kind
-	(Tier)(0),                          // 2: svc.catalog.v1.Tier
-	(GuaranteeBasis)(0),                // 3: svc.catalog.v1.GuaranteeBasis
-	(*PriceVersion)(nil),               // 4: svc.catalog.v1.PriceVersion
-	(*Model)(nil),                      // 5: svc.catalog.v1.Model
-	(*Supply)(nil),                     // 6: svc.catalog.v1.Supply
-	(*WatchModelsRequest)(nil),         // 7: svc.catalog.v1.WatchModelsRequest
-	(*WatchModelsResponse)(nil),        // 8: svc.catalog.v1.WatchModelsResponse
-	(*ListCatalogRequest)(nil),         // 9: svc.catalog.v1.ListCatalogRequest
-	(*ListCatalogResponse)(nil),        // 10: svc.catalog.v1.ListCatalogResponse
-	(*ListCatalogData)(nil),            // 11: svc.catalog.v1.ListCatalogData
-	(*CatalogModel)(nil),               // 12: svc.catalog.v1.CatalogModel
-	(*ListModelFilesRequest)(nil),      // 13: svc.catalog.v1.ListModelFilesRequest
-	(*ListModelFilesResponse)(nil),     // 14: svc.catalog.v1.ListModelFilesResponse
-	(*ModelFiles)(nil),                 // 15: svc.catalog.v1.ModelFiles
-	(*ModelFile)(nil),                  // 16: svc.catalog.v1.ModelFile
-	(*ListModelsRequest)(nil),          // 17: svc.catalog.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 18: svc.catalog.v1.ListModelsResponse
-	(*ListModelsData)(nil),             // 19: svc.catalog.v1.ListModelsData
-	(*PublicModel)(nil),                // 20: svc.catalog.v1.PublicModel
-	(*ListModelProvidersRequest)(nil),  // 21: svc.catalog.v1.ListModelProvidersRequest
-	(*ListModelProvidersResponse)(nil), // 22: svc.catalog.v1.ListModelProvidersResponse
-	(*ListModelProvidersData)(nil),     // 23: svc.catalog.v1.ListModelProvidersData
-	(*PublicOffering)(nil),             // 24: svc.catalog.v1.PublicOffering
-	(*PutModelFilesRequest)(nil),       // 25: svc.catalog.v1.PutModelFilesRequest
-	(*PutModelFilesResponse)(nil),      // 26: svc.catalog.v1.PutModelFilesResponse
-	(*PutModelRequest)(nil),            // 27: svc.catalog.v1.PutModelRequest
-	(*PutModelResponse)(nil),           // 28: svc.catalog.v1.PutModelResponse
-	(*v1.Rates)(nil),                   // 29: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
+	(Category)(0),                       // 0: svc.catalog.v1.Category
+	(Kind)(0),                           // 1: svc.catalog.v1.Kind
+	(Tier)(0),                           // 2: svc.catalog.v1.Tier
+	(GuaranteeBasis)(0),                 // 3: svc.catalog.v1.GuaranteeBasis
+	(*PriceVersion)(nil),                // 4: svc.catalog.v1.PriceVersion
+	(*Model)(nil),                       // 5: svc.catalog.v1.Model
+	(*Supply)(nil),                      // 6: svc.catalog.v1.Supply
+	(*WatchModelsRequest)(nil),          // 7: svc.catalog.v1.WatchModelsRequest
+	(*WatchModelsResponse)(nil),         // 8: svc.catalog.v1.WatchModelsResponse
+	(*ListCatalogRequest)(nil),          // 9: svc.catalog.v1.ListCatalogRequest
+	(*ListCatalogResponse)(nil),         // 10: svc.catalog.v1.ListCatalogResponse
+	(*ListCatalogData)(nil),             // 11: svc.catalog.v1.ListCatalogData
+	(*CatalogModel)(nil),                // 12: svc.catalog.v1.CatalogModel
+	(*ListModelFilesRequest)(nil),       // 13: svc.catalog.v1.ListModelFilesRequest
+	(*ListModelFilesResponse)(nil),      // 14: svc.catalog.v1.ListModelFilesResponse
+	(*ModelFiles)(nil),                  // 15: svc.catalog.v1.ModelFiles
+	(*ModelFile)(nil),                   // 16: svc.catalog.v1.ModelFile
+	(*ListModelsRequest)(nil),           // 17: svc.catalog.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),          // 18: svc.catalog.v1.ListModelsResponse
+	(*ListModelsData)(nil),              // 19: svc.catalog.v1.ListModelsData
+	(*PublicModel)(nil),                 // 20: svc.catalog.v1.PublicModel
+	(*PriceChange)(nil),                 // 21: svc.catalog.v1.PriceChange
+	(*ListModelProvidersRequest)(nil),   // 22: svc.catalog.v1.ListModelProvidersRequest
+	(*ListModelProvidersResponse)(nil),  // 23: svc.catalog.v1.ListModelProvidersResponse
+	(*ListModelProvidersData)(nil),      // 24: svc.catalog.v1.ListModelProvidersData
+	(*PublicOffering)(nil),              // 25: svc.catalog.v1.PublicOffering
+	(*ModelEntry)(nil),                  // 26: svc.catalog.v1.ModelEntry
+	(*ModelChange)(nil),                 // 27: svc.catalog.v1.ModelChange
+	(*ScheduleModelChangeRequest)(nil),  // 28: svc.catalog.v1.ScheduleModelChangeRequest
+	(*ScheduleModelChangeResponse)(nil), // 29: svc.catalog.v1.ScheduleModelChangeResponse
+	(*ListModelChangesRequest)(nil),     // 30: svc.catalog.v1.ListModelChangesRequest
+	(*ListModelChangesResponse)(nil),    // 31: svc.catalog.v1.ListModelChangesResponse
+	(*CancelModelChangeRequest)(nil),    // 32: svc.catalog.v1.CancelModelChangeRequest
+	(*CancelModelChangeResponse)(nil),   // 33: svc.catalog.v1.CancelModelChangeResponse
+	(*PutModelFilesRequest)(nil),        // 34: svc.catalog.v1.PutModelFilesRequest
+	(*PutModelFilesResponse)(nil),       // 35: svc.catalog.v1.PutModelFilesResponse
+	(*PutModelRequest)(nil),             // 36: svc.catalog.v1.PutModelRequest
+	(*PutModelResponse)(nil),            // 37: svc.catalog.v1.PutModelResponse
+	(*v1.Rates)(nil),                    // 38: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil),       // 39: google.protobuf.Timestamp
 }
 var file_svc_catalog_v1_catalog_proto_depIdxs = []int32{
-	29, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
-	30, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
+	38, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
+	39, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
 	0,  // 2: svc.catalog.v1.Model.category:type_name -> svc.catalog.v1.Category
 	1,  // 3: svc.catalog.v1.Model.kind:type_name -> svc.catalog.v1.Kind
 	2,  // 4: svc.catalog.v1.Model.tier:type_name -> svc.catalog.v1.Tier
 	4,  // 5: svc.catalog.v1.Model.price:type_name -> svc.catalog.v1.PriceVersion
-	30, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	30, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
+	39, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	39, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
 	6,  // 8: svc.catalog.v1.Model.supply:type_name -> svc.catalog.v1.Supply
 	3,  // 9: svc.catalog.v1.Supply.guaranteed_context_basis:type_name -> svc.catalog.v1.GuaranteeBasis
 	5,  // 10: svc.catalog.v1.WatchModelsResponse.models:type_name -> svc.catalog.v1.Model
@@ -2680,33 +3522,52 @@ var file_svc_catalog_v1_catalog_proto_depIdxs = []int32{
 	16, // 14: svc.catalog.v1.ModelFiles.files:type_name -> svc.catalog.v1.ModelFile
 	19, // 15: svc.catalog.v1.ListModelsResponse.data:type_name -> svc.catalog.v1.ListModelsData
 	20, // 16: svc.catalog.v1.ListModelsData.list:type_name -> svc.catalog.v1.PublicModel
-	30, // 17: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
-	30, // 18: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
-	23, // 19: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
-	24, // 20: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
-	16, // 21: svc.catalog.v1.PutModelFilesRequest.files:type_name -> svc.catalog.v1.ModelFile
-	15, // 22: svc.catalog.v1.PutModelFilesResponse.files:type_name -> svc.catalog.v1.ModelFiles
-	30, // 23: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
-	20, // 24: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
-	7,  // 25: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
-	17, // 26: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
-	21, // 27: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
-	9,  // 28: svc.catalog.v1.PublicCatalogService.ListCatalog:input_type -> svc.catalog.v1.ListCatalogRequest
-	13, // 29: svc.catalog.v1.PublicCatalogService.ListModelFiles:input_type -> svc.catalog.v1.ListModelFilesRequest
-	27, // 30: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
-	25, // 31: svc.catalog.v1.CatalogAdminService.PutModelFiles:input_type -> svc.catalog.v1.PutModelFilesRequest
-	8,  // 32: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
-	18, // 33: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
-	22, // 34: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
-	10, // 35: svc.catalog.v1.PublicCatalogService.ListCatalog:output_type -> svc.catalog.v1.ListCatalogResponse
-	14, // 36: svc.catalog.v1.PublicCatalogService.ListModelFiles:output_type -> svc.catalog.v1.ListModelFilesResponse
-	28, // 37: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
-	26, // 38: svc.catalog.v1.CatalogAdminService.PutModelFiles:output_type -> svc.catalog.v1.PutModelFilesResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	39, // 17: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
+	39, // 18: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
+	21, // 19: svc.catalog.v1.PublicModel.price_change:type_name -> svc.catalog.v1.PriceChange
+	39, // 20: svc.catalog.v1.PriceChange.effective_from:type_name -> google.protobuf.Timestamp
+	24, // 21: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
+	25, // 22: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
+	39, // 23: svc.catalog.v1.ModelEntry.deprecated_at:type_name -> google.protobuf.Timestamp
+	39, // 24: svc.catalog.v1.ModelChange.effective_from:type_name -> google.protobuf.Timestamp
+	26, // 25: svc.catalog.v1.ModelChange.entry:type_name -> svc.catalog.v1.ModelEntry
+	26, // 26: svc.catalog.v1.ModelChange.base:type_name -> svc.catalog.v1.ModelEntry
+	39, // 27: svc.catalog.v1.ModelChange.scheduled_at:type_name -> google.protobuf.Timestamp
+	39, // 28: svc.catalog.v1.ModelChange.ended_at:type_name -> google.protobuf.Timestamp
+	39, // 29: svc.catalog.v1.ScheduleModelChangeRequest.effective_from:type_name -> google.protobuf.Timestamp
+	26, // 30: svc.catalog.v1.ScheduleModelChangeRequest.entry:type_name -> svc.catalog.v1.ModelEntry
+	27, // 31: svc.catalog.v1.ScheduleModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
+	27, // 32: svc.catalog.v1.ListModelChangesResponse.list:type_name -> svc.catalog.v1.ModelChange
+	27, // 33: svc.catalog.v1.CancelModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
+	16, // 34: svc.catalog.v1.PutModelFilesRequest.files:type_name -> svc.catalog.v1.ModelFile
+	15, // 35: svc.catalog.v1.PutModelFilesResponse.files:type_name -> svc.catalog.v1.ModelFiles
+	39, // 36: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
+	20, // 37: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
+	7,  // 38: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
+	17, // 39: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
+	22, // 40: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
+	9,  // 41: svc.catalog.v1.PublicCatalogService.ListCatalog:input_type -> svc.catalog.v1.ListCatalogRequest
+	13, // 42: svc.catalog.v1.PublicCatalogService.ListModelFiles:input_type -> svc.catalog.v1.ListModelFilesRequest
+	36, // 43: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
+	34, // 44: svc.catalog.v1.CatalogAdminService.PutModelFiles:input_type -> svc.catalog.v1.PutModelFilesRequest
+	28, // 45: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:input_type -> svc.catalog.v1.ScheduleModelChangeRequest
+	30, // 46: svc.catalog.v1.CatalogAdminService.ListModelChanges:input_type -> svc.catalog.v1.ListModelChangesRequest
+	32, // 47: svc.catalog.v1.CatalogAdminService.CancelModelChange:input_type -> svc.catalog.v1.CancelModelChangeRequest
+	8,  // 48: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
+	18, // 49: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
+	23, // 50: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
+	10, // 51: svc.catalog.v1.PublicCatalogService.ListCatalog:output_type -> svc.catalog.v1.ListCatalogResponse
+	14, // 52: svc.catalog.v1.PublicCatalogService.ListModelFiles:output_type -> svc.catalog.v1.ListModelFilesResponse
+	37, // 53: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
+	35, // 54: svc.catalog.v1.CatalogAdminService.PutModelFiles:output_type -> svc.catalog.v1.PutModelFilesResponse
+	29, // 55: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:output_type -> svc.catalog.v1.ScheduleModelChangeResponse
+	31, // 56: svc.catalog.v1.CatalogAdminService.ListModelChanges:output_type -> svc.catalog.v1.ListModelChangesResponse
+	33, // 57: svc.catalog.v1.CatalogAdminService.CancelModelChange:output_type -> svc.catalog.v1.CancelModelChangeResponse
+	48, // [48:58] is the sub-list for method output_type
+	38, // [38:48] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_svc_catalog_v1_catalog_proto_init() }
@@ -2715,14 +3576,14 @@ func file_svc_catalog_v1_catalog_proto_init() {
 		return
 	}
 	file_svc_catalog_v1_catalog_proto_msgTypes[16].OneofWrappers = []any{}
-	file_svc_catalog_v1_catalog_proto_msgTypes[20].OneofWrappers = []any{}
+	file_svc_catalog_v1_catalog_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_catalog_v1_catalog_proto_rawDesc), len(file_svc_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -379,8 +379,11 @@ var PublicCatalogService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	CatalogAdminService_PutModel_FullMethodName      = "/svc.catalog.v1.CatalogAdminService/PutModel"
-	CatalogAdminService_PutModelFiles_FullMethodName = "/svc.catalog.v1.CatalogAdminService/PutModelFiles"
+	CatalogAdminService_PutModel_FullMethodName            = "/svc.catalog.v1.CatalogAdminService/PutModel"
+	CatalogAdminService_PutModelFiles_FullMethodName       = "/svc.catalog.v1.CatalogAdminService/PutModelFiles"
+	CatalogAdminService_ScheduleModelChange_FullMethodName = "/svc.catalog.v1.CatalogAdminService/ScheduleModelChange"
+	CatalogAdminService_ListModelChanges_FullMethodName    = "/svc.catalog.v1.CatalogAdminService/ListModelChanges"
+	CatalogAdminService_CancelModelChange_FullMethodName   = "/svc.catalog.v1.CatalogAdminService/CancelModelChange"
 )
 
 // CatalogAdminServiceClient is the client API for CatalogAdminService service.
@@ -393,12 +396,29 @@ type CatalogAdminServiceClient interface {
 	// ones open a new price version; requests admitted before keep theirs. The
 	// same call twice changes nothing. Fails with INVALID_ARGUMENT
 	// (invalid_value, with the field) on a bad field, a priced dimension without
-	// payout, or a payout above its price.
+	// payout, or a payout above its price. A scheduled change of the model is
+	// refused by it, because it was written for the model as it was.
 	PutModel(ctx context.Context, in *PutModelRequest, opts ...grpc.CallOption) (*PutModelResponse, error)
 	// PutModelFiles replaces the files of a model's weights, at most 1,000; none
 	// takes them away. The same call twice changes nothing. Fails with NOT_FOUND
 	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
 	PutModelFiles(ctx context.Context, in *PutModelFilesRequest, opts ...grpc.CallOption) (*PutModelFilesResponse, error)
+	// ScheduleModelChange writes now the whole entry that a model is to have from a moment on. The
+	// catalog puts it in force within 2 seconds of the moment, and at once when no catalog ran then.
+	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
+	// moment; if it cannot stand then, the change is refused. The change is also refused when the
+	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.
+	// The same call twice schedules one change. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
+	// (invalid_value, with the field), ALREADY_EXISTS (already_exists) while another change of the
+	// model waits, and FAILED_PRECONDITION (too_many_changes).
+	ScheduleModelChange(ctx context.Context, in *ScheduleModelChangeRequest, opts ...grpc.CallOption) (*ScheduleModelChangeResponse, error)
+	// ListModelChanges lists the scheduled changes of a model, the newest first, at most 50. Read
+	// only. Fails with NOT_FOUND (model_not_found).
+	ListModelChanges(ctx context.Context, in *ListModelChangesRequest, opts ...grpc.CallOption) (*ListModelChangesResponse, error)
+	// CancelModelChange withdraws a change that waits. The same call twice changes nothing. Fails
+	// with NOT_FOUND (change_not_found) and FAILED_PRECONDITION (transition_not_allowed) when the
+	// change was applied or refused.
+	CancelModelChange(ctx context.Context, in *CancelModelChangeRequest, opts ...grpc.CallOption) (*CancelModelChangeResponse, error)
 }
 
 type catalogAdminServiceClient struct {
@@ -429,6 +449,36 @@ func (c *catalogAdminServiceClient) PutModelFiles(ctx context.Context, in *PutMo
 	return out, nil
 }
 
+func (c *catalogAdminServiceClient) ScheduleModelChange(ctx context.Context, in *ScheduleModelChangeRequest, opts ...grpc.CallOption) (*ScheduleModelChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScheduleModelChangeResponse)
+	err := c.cc.Invoke(ctx, CatalogAdminService_ScheduleModelChange_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogAdminServiceClient) ListModelChanges(ctx context.Context, in *ListModelChangesRequest, opts ...grpc.CallOption) (*ListModelChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelChangesResponse)
+	err := c.cc.Invoke(ctx, CatalogAdminService_ListModelChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogAdminServiceClient) CancelModelChange(ctx context.Context, in *CancelModelChangeRequest, opts ...grpc.CallOption) (*CancelModelChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelModelChangeResponse)
+	err := c.cc.Invoke(ctx, CatalogAdminService_CancelModelChange_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CatalogAdminServiceServer is the server API for CatalogAdminService service.
 // All implementations must embed UnimplementedCatalogAdminServiceServer
 // for forward compatibility.
@@ -439,12 +489,29 @@ type CatalogAdminServiceServer interface {
 	// ones open a new price version; requests admitted before keep theirs. The
 	// same call twice changes nothing. Fails with INVALID_ARGUMENT
 	// (invalid_value, with the field) on a bad field, a priced dimension without
-	// payout, or a payout above its price.
+	// payout, or a payout above its price. A scheduled change of the model is
+	// refused by it, because it was written for the model as it was.
 	PutModel(context.Context, *PutModelRequest) (*PutModelResponse, error)
 	// PutModelFiles replaces the files of a model's weights, at most 1,000; none
 	// takes them away. The same call twice changes nothing. Fails with NOT_FOUND
 	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
 	PutModelFiles(context.Context, *PutModelFilesRequest) (*PutModelFilesResponse, error)
+	// ScheduleModelChange writes now the whole entry that a model is to have from a moment on. The
+	// catalog puts it in force within 2 seconds of the moment, and at once when no catalog ran then.
+	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
+	// moment; if it cannot stand then, the change is refused. The change is also refused when the
+	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.
+	// The same call twice schedules one change. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
+	// (invalid_value, with the field), ALREADY_EXISTS (already_exists) while another change of the
+	// model waits, and FAILED_PRECONDITION (too_many_changes).
+	ScheduleModelChange(context.Context, *ScheduleModelChangeRequest) (*ScheduleModelChangeResponse, error)
+	// ListModelChanges lists the scheduled changes of a model, the newest first, at most 50. Read
+	// only. Fails with NOT_FOUND (model_not_found).
+	ListModelChanges(context.Context, *ListModelChangesRequest) (*ListModelChangesResponse, error)
+	// CancelModelChange withdraws a change that waits. The same call twice changes nothing. Fails
+	// with NOT_FOUND (change_not_found) and FAILED_PRECONDITION (transition_not_allowed) when the
+	// change was applied or refused.
+	CancelModelChange(context.Context, *CancelModelChangeRequest) (*CancelModelChangeResponse, error)
 	mustEmbedUnimplementedCatalogAdminServiceServer()
 }
 
@@ -460,6 +527,15 @@ func (UnimplementedCatalogAdminServiceServer) PutModel(context.Context, *PutMode
 }
 func (UnimplementedCatalogAdminServiceServer) PutModelFiles(context.Context, *PutModelFilesRequest) (*PutModelFilesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutModelFiles not implemented")
+}
+func (UnimplementedCatalogAdminServiceServer) ScheduleModelChange(context.Context, *ScheduleModelChangeRequest) (*ScheduleModelChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ScheduleModelChange not implemented")
+}
+func (UnimplementedCatalogAdminServiceServer) ListModelChanges(context.Context, *ListModelChangesRequest) (*ListModelChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelChanges not implemented")
+}
+func (UnimplementedCatalogAdminServiceServer) CancelModelChange(context.Context, *CancelModelChangeRequest) (*CancelModelChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelModelChange not implemented")
 }
 func (UnimplementedCatalogAdminServiceServer) mustEmbedUnimplementedCatalogAdminServiceServer() {}
 func (UnimplementedCatalogAdminServiceServer) testEmbeddedByValue()                             {}
@@ -518,6 +594,60 @@ func _CatalogAdminService_PutModelFiles_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogAdminService_ScheduleModelChange_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScheduleModelChangeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogAdminServiceServer).ScheduleModelChange(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogAdminService_ScheduleModelChange_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogAdminServiceServer).ScheduleModelChange(ctx, req.(*ScheduleModelChangeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogAdminService_ListModelChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogAdminServiceServer).ListModelChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogAdminService_ListModelChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogAdminServiceServer).ListModelChanges(ctx, req.(*ListModelChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogAdminService_CancelModelChange_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelModelChangeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogAdminServiceServer).CancelModelChange(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogAdminService_CancelModelChange_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogAdminServiceServer).CancelModelChange(ctx, req.(*CancelModelChangeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CatalogAdminService_ServiceDesc is the grpc.ServiceDesc for CatalogAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -532,6 +662,18 @@ var CatalogAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutModelFiles",
 			Handler:    _CatalogAdminService_PutModelFiles_Handler,
+		},
+		{
+			MethodName: "ScheduleModelChange",
+			Handler:    _CatalogAdminService_ScheduleModelChange_Handler,
+		},
+		{
+			MethodName: "ListModelChanges",
+			Handler:    _CatalogAdminService_ListModelChanges_Handler,
+		},
+		{
+			MethodName: "CancelModelChange",
+			Handler:    _CatalogAdminService_CancelModelChange_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

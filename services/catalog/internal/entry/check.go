@@ -91,6 +91,9 @@ func (d Draft) check() error {
 	return nil
 }
 
+// IsID reports whether a model can have the id. A store need not be asked for another.
+func IsID(id string) bool { return idProblem(id) == "" }
+
 // idProblem returns what is wrong with a model's id, or an empty text. An id is segments
 // of letters, digits and . _ : - joined by slashes. No segment is empty, "." or "..". The
 // id is not "catalog", and the last of several segments is neither "providers" nor

@@ -3,6 +3,7 @@ package entry
 import (
 	"context"
 	"io"
+	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
@@ -11,11 +12,12 @@ import (
 
 // Store keeps the entries.
 type Store interface {
-	// Put replaces the model of this id with what decide returns for the current
-	// one, which is nil where there is none. No other Put runs meanwhile. decide may
-	// be called more than once. Nothing is written where it returns an error, or a
-	// model that equals the current one.
-	Put(ctx context.Context, id string, decide func(current *Model) (Model, error)) (Model, error)
+	// Put replaces the model of this id, at now, with what decide returns for the
+	// current one, which is nil where there is none. No other Put runs meanwhile.
+	// decide may be called more than once. Nothing is written where it returns an
+	// error, or a model that equals the current one. A scheduled change of a model
+	// that is replaced is refused.
+	Put(ctx context.Context, id string, now time.Time, decide func(current *Model) (Model, error)) (Model, error)
 }
 
 // Editor changes entries as operators decide.
@@ -35,11 +37,7 @@ func (e *Editor) Put(ctx context.Context, d Draft, rates money.Rates) (Model, er
 	if err != nil {
 		return Model{}, err
 	}
-	return e.Store.Put(ctx, d.ID, func(current *Model) (Model, error) {
-		next, err := d.of(current).Normalize()
-		if err != nil {
-			return Model{}, err
-		}
-		return next.Replace(current, rates, now, version)
+	return e.Store.Put(ctx, d.ID, now, func(current *Model) (Model, error) {
+		return d.Next(current, rates, now, version)
 	})
 }

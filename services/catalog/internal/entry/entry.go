@@ -121,7 +121,12 @@ type Model struct {
 	Draft
 	CreatedAt time.Time
 	Price     price.Version
+	// Coming are the prices that are scheduled; zero for none.
+	Coming price.Coming
 }
+
+// Same reports whether both say the same and have the same price version.
+func (m Model) Same(other Model) bool { return m.Equal(other.Draft) && m.Price.ID == other.Price.ID }
 
 // of is the draft for current, whose kind it keeps where it names none. current is nil where there
 // is no such model.
@@ -130,6 +135,16 @@ func (d Draft) of(current *Model) Draft {
 		d.Kind = orElse(d.Kind, current.Kind)
 	}
 	return d
+}
+
+// Next returns the model that an operator makes of current by d and rates: what d leaves out is
+// filled in, and all of it is checked. current is nil where there is none. Its fault names the field.
+func (d Draft) Next(current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) (Model, error) {
+	next, err := d.of(current).Normalize()
+	if err != nil {
+		return Model{}, err
+	}
+	return next.Replace(current, rates, now, id)
 }
 
 // Replace returns the model once d and rates have taken the place of current, which is
@@ -161,6 +176,9 @@ func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.
 	next := *current
 	next.Draft = d
 	next.Price = current.Price.Succeed(rates, now, id)
+	if !next.Same(*current) {
+		next.Coming = price.Coming{} // it was for the model as it was
+	}
 	return next, nil
 }
 

@@ -24,6 +24,12 @@ type Version struct {
 	ValidFrom time.Time
 }
 
+// Coming are prices that are scheduled to take the place of a version. The zero value is none.
+type Coming struct {
+	From  time.Time
+	Rates money.Rates
+}
+
 // First returns the first version of a model.
 func First(rates money.Rates, now time.Time, id ids.PriceVersionID) Version {
 	return Version{ID: id, Rates: rates, ValidFrom: now.UTC().Truncate(resolution)}
@@ -75,10 +81,11 @@ func Parse(unit money.Unit, t Texts) (money.Rates, error) {
 		}
 		*f.to = rate
 	}
-	return rates, check(rates)
+	return rates, Check(rates)
 }
 
-func check(rates money.Rates) error {
+// Check returns the first of the catalog's invariants that rates break. Its fault names the field.
+func Check(rates money.Rates) error {
 	err := rates.Validate()
 	var broken *money.RateError
 	if errors.As(err, &broken) {

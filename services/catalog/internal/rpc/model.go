@@ -54,6 +54,7 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters, Quantizations: m.Supply.Quantizations,
 		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt), Successor: m.Successor,
 		MinVramGb: m.MinVRAMGB, PlanCoverage: string(entry.CoverageOf(m.Tier, rates)),
+		PriceChange: priceChangeToProto(m.Model),
 	}
 	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
 	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)

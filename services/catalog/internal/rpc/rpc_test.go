@@ -69,7 +69,7 @@ func TestAPublicModelHasThePublishedFields(t *testing.T) {
 		"plan_coverage": "undrawn",
 		"min_vram_gb":   0.0, "successor": "", "capabilities": []any{"chat"}, "supported_parameters": []any{},
 		"quantizations": []any{"q8"},
-		"created_at":    "2026-11-21T12:00:00Z", "deprecated_at": nil,
+		"created_at":    "2026-11-21T12:00:00Z", "deprecated_at": nil, "price_change": nil,
 	}
 	if len(got) != len(want) {
 		t.Errorf("got %d fields, want %d", len(got), len(want))

@@ -38,7 +38,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 // Put implements entry.Store.
 func (s *Store) Put(
-	ctx context.Context, id string, decide func(current *entry.Model) (entry.Model, error),
+	ctx context.Context, id string, now time.Time, decide func(current *entry.Model) (entry.Model, error),
 ) (entry.Model, error) {
 	var next entry.Model
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
@@ -55,6 +55,11 @@ func (s *Store) Put(
 		if err := writePrice(ctx, tx, current, next); err != nil {
 			return err
 		}
+		if current != nil && !current.Same(next) {
+			if err := refuseWaiting(ctx, tx, *current, next, now); err != nil {
+				return err
+			}
+		}
 		return auditPut(ctx, tx, current, next)
 	})
 	if err != nil {
@@ -69,6 +74,11 @@ func lockModel(ctx context.Context, tx pgx.Tx, id string) (*entry.Model, error) 
 	if _, err := tx.Exec(ctx, lockChanges); err != nil {
 		return nil, fmt.Errorf("wait for other changes: %w", err)
 	}
+	return readModel(ctx, tx, id)
+}
+
+// readModel reads a model, nil when there is none.
+func readModel(ctx context.Context, tx pgx.Tx, id string) (*entry.Model, error) {
 	rows, err := tx.Query(ctx, selectModels+` WHERE m.model_id = $1`, id)
 	if err != nil {
 		return nil, fmt.Errorf("read model: %w", err)

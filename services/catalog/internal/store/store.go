@@ -1,6 +1,7 @@
 // Package store keeps the catalog in PostgreSQL: models, their immutable price
-// versions, the files of their weights, and the revision. The revision moves with every
-// change, whoever made it. Replicas hear of each other's changes by NOTIFY.
+// versions, the changes that operators scheduled, the files of models' weights, and the
+// revision. The revision moves with every change, whoever made it. Replicas hear of each
+// other's changes by NOTIFY.
 package store
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
+	"svc.internal/services/catalog/internal/change"
 	"svc.internal/services/catalog/internal/entry"
 )
 
@@ -45,8 +46,13 @@ const selectModels = `
 SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
        m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at, m.min_vram_gb, m.successor,
        p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
-       p.payout_cached_input_pico_usd, p.valid_from, p.pricing_unit
-FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
+       p.payout_cached_input_pico_usd, p.valid_from, p.pricing_unit, c.effective_from,
+       coalesce(c.pricing_unit, p.pricing_unit), coalesce(c.input_pico_usd, 0), coalesce(c.output_pico_usd, 0),
+       coalesce(c.payout_input_pico_usd, 0), coalesce(c.payout_output_pico_usd, 0),
+       coalesce(c.payout_cached_input_pico_usd, 0)
+FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL
+    LEFT JOIN model_change c ON c.model_id = m.model_id AND c.state = 'scheduled'
+        AND c.base_price_version_id = p.price_version_id`
 
 // Load reads the whole catalog, ordered by id, as of one moment. When its
 // revision is the known one, no models are read and changed is false.
@@ -76,13 +82,14 @@ func (s *Store) Load(ctx context.Context, known int64) (revision int64, models [
 func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var m entry.Model
 	var version [16]byte
-	var deprecated *time.Time
-	var input, output, payoutInput, payoutOutput, payoutCachedInput int64
-	var unit string
+	var deprecated, from *time.Time
+	var now, then ratesColumns
 	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens,
 		&m.MaxOutputTokens,
 		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB, &m.Successor,
-		&version, &input, &output, &payoutInput, &payoutOutput, &payoutCachedInput, &m.Price.ValidFrom, &unit)
+		&version, &now.input, &now.output, &now.payoutInput, &now.payoutOutput, &now.payoutCachedInput,
+		&m.Price.ValidFrom, &now.unit, &from, &then.unit, &then.input, &then.output, &then.payoutInput,
+		&then.payoutOutput, &then.payoutCachedInput)
 	if err != nil {
 		return entry.Model{}, err
 	}
@@ -90,10 +97,11 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 		m.DeprecatedAt = *deprecated
 	}
 	m.Price.ID = version
-	m.Price.Rates = money.Rates{Input: money.PicoUSD(input), Output: money.PicoUSD(output),
-		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput),
-		PayoutCachedInput: money.PicoUSD(payoutCachedInput)}
-	m.Price.Rates.Unit, err = money.ParseUnit(unit)
+	if m.Price.Rates, err = now.rates(); err != nil || from == nil || then == now {
+		return m, err
+	}
+	m.Coming.From = *from
+	m.Coming.Rates, err = then.rates()
 	return m, err
 }
 
@@ -106,6 +114,9 @@ func mendable(err error) error {
 		return err
 	case pg.IsUnique(err, "model_slug_once"):
 		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "slug is another model's").On("slug")
+	case pg.IsCheck(err, "model_change_waiting_bound"):
+		return fault.Wrap(err, fault.Precondition, fault.TooManyChanges, "at most %d scheduled changes wait",
+			change.MaxWaiting)
 	case pg.IsCheck(err, "revision_weight_files_bound"), pg.IsCheck(err, "revision_weight_text_bound"):
 		return fault.Wrap(err, fault.Exhausted, CatalogFull,
 			"the catalog holds at most 100,000 files and 32 MiB of their names and addresses")

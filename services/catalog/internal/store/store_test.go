@@ -49,7 +49,7 @@ func (r *rig) putDraft(t *testing.T, draft entry.Draft, rates money.Rates, versi
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := r.store.Put(t.Context(), d.ID, func(current *entry.Model) (entry.Model, error) {
+	m, err := r.store.Put(t.Context(), d.ID, noon, func(current *entry.Model) (entry.Model, error) {
 		return d.Replace(current,
 			rates, noon, version)
 	})
@@ -68,7 +68,7 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	rates := money.Rates{Input: money.MaxRate, Output: 3, PayoutInput: 1, PayoutOutput: 3}
-	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) {
+	put, err := r.store.Put(t.Context(), d.ID, noon, func(*entry.Model) (entry.Model, error) {
 		return d.Replace(nil, rates, noon,
 			ids.PriceVersionID{9})
 	})
@@ -294,7 +294,7 @@ func TestAFullCatalogRefusesOneMore(t *testing.T) {
 		for range 64 {
 			d.Parameters = append(d.Parameters, strings.Repeat("x", 48))
 		}
-		_, err = r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) {
+		_, err = r.store.Put(t.Context(), d.ID, noon, func(*entry.Model) (entry.Model, error) {
 			return d.Replace(nil, money.Rates{}, noon, ids.PriceVersionID{9})
 		})
 		switch f, ok := fault.As(err); {
