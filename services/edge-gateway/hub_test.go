@@ -244,6 +244,29 @@ func (catalogAdmin) PutModel(_ context.Context, req *catalogv1.PutModelRequest) 
 	return &catalogv1.PutModelResponse{Model: &catalogv1.PublicModel{Id: req.GetModelId()}}, nil
 }
 
+func (catalogAdmin) ScheduleModelChange(
+	_ context.Context, req *catalogv1.ScheduleModelChangeRequest,
+) (*catalogv1.ScheduleModelChangeResponse, error) {
+	return &catalogv1.ScheduleModelChangeResponse{Change: &catalogv1.ModelChange{ModelId: req.GetModelId(),
+		State: "scheduled", EffectiveFrom: req.GetEffectiveFrom(), Entry: req.GetEntry()}}, nil
+}
+
+func (catalogAdmin) ListModelChanges(
+	_ context.Context, req *catalogv1.ListModelChangesRequest,
+) (*catalogv1.ListModelChangesResponse, error) {
+	return &catalogv1.ListModelChangesResponse{List: []*catalogv1.ModelChange{{ModelId: req.GetModelId()}}}, nil
+}
+
+func (catalogAdmin) CancelModelChange(
+	_ context.Context, req *catalogv1.CancelModelChangeRequest,
+) (*catalogv1.CancelModelChangeResponse, error) {
+	if req.GetChangeId() != "c1" {
+		return nil, fault.New(fault.NotFound, fault.ChangeNotFound, "The model has no such change.")
+	}
+	return &catalogv1.CancelModelChangeResponse{Change: &catalogv1.ModelChange{ModelId: req.GetModelId(),
+		ChangeId: req.GetChangeId()}}, nil
+}
+
 // report waits for the account of one request.
 func (f *fleet) report() *billingv1.RequestReport {
 	f.t.Helper()

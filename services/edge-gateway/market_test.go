@@ -125,6 +125,41 @@ func TestOperatorsReachTheServices(t *testing.T) {
 	}
 }
 
+func TestOperatorsScheduleAndCancelChangesOfModels(t *testing.T) {
+	f := start(t)
+	admin := []string{"Authorization", "Bearer " + adminToken}
+	for _, id := range []string{"acme/tiny-1b", "acme%2Ftiny-1b", "llama3:8b", "a/changes"} {
+		path := "/api/v1/admin/models/" + id + "/changes"
+		named := `"model_id":"` + strings.ReplaceAll(id, "%2F", "/") + `"`
+		for name, call := range map[string]struct{ method, path, body, want string }{
+			"schedule": {http.MethodPost, path,
+				`{"effective_from":"2026-12-01T00:00:00Z","entry":{"input_price":"1.5","inactive":true}}`,
+				`"state":"scheduled","effective_from":"2026-12-01T00:00:00Z","entry":{`},
+			"list":   {http.MethodGet, path, "", `{"list":[{`},
+			"cancel": {http.MethodDelete, path + "/c1", "", `"change_id":"c1"`},
+		} {
+			resp := f.do(call.method, call.path, call.body, admin...)
+			body := read(t, resp)
+			switch {
+			case resp.StatusCode != http.StatusOK:
+				t.Errorf("%s of %s: got %d, want 200, with %s", name, id, resp.StatusCode, body)
+			case !strings.Contains(body, named):
+				t.Errorf("%s of %s: got %s, want %s in it", name, id, body, named)
+			case !strings.Contains(body, call.want):
+				t.Errorf("%s of %s: got %s, want %s in it", name, id, body, call.want)
+			}
+		}
+	}
+	const path = "/api/v1/admin/models/" + modelID + "/changes"
+	wantError(t, f.do(http.MethodDelete, path+"/c2", "", admin...), 404, "change_not_found")
+	wantError(t, f.do(http.MethodPost, path, `{"entry":{"model_id":"other"}}`, admin...), 400, "invalid_request")
+	wantError(t, f.do(http.MethodPost, path, `{"effective_from":"tomorrow"}`, admin...), 400, "invalid_request")
+	wantError(t, f.do(http.MethodGet, path, ""), 401, "missing_api_key")
+	if resp := f.do(http.MethodPut, path+"/c1", "{}", admin...); resp.StatusCode != http.StatusOK {
+		t.Errorf("a model whose id looks like a change: got %d, want 200", resp.StatusCode)
+	}
+}
+
 func TestHeadIsAnsweredAsGet(t *testing.T) {
 	f := start(t)
 	for _, path := range []string{"/api/v1/models", "/api/v1/models/acme/tiny-1b/providers"} {

@@ -121,6 +121,7 @@ var Table = map[fault.Reason]Row{
 	fault.WebhookNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.EndpointNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ContactNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.ChangeNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IssuerNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.IdentityNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.SessionNotFound:   {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -169,6 +170,7 @@ var Table = map[fault.Reason]Row{
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyWebhooks:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyEndpoints:     {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.TooManyChanges:       {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyOperators:     {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 

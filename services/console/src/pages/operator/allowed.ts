@@ -61,6 +61,8 @@ export const needs = {
   'POST /api/v1/admin/vendors': 'run',
   'PATCH /api/v1/admin/vendors/{provider_id}': 'run',
   'PUT /api/v1/admin/models/{model_id}': 'run',
+  'POST /api/v1/admin/models/{model_id}/changes': 'run',
+  'DELETE /api/v1/admin/models/{model_id}/changes/{change_id}': 'run',
   'PUT /api/v1/admin/model-files/{model_id}': 'run',
   'POST /api/v1/admin/warmups': 'run',
 
