@@ -324,9 +324,9 @@ type publicFigures struct {
 }
 
 func (publicFigures) GetStats(context.Context, *billingv1.GetStatsRequest) (*billingv1.GetStatsResponse, error) {
-	rate := 0.75
-	return &billingv1.GetStatsResponse{MadeAt: timestamppb.Now(), Last_24H: &billingv1.RequestFigures{Requests: 30},
-		Models: []*billingv1.ModelFigures{{ModelId: openModel, Figures: &billingv1.RequestFigures{Requests: 30,
+	requests, rate := int64(30), 0.75
+	return &billingv1.GetStatsResponse{MadeAt: timestamppb.Now(), Last_24H: &billingv1.RequestFigures{Requests: &requests},
+		Models: []*billingv1.ModelFigures{{ModelId: openModel, Figures: &billingv1.RequestFigures{Requests: &requests,
 			SuccessRate: &rate}}}}, nil
 }
 

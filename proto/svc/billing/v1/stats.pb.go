@@ -63,12 +63,12 @@ type GetStatsResponse struct {
 	// Up to when reports are counted.
 	MadeAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=made_at,json=madeAt,proto3" json:"made_at,omitempty"`
 	// Requests of the last hour, and of the 24 hours before the last 24.
-	Requests_1H          int64 `protobuf:"varint,2,opt,name=requests_1h,json=requests1h,proto3" json:"requests_1h,omitempty"`
-	RequestsPrevious_24H int64 `protobuf:"varint,3,opt,name=requests_previous_24h,json=requestsPrevious24h,proto3" json:"requests_previous_24h,omitempty"`
+	Requests_1H          *int64 `protobuf:"varint,2,opt,name=requests_1h,json=requests1h,proto3,oneof" json:"requests_1h,omitempty"`
+	RequestsPrevious_24H *int64 `protobuf:"varint,3,opt,name=requests_previous_24h,json=requestsPrevious24h,proto3,oneof" json:"requests_previous_24h,omitempty"`
 	// All requests of the last 24 hours.
 	Last_24H *RequestFigures `protobuf:"bytes,4,opt,name=last_24h,json=last24h,proto3" json:"last_24h,omitempty"`
 	// The last 30 days (UTC), the oldest first. The last one is today. A day without requests, or
-	// without enough accounts, is there, with none.
+	// without enough accounts, is there, with no figures.
 	Days []*DayFigures `protobuf:"bytes,5,rep,name=days,proto3" json:"days,omitempty"`
 	// The models and the providers with requests of enough accounts in the 24 hours up to the
 	// last whole hour, those with the most requests first: at most 10,000 models and 5,000
@@ -117,15 +117,15 @@ func (x *GetStatsResponse) GetMadeAt() *timestamppb.Timestamp {
 }
 
 func (x *GetStatsResponse) GetRequests_1H() int64 {
-	if x != nil {
-		return x.Requests_1H
+	if x != nil && x.Requests_1H != nil {
+		return *x.Requests_1H
 	}
 	return 0
 }
 
 func (x *GetStatsResponse) GetRequestsPrevious_24H() int64 {
-	if x != nil {
-		return x.RequestsPrevious_24H
+	if x != nil && x.RequestsPrevious_24H != nil {
+		return *x.RequestsPrevious_24H
 	}
 	return 0
 }
@@ -161,9 +161,9 @@ func (x *GetStatsResponse) GetProviders() []*ProviderFigures {
 // RequestFigures are of requests that gateways reported in a span of time.
 type RequestFigures struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Requests int64                  `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
+	Requests *int64                 `protobuf:"varint,1,opt,name=requests,proto3,oneof" json:"requests,omitempty"`
 	// Prompt and completion, of models that are priced by tokens.
-	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens *int64 `protobuf:"varint,2,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	// The part of the requests with an answer to its end, 0 to 1. Requests that their callers
 	// left, that were refused, or that no provider worked on do not count. A failed request
 	// costs nothing, so of an account's failures in an hour at most as many count as it had
@@ -214,15 +214,15 @@ func (*RequestFigures) Descriptor() ([]byte, []int) {
 }
 
 func (x *RequestFigures) GetRequests() int64 {
-	if x != nil {
-		return x.Requests
+	if x != nil && x.Requests != nil {
+		return *x.Requests
 	}
 	return 0
 }
 
 func (x *RequestFigures) GetTokens() int64 {
-	if x != nil {
-		return x.Tokens
+	if x != nil && x.Tokens != nil {
+		return *x.Tokens
 	}
 	return 0
 }
@@ -427,24 +427,28 @@ var File_svc_billing_v1_stats_proto protoreflect.FileDescriptor
 const file_svc_billing_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"\x1asvc/billing/v1/stats.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fGetStatsRequest\"\xfc\x02\n" +
+	"\x0fGetStatsRequest\"\xb0\x03\n" +
 	"\x10GetStatsResponse\x123\n" +
-	"\amade_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06madeAt\x12\x1f\n" +
-	"\vrequests_1h\x18\x02 \x01(\x03R\n" +
-	"requests1h\x122\n" +
-	"\x15requests_previous_24h\x18\x03 \x01(\x03R\x13requestsPrevious24h\x129\n" +
+	"\amade_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06madeAt\x12$\n" +
+	"\vrequests_1h\x18\x02 \x01(\x03H\x00R\n" +
+	"requests1h\x88\x01\x01\x127\n" +
+	"\x15requests_previous_24h\x18\x03 \x01(\x03H\x01R\x13requestsPrevious24h\x88\x01\x01\x129\n" +
 	"\blast_24h\x18\x04 \x01(\v2\x1e.svc.billing.v1.RequestFiguresR\alast24h\x12.\n" +
 	"\x04days\x18\x05 \x03(\v2\x1a.svc.billing.v1.DayFiguresR\x04days\x124\n" +
 	"\x06models\x18\x06 \x03(\v2\x1c.svc.billing.v1.ModelFiguresR\x06models\x12=\n" +
-	"\tproviders\x18\a \x03(\v2\x1f.svc.billing.v1.ProviderFiguresR\tproviders\"\xf5\x02\n" +
-	"\x0eRequestFigures\x12\x1a\n" +
-	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
-	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12&\n" +
-	"\fsuccess_rate\x18\x03 \x01(\x01H\x00R\vsuccessRate\x88\x01\x01\x12(\n" +
-	"\rretried_share\x18\x04 \x01(\x01H\x01R\fretriedShare\x88\x01\x01\x12#\n" +
-	"\vttft_ms_p50\x18\x05 \x01(\x01H\x02R\tttftMsP50\x88\x01\x01\x12#\n" +
-	"\vttft_ms_p95\x18\x06 \x01(\x01H\x03R\tttftMsP95\x88\x01\x01\x126\n" +
-	"\x15tokens_per_second_p50\x18\a \x01(\x01H\x04R\x12tokensPerSecondP50\x88\x01\x01B\x0f\n" +
+	"\tproviders\x18\a \x03(\v2\x1f.svc.billing.v1.ProviderFiguresR\tprovidersB\x0e\n" +
+	"\f_requests_1hB\x18\n" +
+	"\x16_requests_previous_24h\"\x97\x03\n" +
+	"\x0eRequestFigures\x12\x1f\n" +
+	"\brequests\x18\x01 \x01(\x03H\x00R\brequests\x88\x01\x01\x12\x1b\n" +
+	"\x06tokens\x18\x02 \x01(\x03H\x01R\x06tokens\x88\x01\x01\x12&\n" +
+	"\fsuccess_rate\x18\x03 \x01(\x01H\x02R\vsuccessRate\x88\x01\x01\x12(\n" +
+	"\rretried_share\x18\x04 \x01(\x01H\x03R\fretriedShare\x88\x01\x01\x12#\n" +
+	"\vttft_ms_p50\x18\x05 \x01(\x01H\x04R\tttftMsP50\x88\x01\x01\x12#\n" +
+	"\vttft_ms_p95\x18\x06 \x01(\x01H\x05R\tttftMsP95\x88\x01\x01\x126\n" +
+	"\x15tokens_per_second_p50\x18\a \x01(\x01H\x06R\x12tokensPerSecondP50\x88\x01\x01B\v\n" +
+	"\t_requestsB\t\n" +
+	"\a_tokensB\x0f\n" +
 	"\r_success_rateB\x10\n" +
 	"\x0e_retried_shareB\x0e\n" +
 	"\f_ttft_ms_p50B\x0e\n" +
@@ -509,6 +513,7 @@ func file_svc_billing_v1_stats_proto_init() {
 	if File_svc_billing_v1_stats_proto != nil {
 		return
 	}
+	file_svc_billing_v1_stats_proto_msgTypes[1].OneofWrappers = []any{}
 	file_svc_billing_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

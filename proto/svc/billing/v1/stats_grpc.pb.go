@@ -34,7 +34,7 @@ const (
 // where it rests on fewer than 20. A model or a provider is absent unless requests with a price
 // of at least 5 accounts were served there in the window. Its window is 24 whole hours, so its
 // figures change at most once an hour. In a window without 5 such accounts, the figures of the
-// whole service are 0 or absent. Numbers of requests and of tokens have two significant digits.
+// whole service are absent. Numbers of requests and of tokens have two significant digits.
 // Below 100 they are tens, and below 10 they are 0. Rates have three decimals. A percentile is
 // within 4.43 % of the exact one.
 type StatsServiceClient interface {
@@ -74,7 +74,7 @@ func (c *statsServiceClient) GetStats(ctx context.Context, in *GetStatsRequest, 
 // where it rests on fewer than 20. A model or a provider is absent unless requests with a price
 // of at least 5 accounts were served there in the window. Its window is 24 whole hours, so its
 // figures change at most once an hour. In a window without 5 such accounts, the figures of the
-// whole service are 0 or absent. Numbers of requests and of tokens have two significant digits.
+// whole service are absent. Numbers of requests and of tokens have two significant digits.
 // Below 100 they are tens, and below 10 they are 0. Rates have three decimals. A percentile is
 // within 4.43 % of the exact one.
 type StatsServiceServer interface {

@@ -24,11 +24,11 @@ func (s *Stats) GetStats(ctx context.Context, _ *billingv1.GetStatsRequest) (*bi
 	}
 	m := &billingv1.GetStatsResponse{
 		MadeAt: timestamppb.New(a.MadeAt), Requests_1H: a.LastHour, RequestsPrevious_24H: a.DayBefore,
-		Last_24H: figuresToProto(a.LastDay),
+		Last_24H: shownToProto(a.LastDay),
 	}
 	for _, d := range a.Days {
 		m.Days = append(m.Days, &billingv1.DayFigures{
-			Day: d.Day.Format(time.DateOnly), Figures: figuresToProto(d.Figures),
+			Day: d.Day.Format(time.DateOnly), Figures: shownToProto(d.Figures),
 		})
 	}
 	for _, f := range a.Models {
@@ -42,9 +42,17 @@ func (s *Stats) GetStats(ctx context.Context, _ *billingv1.GetStatsRequest) (*bi
 	return m, nil
 }
 
+// shownToProto returns a message without figures for those that are withheld.
+func shownToProto(f *stats.Figures) *billingv1.RequestFigures {
+	if f == nil {
+		return &billingv1.RequestFigures{}
+	}
+	return figuresToProto(*f)
+}
+
 func figuresToProto(f stats.Figures) *billingv1.RequestFigures {
 	return &billingv1.RequestFigures{
-		Requests: f.Requests, Tokens: f.Tokens, SuccessRate: f.SuccessRate, RetriedShare: f.RetriedShare,
+		Requests: &f.Requests, Tokens: &f.Tokens, SuccessRate: f.SuccessRate, RetriedShare: f.RetriedShare,
 		TtftMsP50: f.FirstContentP50, TtftMsP95: f.FirstContentP95, TokensPerSecondP50: f.SpeedP50,
 	}
 }

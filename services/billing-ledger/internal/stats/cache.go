@@ -145,27 +145,27 @@ func (c *Cache) read(ctx context.Context) (*Answer, error) {
 		return nil, fmt.Errorf("sum up the last two days: %w", err)
 	}
 	var all Sum
+	var lastHour, dayBefore int64
 	for begin, s := range sums {
 		switch {
 		case day.has(begin):
 			all.Add(s)
 		case day.Before().has(begin):
-			a.DayBefore += s.Requests
+			dayBefore += s.Requests
 		}
 		if hour.has(begin) {
-			a.LastHour += s.Requests
+			lastHour += s.Requests
 		}
 	}
 	// Nothing is known of the accounts of a part of an hour, but that of now has only begun.
 	before := Window{From: day.Before().From, Until: Hour.Start(day.From)}
-	if err := c.withhold(ctx, map[Window]func(){
-		day:    func() { all = Sum{} },
-		before: func() { a.DayBefore = 0 },
-		hour:   func() { a.LastHour = 0 },
+	if err := c.show(ctx, map[Window]func(){
+		day:    func() { a.LastDay = figuresOf(&all) },
+		before: func() { a.DayBefore = rounded(dayBefore) },
+		hour:   func() { a.LastHour = rounded(lastHour) },
 	}); err != nil {
 		return nil, err
 	}
-	a.LastDay, a.DayBefore, a.LastHour = Of(&all), Rounded(a.DayBefore), Rounded(a.LastHour)
 	if sums, err = c.store.OfService(ctx, Day, Day.Start(at).AddDate(0, 0, 1-Days)); err != nil {
 		return nil, fmt.Errorf("sum up the last days: %w", err)
 	}
@@ -173,15 +173,20 @@ func (c *Cache) read(ctx context.Context) (*Answer, error) {
 	return a, nil
 }
 
-// withhold takes away what is of a window with too few accounts.
-func (c *Cache) withhold(ctx context.Context, windows map[Window]func()) error {
-	for w, away := range windows {
+func rounded(n int64) *int64 {
+	n = Rounded(n)
+	return &n
+}
+
+// show shows what is of a window with enough accounts. Everything else is withheld.
+func (c *Cache) show(ctx context.Context, windows map[Window]func()) error {
+	for w, shown := range windows {
 		accounts, err := c.store.Accounts(ctx, w)
 		if err != nil {
 			return fmt.Errorf("count accounts: %w", err)
 		}
-		if accounts < LeastAccounts {
-			away()
+		if accounts >= LeastAccounts {
+			shown()
 		}
 	}
 	return nil

@@ -49,6 +49,11 @@ func Of(s *Sum) Figures {
 	return f
 }
 
+func figuresOf(s *Sum) *Figures {
+	f := Of(s)
+	return &f
+}
+
 // Rounded returns a number with two significant digits, a number below 100 in tens, and 0 for one
 // below LeastShown. So no number is exact.
 func Rounded(n int64) int64 {
@@ -115,18 +120,19 @@ type Answer struct {
 	// MadeAt is up to when reports are counted.
 	MadeAt time.Time
 	// LastHour and DayBefore are numbers of requests: of the last hour, and of the 24 hours
-	// before the last ones. Figures of fewer than LeastAccounts accounts are those of no requests.
-	LastHour, DayBefore int64
-	LastDay             Figures
+	// before the last ones. They and the figures of a span are nil where fewer than LeastAccounts
+	// accounts are behind them.
+	LastHour, DayBefore *int64
+	LastDay             *Figures
 	Days                []OfDay
 	Models              []OfModel
 	Providers           []OfProvider
 }
 
-// OfDay has the figures of a day (UTC).
+// OfDay has the figures of a day (UTC); nil where they are withheld.
 type OfDay struct {
 	Day time.Time
-	Figures
+	*Figures
 }
 
 // OfModel has the figures of a model.
@@ -183,11 +189,11 @@ func (g gathering) providers() []OfProvider {
 func daysOf(at time.Time, sums map[time.Time]*Sum) []OfDay {
 	days := make([]OfDay, 0, Days)
 	for day := Day.Start(at).AddDate(0, 0, 1-Days); len(days) < Days; day = day.AddDate(0, 0, 1) {
-		s := sums[day]
-		if s == nil {
-			s = &Sum{}
+		of := OfDay{Day: day}
+		if s := sums[day]; s != nil {
+			of.Figures = figuresOf(s)
 		}
-		days = append(days, OfDay{Day: day, Figures: Of(s)})
+		days = append(days, of)
 	}
 	return days
 }

@@ -224,11 +224,14 @@ func TestFiguresAreOfModelsProvidersAndAll(t *testing.T) {
 	if today := got.Days[stats.Days-1]; today.Requests != 360 {
 		t.Errorf("today: got %d requests, want 360", today.Requests)
 	}
-	if got.LastHour != 360 {
-		t.Errorf("the last hour: got %d, want 360", got.LastHour)
+	if *got.LastHour != 360 {
+		t.Errorf("the last hour: got %d, want 360", *got.LastHour)
 	}
-	if got.DayBefore != 70 {
-		t.Errorf("the day before: got %d, want 70", got.DayBefore)
+	if *got.DayBefore != 70 {
+		t.Errorf("the day before: got %d, want 70", *got.DayBefore)
+	}
+	if yesterday := got.Days[stats.Days-2]; yesterday.Figures != nil {
+		t.Errorf("a day without enough accounts: got %+v, want none", *yesterday.Figures)
 	}
 }
 
@@ -243,6 +246,7 @@ func looked(t *testing.T, cache *stats.Cache) (*stats.Answer, error) {
 	return a, failed
 }
 
+// Few accounts are told from few requests: those have numbers, and these have none.
 func TestTheServiceOfFewAccountsHasNoFigures(t *testing.T) {
 	store := &sums{few: true, fives: map[time.Time]*stats.Sum{
 		noon.Truncate(5 * time.Minute): requests(360), noon.Truncate(time.Hour).Add(-26 * time.Hour): requests(70),
@@ -252,15 +256,21 @@ func TestTheServiceOfFewAccountsHasNoFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, got := range map[string]int64{
-		"last hour": a.LastHour, "last day": a.LastDay.Requests, "before": a.DayBefore,
-	} {
-		if got != 0 {
-			t.Errorf("%s: got %d requests, want 0", name, got)
+	for name, got := range map[string]*int64{"last hour": a.LastHour, "before": a.DayBefore} {
+		if got != nil {
+			t.Errorf("%s: got %d requests, want none", name, *got)
 		}
 	}
-	if a.LastDay.SuccessRate != nil {
-		t.Errorf("success rate: got %v, want none", *a.LastDay.SuccessRate)
+	if a.LastDay != nil {
+		t.Errorf("last day: got %+v, want none", *a.LastDay)
+	}
+	store.few = false
+	store.fives = map[time.Time]*stats.Sum{noon.Truncate(5 * time.Minute): requests(9)}
+	if a, err = looked(t, cache); err != nil {
+		t.Fatal(err)
+	}
+	if a.LastHour == nil || *a.LastHour != 0 {
+		t.Errorf("nine requests of enough accounts: got %v, want 0", a.LastHour)
 	}
 }
 
@@ -283,8 +293,8 @@ func TestTheServiceHasFiguresWithoutNewOnesOfModels(t *testing.T) {
 		if err == nil {
 			t.Error("the reading: got no error, want one")
 		}
-		if a.LastHour != 360 {
-			t.Errorf("the last hour: got %d requests, want 360", a.LastHour)
+		if *a.LastHour != 360 {
+			t.Errorf("the last hour: got %d requests, want 360", *a.LastHour)
 		}
 		if len(a.Models) != c.models {
 			t.Errorf("models: got %d, want %d", len(a.Models), c.models)

@@ -106,8 +106,8 @@ func TestOnlyAConfirmedAddressAsksForTerms(t *testing.T) {
 			t.Errorf("%s: got the error %v, want the reason %s", name, err, fault.EmailNotConfirmed)
 		}
 	}
-	_, err := contactsOn(e.store).Send(t.Context(), enterprise.Contact{Account: ids.AccountID{1}, Key: "k", Message: "more"})
-	if !fault.Is(err, fault.AccountNotFound) {
+	unknown := enterprise.Contact{Account: ids.AccountID{1}, Key: "k", Message: "more"}
+	if _, err := contactsOn(e.store).Send(t.Context(), unknown); !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("no account: got the error %v, want the reason %s", err, fault.AccountNotFound)
 	}
 }

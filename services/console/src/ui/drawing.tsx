@@ -76,7 +76,7 @@ function configure({ rows, at, series, kind, value }: DrawingProps, dark: boolea
         const color = palette[n % palette.length] ?? text;
         return {
           label,
-          data: rows.map((row) => Number(row[name])),
+          data: rows.map((row) => (row[name] === null ? null : Number(row[name]))), // a gap, and not 0
           backgroundColor: color,
           borderColor: color,
           borderWidth: kind === 'line' ? 2 : 0,

@@ -26,17 +26,18 @@ const (
 )
 
 // serviceStats are the figures of the whole service. A figure is null where it would rest on
-// too few requests, and where the service that knows it does not answer or is too old.
+// too few requests or consumers, because it would tell what one of them did, and where the
+// service that knows it does not answer or is too old.
 type serviceStats struct {
 	MadeAt             time.Time  `json:"made_at"`
 	ModelsTotal        int        `json:"models_total"`
 	ModelsCallable     int        `json:"models_callable"`
 	ProvidersActive    *int32     `json:"providers_active"`
 	ProvidersOnline    *int       `json:"providers_online"`
-	Requests1h         int64      `json:"requests_1h"`
-	Requests24h        int64      `json:"requests_24h"`
-	RequestsBefore     int64      `json:"requests_previous_24h"`
-	Tokens24h          int64      `json:"tokens_24h"`
+	Requests1h         *int64     `json:"requests_1h"`
+	Requests24h        *int64     `json:"requests_24h"`
+	RequestsBefore     *int64     `json:"requests_previous_24h"`
+	Tokens24h          *int64     `json:"tokens_24h"`
 	SuccessRate        *float64   `json:"success_rate_24h"`
 	RetriedShare       *float64   `json:"retried_share_24h"`
 	TTFTp50            *float64   `json:"ttft_ms_p50"`
@@ -47,7 +48,7 @@ type serviceStats struct {
 
 type dayStats struct {
 	Day         string   `json:"day"`
-	Requests    int64    `json:"requests"`
+	Requests    *int64   `json:"requests"`
 	SuccessRate *float64 `json:"success_rate"`
 	TTFTp50     *float64 `json:"ttft_ms_p50"`
 }
@@ -189,11 +190,11 @@ func (s *seen) rowsTotal(rows []providerStats) *int {
 func (r *providerStats) isOnline() bool { return r.Online != nil && *r.Online }
 
 func (s *seen) service(models []modelStats, providers []providerStats) serviceStats {
-	f := s.figures.GetLast_24H()
+	f := figuresOf(s.figures.GetLast_24H())
 	out := serviceStats{
 		MadeAt: s.figures.GetMadeAt().AsTime().Truncate(time.Second), ModelsTotal: len(models),
-		ProvidersActive: s.activeTotal(), ProvidersOnline: s.onlineTotal(providers), Requests1h: s.figures.GetRequests_1H(),
-		Requests24h: f.GetRequests(), RequestsBefore: s.figures.GetRequestsPrevious_24H(), Tokens24h: f.GetTokens(),
+		ProvidersActive: s.activeTotal(), ProvidersOnline: s.onlineTotal(providers), Requests1h: s.figures.Requests_1H,
+		Requests24h: f.Requests, RequestsBefore: s.figures.RequestsPrevious_24H, Tokens24h: f.Tokens,
 		SuccessRate: rate(f.SuccessRate), RetriedShare: rate(f.RetriedShare), TTFTp50: tenth(f.TtftMsP50),
 		TTFTp95: tenth(f.TtftMsP95), TokensPerSecondP50: tenth(f.TokensPerSecondP50), Days: []dayStats{},
 	}
@@ -203,12 +204,17 @@ func (s *seen) service(models []modelStats, providers []providerStats) serviceSt
 		}
 	}
 	for _, d := range s.figures.GetDays() {
-		f := d.GetFigures()
+		f := figuresOf(d.GetFigures())
 		out.Days = append(out.Days, dayStats{
-			Day: d.GetDay(), Requests: f.GetRequests(), SuccessRate: rate(f.SuccessRate), TTFTp50: tenth(f.TtftMsP50),
+			Day: d.GetDay(), Requests: f.Requests, SuccessRate: rate(f.SuccessRate), TTFTp50: tenth(f.TtftMsP50),
 		})
 	}
 	return out
+}
+
+// figuresOf returns figures, of which all are absent where there are none.
+func figuresOf(f *billingv1.RequestFigures) *billingv1.RequestFigures {
+	return cmp.Or(f, &billingv1.RequestFigures{})
 }
 
 func (s *seen) modelRows() []modelStats {

@@ -62,12 +62,14 @@ func measured(t *testing.T) *bundle {
 	gone := openModel("gone", "llm", 0)
 	gone.Active = false
 	b.models.list = []*catalogv1.PublicModel{openModel("idle", "image", 0), openModel("busy", "llm", 2), gone}
-	busy := &billingv1.RequestFigures{Requests: 40, Tokens: 900, SuccessRate: ptr(0.97499), RetriedShare: ptr(0.1),
-		TtftMsP50: ptr(123.456), TtftMsP95: ptr(400.0), TokensPerSecondP50: ptr(51.04)}
+	busy := &billingv1.RequestFigures{Requests: ptr[int64](40), Tokens: ptr[int64](900), SuccessRate: ptr(0.97499),
+		RetriedShare: ptr(0.1), TtftMsP50: ptr(123.456), TtftMsP95: ptr(400.0), TokensPerSecondP50: ptr(51.04)}
 	b.figures.stats = &billingv1.GetStatsResponse{
-		MadeAt: timestamppb.New(b.clock.Now()), Requests_1H: 4, RequestsPrevious_24H: 20, Last_24H: busy,
+		MadeAt: timestamppb.New(b.clock.Now()), Requests_1H: ptr[int64](4), RequestsPrevious_24H: ptr[int64](20),
+		Last_24H: busy,
 		Days: []*billingv1.DayFigures{
-			{Day: "2026-11-20", Figures: &billingv1.RequestFigures{Requests: 9}}, {Day: "2026-11-21", Figures: busy}},
+			{Day: "2026-11-20", Figures: &billingv1.RequestFigures{Requests: ptr[int64](9)}},
+			{Day: "2026-11-21", Figures: busy}},
 		Models: []*billingv1.ModelFigures{{ModelId: "busy", Figures: busy}},
 		Providers: []*billingv1.ProviderFigures{
 			{ProviderId: "p2", Figures: busy}, {ProviderId: "stranger", Figures: busy}},
@@ -127,6 +129,32 @@ func TestFiguresOfTheServiceJoinItsPeers(t *testing.T) {
 	}
 	if b.figures.asked != 1 {
 		t.Errorf("the ledger was asked for three answers: got %d times, want 1", b.figures.asked)
+	}
+}
+
+// What fewer than five paying consumers did is null, and never 0, which would say that nobody came.
+func TestWithheldFiguresOfTheServiceAreNull(t *testing.T) {
+	for name, withheld := range map[string]*billingv1.RequestFigures{"absent": nil, "without figures": {}} {
+		b := measured(t)
+		b.figures.stats.Requests_1H, b.figures.stats.RequestsPrevious_24H = nil, nil
+		b.figures.stats.Last_24H, b.figures.stats.Days[0].Figures = withheld, withheld
+		service := b.shown(t, (*API).ServiceStats)
+		for _, want := range []string{`"requests_1h":null,"requests_24h":null,"requests_previous_24h":null,"tokens_24h":null,`,
+			`"days":[{"day":"2026-11-20","requests":null,"success_rate":null,"ttft_ms_p50":null},` +
+				`{"day":"2026-11-21","requests":40,`} {
+			if !strings.Contains(service, want) {
+				t.Errorf("%s: got %s, want %s in it", name, service, want)
+			}
+		}
+	}
+}
+
+// A 0 is of at least five consumers, whose requests are too few for a number.
+func TestAZeroOfTheServiceIsShown(t *testing.T) {
+	b := measured(t)
+	b.figures.stats.Requests_1H = ptr[int64](0)
+	if got, want := b.shown(t, (*API).ServiceStats), `"requests_1h":0,`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s in it", got, want)
 	}
 }
 

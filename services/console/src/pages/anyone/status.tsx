@@ -14,7 +14,7 @@ import { Id, State } from '../../ui/text';
 import { modelPath, useCatalog, type Model } from './catalog';
 import { isCallable } from './catalog-view';
 import { useServiceStats, type Day, type ServiceStats } from './stats';
-import { change, told } from './told';
+import { change, ofAll, told, whyWithheld } from './told';
 import { categories, wordFor } from './words';
 
 /** Whether requests are served at this moment. */
@@ -33,9 +33,9 @@ export default function Status() {
       lead={
         <>
           What the service says of itself, asked every 15 seconds, and its figures, which are at most a few minutes old
-          and rounded to two significant digits. A 0 or a dash means that there were fewer than 10 requests or fewer
-          than 5 paying consumers: too few to show without revealing what one consumer did. The page of a model has the
-          figures of its providers.
+          and rounded to two significant digits. A number is withheld where fewer than 5 consumers paid, because it
+          would show what one of them did. A 0 stands for fewer than 10 requests, and a dash for a share or a time of
+          fewer than 10. The page of a model has the figures of its providers.
         </>
       }
       actions={
@@ -88,7 +88,7 @@ function Now({ ready, stats }: { ready: UseQueryResult<unknown>; stats: ServiceS
         label="Requests in 24 hours"
         note={stats === undefined ? '' : change(stats.requests_24h, stats.requests_previous_24h)}
       >
-        {told(stats?.requests_24h, count)}
+        {ofAll(stats?.requests_24h, count)}
       </Figure>
       <Figure label="Success in 24 hours" note={`${told(stats?.retried_share_24h, percent)} needed another attempt`}>
         {told(stats?.success_rate_24h, (share) => percent(share, 2))}
@@ -99,14 +99,15 @@ function Now({ ready, stats }: { ready: UseQueryResult<unknown>; stats: ServiceS
       <Figure label="Tokens a second" note="of the median streamed answer">
         {told(stats?.tokens_per_second_p50, (value) => value.toFixed(1))}
       </Figure>
-      <Figure label="Tokens in 24 hours" note="prompts and answers">
-        {told(stats?.tokens_24h, compact)}
+      <Figure label="Tokens in 24 hours" note={stats?.tokens_24h === null ? whyWithheld : 'prompts and answers'}>
+        {ofAll(stats?.tokens_24h, compact)}
       </Figure>
     </SimpleGrid>
   );
 }
 
 function Days({ days }: { days: Day[] }) {
+  const counted = days.some((day) => day.requests !== null && day.requests > 0);
   const judged = days.flatMap((day) =>
     day.success_rate === null ? [] : [{ day: day.day, success: day.success_rate * 100 }],
   );
@@ -114,12 +115,12 @@ function Days({ days }: { days: Day[] }) {
     <>
       <Chart
         title="Requests of the last 30 days"
-        rows={days.some((day) => day.requests > 0) ? days : []}
+        rows={counted ? days : []}
         at="day"
         series={[{ name: 'requests', label: 'Requests' }]}
         columns={dayColumns}
         value={count}
-        empty="No day of the last 30 has had enough requests to show."
+        empty={`No day of the last 30 has a number to show: it is withheld, or below 10. Withheld means ${whyWithheld}.`}
         json={days}
       />
       <Chart
@@ -141,7 +142,7 @@ function Days({ days }: { days: Day[] }) {
 
 const dayColumns: Column<Day>[] = [
   { name: 'Day (UTC)', cell: (day) => day.day },
-  { name: 'Requests', numeric: true, cell: (day) => count(day.requests) },
+  { name: 'Requests', numeric: true, cell: (day) => ofAll(day.requests, count) },
   { name: 'Success', numeric: true, cell: (day) => told(day.success_rate, (share) => percent(share, 2)) },
   { name: 'Time to first token', numeric: true, cell: (day) => told(day.ttft_ms_p50, milliseconds) },
 ];

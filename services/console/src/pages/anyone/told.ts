@@ -13,8 +13,21 @@ export function told(value: number | null | undefined, show: (value: number) => 
   return value === null || value === undefined ? '–' : show(value);
 }
 
-/** How the requests of a day compare with those of the day before, in words. */
-export function change(now: number, before: number): string {
+/** Stands for a figure of the whole service that would tell what one consumer did, where there is room for a word. */
+export const withheld = 'withheld';
+
+/** Why it is withheld. */
+export const whyWithheld = 'fewer than 5 paying consumers, so it would show what one of them did';
+
+/** A number of the whole service in words. It is null where few consumers paid. */
+export function ofAll(value: number | null | undefined, show: (value: number) => string): string {
+  return value === null ? withheld : told(value, show);
+}
+
+/** How the requests of a day compare with those of the day before, in words. Either is null where it is withheld. */
+export function change(now: number | null, before: number | null): string {
+  if (now === null) return whyWithheld;
+  if (before === null) return 'the 24 hours before are withheld';
   if (before === 0) return 'none to compare with in the 24 hours before';
   const percent = Math.round(((now - before) / before) * 100);
   if (percent === 0) return 'as many as in the 24 hours before';

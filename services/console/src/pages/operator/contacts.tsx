@@ -28,7 +28,10 @@ export default function Contacts() {
   return (
     <Page
       title="Enterprise contacts"
-      lead="Accounts ask for terms here. Answer by e-mail, agree terms on the page of the account, and mark the message as answered."
+      lead={
+        'Accounts ask for terms here. Answer by e-mail, agree terms on the page of the account, and mark the message ' +
+        'as answered.'
+      }
     >
       <Section
         title="Messages"
