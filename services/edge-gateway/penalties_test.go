@@ -36,7 +36,8 @@ type penalties struct {
 func (p *penalties) penalty() *settlementv1.Penalty {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return &settlementv1.Penalty{PenaltyId: penaltyID, ProviderId: providerA, ModelId: "acme/tiny-1b", Kind: "benchmark",
-		ShareBasisPoints: 1_000, State: settlementv1.PenaltyState_PENALTY_STATE_PROPOSED, OpenedAt: timestamppb.New(at),
+		Family: "benchmark", ShareBasisPoints: 1_000,
+		State: settlementv1.PenaltyState_PENALTY_STATE_PROPOSED, OpenedAt: timestamppb.New(at),
 		AppealUntil: timestamppb.New(at.Add(48 * time.Hour)), Summary: "slow", EvidenceHash: make([]byte, 32), Revision: 1}
 }
 
@@ -87,6 +88,7 @@ func (p *penalties) ListAllPenalties(
 }
 
 const shownPenalty = `{"penalty_id":"` + penaltyID + `","model_id":"acme/tiny-1b","kind":"benchmark",` +
+	`"family":"benchmark",` +
 	`"state":"proposed","share":0.1,"removes":false,"summary":"slow","opened_at":"2026-11-21T12:00:00Z",` +
 	`"appeal_until":"2026-11-23T12:00:00Z","appeal_text":"","appealed_at":null,"resolution":"","resolved_at":null,` +
 	`"executed_at":null,"parts":[]}`

@@ -217,7 +217,10 @@ type Penalty struct {
 	// Absent until executed.
 	ExecutedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=executed_at,json=executedAt,proto3" json:"executed_at,omitempty"`
 	// Empty for a penalty that found no collateral.
-	Parts         []*PenaltyPart `protobuf:"bytes,18,rep,name=parts,proto3" json:"parts,omitempty"`
+	Parts []*PenaltyPart `protobuf:"bytes,18,rep,name=parts,proto3" json:"parts,omitempty"`
+	// The family of evidence that led: greedy, sampled, logprobs, recall, usage, files or visible; of
+	// the kind benchmark it is benchmark. Empty for a penalty of before the field.
+	Family        string `protobuf:"bytes,19,opt,name=family,proto3" json:"family,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +381,13 @@ func (x *Penalty) GetParts() []*PenaltyPart {
 	return nil
 }
 
+func (x *Penalty) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
 type OpenPenaltyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A UUID of version 7: the verdict's id.
@@ -392,7 +402,10 @@ type OpenPenaltyRequest struct {
 	// At most 500 printable characters.
 	Summary string `protobuf:"bytes,7,opt,name=summary,proto3" json:"summary,omitempty"`
 	// 32 bytes.
-	EvidenceHash  []byte `protobuf:"bytes,8,opt,name=evidence_hash,json=evidenceHash,proto3" json:"evidence_hash,omitempty"`
+	EvidenceHash []byte `protobuf:"bytes,8,opt,name=evidence_hash,json=evidenceHash,proto3" json:"evidence_hash,omitempty"`
+	// See Penalty.family: at most 32 of a-z and _. A verifier of before the field leaves it empty. A
+	// repeat with and one without it are the same.
+	Family        string `protobuf:"bytes,9,opt,name=family,proto3" json:"family,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +494,13 @@ func (x *OpenPenaltyRequest) GetEvidenceHash() []byte {
 		return x.EvidenceHash
 	}
 	return nil
+}
+
+func (x *OpenPenaltyRequest) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
 }
 
 type OpenPenaltyResponse struct {
@@ -1008,7 +1028,7 @@ const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\x0etoken_decimals\x18\x04 \x01(\x05R\rtokenDecimals\x12\x16\n" +
 	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n" +
 	"\x05state\x18\x06 \x01(\tR\x05state\x12(\n" +
-	"\x10chain_penalty_id\x18\a \x01(\fR\x0echainPenaltyId\"\xf8\x05\n" +
+	"\x10chain_penalty_id\x18\a \x01(\fR\x0echainPenaltyId\"\x90\x06\n" +
 	"\aPenalty\x12\x1d\n" +
 	"\n" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
@@ -1036,7 +1056,8 @@ const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\brevision\x18\x10 \x01(\x03R\brevision\x12;\n" +
 	"\vexecuted_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"executedAt\x124\n" +
-	"\x05parts\x18\x12 \x03(\v2\x1e.svc.settlement.v1.PenaltyPartR\x05parts\"\x8a\x02\n" +
+	"\x05parts\x18\x12 \x03(\v2\x1e.svc.settlement.v1.PenaltyPartR\x05parts\x12\x16\n" +
+	"\x06family\x18\x13 \x01(\tR\x06family\"\xa2\x02\n" +
 	"\x12OpenPenaltyRequest\x12\x1d\n" +
 	"\n" +
 	"penalty_id\x18\x01 \x01(\tR\tpenaltyId\x12\x1f\n" +
@@ -1047,7 +1068,8 @@ const file_svc_settlement_v1_penalty_proto_rawDesc = "" +
 	"\x12share_basis_points\x18\x05 \x01(\x05R\x10shareBasisPoints\x12\x18\n" +
 	"\aremoves\x18\x06 \x01(\bR\aremoves\x12\x18\n" +
 	"\asummary\x18\a \x01(\tR\asummary\x12#\n" +
-	"\revidence_hash\x18\b \x01(\fR\fevidenceHash\"K\n" +
+	"\revidence_hash\x18\b \x01(\fR\fevidenceHash\x12\x16\n" +
+	"\x06family\x18\t \x01(\tR\x06family\"K\n" +
 	"\x13OpenPenaltyResponse\x124\n" +
 	"\apenalty\x18\x01 \x01(\v2\x1a.svc.settlement.v1.PenaltyR\apenalty\"c\n" +
 	"\rAppealRequest\x12\x1d\n" +

@@ -33,7 +33,9 @@ type penalty struct {
 	PenaltyID string `json:"penalty_id"`
 	ModelID   string `json:"model_id"`
 	Kind      string `json:"kind"`
-	State     string `json:"state"`
+	// Family is the family of evidence that led; empty for a penalty of before the field.
+	Family string `json:"family"`
+	State  string `json:"state"`
 	// Share is the part of the collateral, from 0 to 1.
 	Share float64 `json:"share"`
 	// Removes reports whether the provider was removed from the network with it.
@@ -77,7 +79,7 @@ func penaltyParts(parts []*settlementv1.PenaltyPart) []penaltyPart {
 
 func penaltyOf(p *settlementv1.Penalty) penalty {
 	return penalty{
-		PenaltyID: p.GetPenaltyId(), ModelID: p.GetModelId(), Kind: p.GetKind(),
+		PenaltyID: p.GetPenaltyId(), ModelID: p.GetModelId(), Kind: p.GetKind(), Family: p.GetFamily(),
 		State: strings.ToLower(strings.TrimPrefix(p.GetState().String(), "PENALTY_STATE_")),
 		Share: float64(p.GetShareBasisPoints()) / basisPoints, Removes: p.GetRemoves(), Summary: p.GetSummary(),
 		OpenedAt: moment(p.GetOpenedAt()), AppealUntil: moment(p.GetAppealUntil()), AppealText: p.GetAppealText(),

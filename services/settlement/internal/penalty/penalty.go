@@ -19,6 +19,7 @@
 package penalty
 
 import (
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -82,6 +83,8 @@ type Draft struct {
 	ShareBasisPoints int32
 	// Removes reports whether the provider was removed from the network with it.
 	Removes bool
+	// Family is the family of evidence that led, as the verifier names it; empty for a penalty of before the field.
+	Family string
 	// Summary is what was measured, for people.
 	Summary      string
 	EvidenceHash [32]byte
@@ -107,6 +110,17 @@ type Penalty struct {
 	ClockRuns bool
 }
 
+// families are the names that a family may have. The verifier knows which there are, and may know more than settlement.
+var families = regexp.MustCompile(`^[a-z_]{0,32}$`)
+
+// same reports whether two drafts say the same. One that names no family says the same as one that does.
+func (d Draft) same(o Draft) bool {
+	if d.Family == "" || o.Family == "" {
+		d.Family, o.Family = "", ""
+	}
+	return d == o
+}
+
 // check fails with invalid_value.
 func (d Draft) check() error {
 	switch {
@@ -114,6 +128,8 @@ func (d Draft) check() error {
 		return invalid("kind", "must be %s or %s", Misrepresentation, Benchmark)
 	case d.ShareBasisPoints < 1 || d.ShareBasisPoints > MaxShare:
 		return invalid("share_basis_points", "must be 1 to %d", MaxShare)
+	case !families.MatchString(d.Family):
+		return invalid("family", "must be at most 32 of a-z and _")
 	case len(d.ModelID) > maxModel || !printable.Within(d.ModelID, maxModel):
 		return invalid("model_id", "must be 1 to %d printable bytes", maxModel)
 	}

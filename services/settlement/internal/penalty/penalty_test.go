@@ -218,6 +218,9 @@ func TestADraftOutOfItsBoundsIsRefusedByItsField(t *testing.T) {
 		{"summary", func(d *Draft) { d.Summary = strings.Repeat("é", maxSummary+1) }, false},
 		{"summary", func(d *Draft) { d.Summary = "two\nlines" }, false},
 		{"summary", func(d *Draft) { d.Summary = "" }, false},
+		{"", func(d *Draft) { d.Family = strings.Repeat("f", 32) }, true},
+		{"family", func(d *Draft) { d.Family = strings.Repeat("f", 33) }, false},
+		{"family", func(d *Draft) { d.Family = "two words" }, false},
 	} {
 		d := draft()
 		tc.change(&d)

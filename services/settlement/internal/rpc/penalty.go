@@ -106,7 +106,7 @@ func draftFromProto(req *settlementv1.OpenPenaltyRequest) (penalty.Draft, error)
 	}
 	d := penalty.Draft{
 		ModelID: req.GetModelId(), Kind: penalty.Kind(req.GetKind()), ShareBasisPoints: req.GetShareBasisPoints(),
-		Removes: req.GetRemoves(), Summary: req.GetSummary(),
+		Removes: req.GetRemoves(), Summary: req.GetSummary(), Family: req.GetFamily(),
 	}
 	var err error
 	if d.ID, err = penalty.ParseID(req.GetPenaltyId()); err != nil {

@@ -77,7 +77,7 @@ func penaltyToProto(p penalty.Penalty) *settlementv1.Penalty {
 		ShareBasisPoints: p.ShareBasisPoints, Removes: p.Removes, State: states[p.State],
 		OpenedAt: moment(p.OpenedAt), AppealUntil: moment(p.AppealUntil), AppealText: p.AppealText,
 		AppealedAt: moment(p.AppealedAt), Resolution: p.Resolution, ResolvedAt: moment(p.ResolvedAt), Summary: p.Summary,
-		EvidenceHash: p.EvidenceHash[:], Revision: p.Revision, ExecutedAt: moment(p.ExecutedAt),
+		EvidenceHash: p.EvidenceHash[:], Revision: p.Revision, ExecutedAt: moment(p.ExecutedAt), Family: p.Family,
 	}
 }
 

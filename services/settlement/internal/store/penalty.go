@@ -24,7 +24,7 @@ type Penalties struct {
 
 const penaltyColumns = `penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash,
 	state, revision, opened_at, appeal_until, coalesce(appeal_text, ''), appealed_at, coalesce(resolution, ''),
-	resolved_at, executed_at, appealed_on_chain`
+	resolved_at, executed_at, appealed_on_chain, family`
 
 func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
 	var p penalty.Penalty
@@ -32,7 +32,7 @@ func scanPenalty(row pgx.CollectableRow) (penalty.Penalty, error) {
 	var appealed, resolved, executed *time.Time
 	err := row.Scan(&p.ID, &p.ProviderID, &p.ModelID, &p.Kind, &p.ShareBasisPoints, &p.Removes, &p.Summary, &hash,
 		&p.State, &p.Revision, &p.OpenedAt, &p.AppealUntil, &p.AppealText, &appealed, &p.Resolution, &resolved, &executed,
-		&p.AppealedOnChain)
+		&p.AppealedOnChain, &p.Family)
 	copy(p.EvidenceHash[:], hash)
 	for _, at := range []struct {
 		from *time.Time
@@ -126,9 +126,11 @@ func (s Penalties) open(
 		return p, false, err
 	}
 	p, fresh, err = onePenalty(ctx, tx, `
-		INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (penalty_id) DO NOTHING RETURNING `+penaltyColumns,
-		d.ID, d.ProviderID, d.ModelID, d.Kind, d.ShareBasisPoints, d.Removes, d.Summary, d.EvidenceHash[:])
+		INSERT INTO penalty (penalty_id, provider_id, model_id, kind, share_basis_points, removes, summary, evidence_hash,
+			family)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (penalty_id) DO NOTHING RETURNING `+penaltyColumns,
+		d.ID, d.ProviderID, d.ModelID, d.Kind, d.ShareBasisPoints, d.Removes, d.Summary, d.EvidenceHash[:],
+		d.Family)
 	switch {
 	case err != nil:
 		return p, false, err

@@ -93,7 +93,37 @@ func draft(t *testing.T) penalty.Draft {
 	t.Helper()
 	return penalty.Draft{ID: newID(t), ProviderID: ids.ProviderID(newID(t)), ModelID: "acme/tiny-1b",
 		Kind: penalty.Misrepresentation, ShareBasisPoints: 1_000, Removes: true, Summary: "another quantization",
-		EvidenceHash: [32]byte{1, 2, 3}}
+		EvidenceHash: [32]byte{1, 2, 3}, Family: "greedy"}
+}
+
+// A verifier of before the field opens the same penalty again, and so does a newer one a penalty of before it.
+func TestAFamilyIsKeptAndOneThatIsNotSaidIsNoOther(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	named := draft(t)
+	nameless := draft(t)
+	nameless.Family = ""
+	for _, d := range []penalty.Draft{named, nameless} {
+		first, other, without := d, d, d
+		first.Family, other.Family, without.Family = "greedy", "recall", ""
+		if _, err := e.keepers[0].Open(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		for _, again := range []penalty.Draft{first, without} {
+			p, err := e.keepers[0].Open(t.Context(), again)
+			if err != nil {
+				t.Errorf("opened with %q, again with %q: got the error %v, want none", d.Family, again.Family, err)
+			}
+			if p.Family != d.Family {
+				t.Errorf("opened with %q, again with %q: got %q, want the first", d.Family, again.Family, p.Family)
+			}
+		}
+		_, err := e.keepers[0].Open(t.Context(), other)
+		if is, want := fault.Is(err, fault.IdempotencyKeyReused), d.Family != ""; is != want {
+			t.Errorf("opened with %q, again with another: got the error %v, want %s: %t", d.Family, err,
+				fault.IdempotencyKeyReused, want)
+		}
+	}
 }
 
 func (e *env) open(t *testing.T) penalty.Penalty {

@@ -14,7 +14,7 @@ func (p Penalties) State(ctx context.Context, o Penalty) (string, error) {
 	resp, err := p.Client.OpenPenalty(ctx, &settlementv1.OpenPenaltyRequest{
 		PenaltyId: o.Verdict.String(), ProviderId: o.Offer.Provider.String(), ModelId: o.Offer.Model, Kind: o.Kind,
 		ShareBasisPoints: int32(o.BasisPoints), Removes: o.Removes, Summary: o.Summary,
-		EvidenceHash: o.EvidenceHash[:],
+		EvidenceHash: o.EvidenceHash[:], Family: o.Family,
 	})
 	if err != nil {
 		return "", fmt.Errorf("ask where a penalty stands: %w", err)

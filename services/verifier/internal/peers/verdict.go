@@ -61,6 +61,8 @@ type Penalty struct {
 	Offer   probe.Offer
 	// Kind is misrepresentation or benchmark.
 	Kind string
+	// Family is the family of evidence that led, or benchmark.
+	Family string
 	// BasisPoints are parts of 10,000.
 	BasisPoints  int
 	Removes      bool
@@ -79,7 +81,7 @@ func (p Penalties) Open(ctx context.Context, o Penalty) (appealUntil time.Time, 
 	resp, err := p.Client.OpenPenalty(ctx, &settlementv1.OpenPenaltyRequest{
 		PenaltyId: o.Verdict.String(), ProviderId: o.Offer.Provider.String(), ModelId: o.Offer.Model, Kind: o.Kind,
 		ShareBasisPoints: int32(o.BasisPoints), Removes: o.Removes, Summary: o.Summary,
-		EvidenceHash: o.EvidenceHash[:],
+		EvidenceHash: o.EvidenceHash[:], Family: o.Family,
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("open a penalty: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/services/verifier/internal/effects"
+	"svc.internal/services/verifier/internal/evidence"
 	"svc.internal/services/verifier/internal/peers"
 	"svc.internal/services/verifier/internal/probe"
 	"svc.internal/services/verifier/internal/standing"
@@ -126,7 +127,19 @@ func (p *Penalties) ask(ctx context.Context, id probe.VerdictID) error {
 func PenaltyOf(v standing.Verdict, leaf [32]byte) peers.Penalty {
 	return peers.Penalty{
 		Verdict: v.ID, Offer: v.Offer, Kind: string(v.Kind), BasisPoints: int(v.Effects.Slash), Removes: v.Effects.Remove,
-		Summary: v.Summary, EvidenceHash: leaf,
+		Summary: v.Summary, EvidenceHash: leaf, Family: familyOf(v),
+	}
+}
+
+// familyOf names the evidence of a verdict as providers hear it: see console.Own.
+func familyOf(v standing.Verdict) string {
+	switch {
+	case v.Kind == standing.Benchmark:
+		return string(standing.Benchmark)
+	case v.Leading == evidence.NoFamily:
+		return ""
+	default:
+		return v.Leading.String()
 	}
 }
 

@@ -16,7 +16,7 @@ import { ProviderLink } from './links';
 import { useCountedList } from './lists';
 import { Resolve } from './penalty-resolve';
 import { penaltyStates, penaltyTone, stateMeanings, stateWord, type Penalty, type PenaltyPart } from './penalty-words';
-import { shareOf } from './verification-words';
+import { families, shareOf } from './verification-words';
 
 export default function Penalties() {
   const [filters, setFilters] = useFilters({ state: 'appealed', provider: '', penalty: '' });
@@ -132,6 +132,7 @@ function Opened({ penalty }: { penalty: Penalty }) {
             ['Provider', <ProviderLink key="provider" id={penalty.provider_id} />],
             ['Model', penalty.model_id],
             ['Kind', penalty.kind],
+            ['Evidence', penalty.family === '' ? '–' : (families[penalty.family] ?? penalty.family)],
             ['Share of the collateral', shareOf(penalty.share_basis_points)],
             ['Removed from the network', penalty.removes ? 'yes' : 'no'],
             ['Opened', <Moment key="opened" at={penalty.opened_at} withAge />],

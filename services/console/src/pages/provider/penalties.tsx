@@ -11,7 +11,7 @@ import { DataTable, Facts, type Column } from '../../ui/table';
 import { Id, Moment, State, type Tone } from '../../ui/text';
 import { useChainName } from './chains';
 import { Evidence } from './evidence';
-import { useChanged, usePenalties, useStandings, type Penalty } from './queries';
+import { useChanged, usePenalties, type Penalty } from './queries';
 import { kindWord, sentence } from './words';
 
 export default function Penalties() {
@@ -88,11 +88,9 @@ const classes: Record<Penalty['kind'], string> = {
 };
 
 function One({ of: penalty }: { of: Penalty }) {
-  const standings = useStandings();
   const now = useNow(15);
   const left = Date.parse(penalty.appeal_until) - now;
   const open = penalty.state === 'proposed' && left > 0;
-  const family = standings.data?.list.find((one) => one.penalty_id === penalty.penalty_id)?.kind ?? '';
   return (
     <Section
       title={`${percent(penalty.share)} of the collateral: ${penalty.model_id}`}
@@ -108,7 +106,10 @@ function One({ of: penalty }: { of: Penalty }) {
               'Evidence',
               <>
                 {classes[penalty.kind]}
-                {family === '' || family === 'benchmark' ? '' : `; it looks at ${kindWord(family)}`}.
+                {penalty.family === '' || penalty.family === 'benchmark'
+                  ? ''
+                  : `; it looks at ${kindWord(penalty.family)}`}
+                .
               </>,
             ],
             ['Opened', <Moment at={penalty.opened_at} withAge />],

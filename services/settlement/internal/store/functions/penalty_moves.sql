@@ -4,10 +4,10 @@ CREATE OR REPLACE FUNCTION penalty_moves() RETURNS trigger
 LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 BEGIN
     IF (OLD.penalty_id, OLD.provider_id, OLD.model_id, OLD.kind, OLD.share_basis_points, OLD.removes, OLD.summary,
-        OLD.evidence_hash, OLD.opened_at, OLD.appeal_until)
+        OLD.evidence_hash, OLD.family, OLD.opened_at, OLD.appeal_until)
         IS DISTINCT FROM
        (NEW.penalty_id, NEW.provider_id, NEW.model_id, NEW.kind, NEW.share_basis_points, NEW.removes, NEW.summary,
-        NEW.evidence_hash, NEW.opened_at, NEW.appeal_until)
+        NEW.evidence_hash, NEW.family, NEW.opened_at, NEW.appeal_until)
     THEN
         RAISE EXCEPTION 'what a penalty says stays' USING ERRCODE = 'check_violation';
     ELSIF NOT EXISTS (SELECT FROM penalty_transition t WHERE t.from_state = OLD.state AND t.to_state = NEW.state) THEN
