@@ -1200,7 +1200,9 @@ type ExplainProviderResponse struct {
 	// frequent first.
 	Rejects []*RejectCount `protobuf:"bytes,2,rep,name=rejects,proto3" json:"rejects,omitempty"`
 	// At most 256, by id.
-	Models        []*ModelHealth `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	Models []*ModelHealth `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	// The connected nodes, by id, with at most 1,024 models over all of them.
+	Nodes         []*NodeHealth `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1256,6 +1258,138 @@ func (x *ExplainProviderResponse) GetModels() []*ModelHealth {
 	return nil
 }
 
+func (x *ExplainProviderResponse) GetNodes() []*NodeHealth {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeHealth is a connected node of a provider.
+type NodeHealth struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// By id.
+	Models        []*NodeModel `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeHealth) Reset() {
+	*x = NodeHealth{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeHealth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeHealth) ProtoMessage() {}
+
+func (x *NodeHealth) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeHealth.ProtoReflect.Descriptor instead.
+func (*NodeHealth) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *NodeHealth) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeHealth) GetModels() []*NodeModel {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// NodeModel is a model that a node offers.
+type NodeModel struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// The node is not draining, and says that the model is healthy.
+	Serving bool `protobuf:"varint,2,opt,name=serving,proto3" json:"serving,omitempty"`
+	// Requests under way and taken at once; what was learnt lowers the latter.
+	InFlight      int32 `protobuf:"varint,3,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	Capacity      int32 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeModel) Reset() {
+	*x = NodeModel{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeModel) ProtoMessage() {}
+
+func (x *NodeModel) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeModel.ProtoReflect.Descriptor instead.
+func (*NodeModel) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NodeModel) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *NodeModel) GetServing() bool {
+	if x != nil {
+		return x.Serving
+	}
+	return false
+}
+
+func (x *NodeModel) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *NodeModel) GetCapacity() int32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
 // RejectCount is one reason. Words are stable: not_active, draining, not_offered,
 // unhealthy, window_too_small, body_too_large, capability_missing, full, breaker_open,
 // not_verified, degraded, and others that a later version may add. not_verified is there
@@ -1270,7 +1404,7 @@ type RejectCount struct {
 
 func (x *RejectCount) Reset() {
 	*x = RejectCount{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[15]
+	mi := &file_svc_router_v1_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1416,7 @@ func (x *RejectCount) String() string {
 func (*RejectCount) ProtoMessage() {}
 
 func (x *RejectCount) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[15]
+	mi := &file_svc_router_v1_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1429,7 @@ func (x *RejectCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectCount.ProtoReflect.Descriptor instead.
 func (*RejectCount) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{15}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RejectCount) GetReason() string {
@@ -1338,14 +1472,21 @@ type ModelHealth struct {
 	ReportedContextLength int64 `protobuf:"varint,11,opt,name=reported_context_length,json=reportedContextLength,proto3" json:"reported_context_length,omitempty"`
 	// How far the provider is trusted with it, as the public is told apart from a probation:
 	// high or normal.
-	Trust         string `protobuf:"bytes,12,opt,name=trust,proto3" json:"trust,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trust string `protobuf:"bytes,12,opt,name=trust,proto3" json:"trust,omitempty"`
+	// From the health window of the provider and model, as in Offering; 0 samples means that nothing
+	// is known.
+	Samples            int32   `protobuf:"varint,13,opt,name=samples,proto3" json:"samples,omitempty"`
+	TtftMsP50          float64 `protobuf:"fixed64,14,opt,name=ttft_ms_p50,json=ttftMsP50,proto3" json:"ttft_ms_p50,omitempty"`
+	TtftMsP95          float64 `protobuf:"fixed64,15,opt,name=ttft_ms_p95,json=ttftMsP95,proto3" json:"ttft_ms_p95,omitempty"`
+	TokensPerSecondP50 float64 `protobuf:"fixed64,16,opt,name=tokens_per_second_p50,json=tokensPerSecondP50,proto3" json:"tokens_per_second_p50,omitempty"`
+	SuccessRate        float64 `protobuf:"fixed64,17,opt,name=success_rate,json=successRate,proto3" json:"success_rate,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ModelHealth) Reset() {
 	*x = ModelHealth{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[16]
+	mi := &file_svc_router_v1_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1498,7 @@ func (x *ModelHealth) String() string {
 func (*ModelHealth) ProtoMessage() {}
 
 func (x *ModelHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[16]
+	mi := &file_svc_router_v1_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1511,7 @@ func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
 func (*ModelHealth) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{16}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ModelHealth) GetModelId() string {
@@ -1457,6 +1598,41 @@ func (x *ModelHealth) GetTrust() string {
 	return ""
 }
 
+func (x *ModelHealth) GetSamples() int32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetTtftMsP50() float64 {
+	if x != nil {
+		return x.TtftMsP50
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetTtftMsP95() float64 {
+	if x != nil {
+		return x.TtftMsP95
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetTokensPerSecondP50() float64 {
+	if x != nil {
+		return x.TokensPerSecondP50
+	}
+	return 0
+}
+
+func (x *ModelHealth) GetSuccessRate() float64 {
+	if x != nil {
+		return x.SuccessRate
+	}
+	return 0
+}
+
 type ListBreakersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1465,7 +1641,7 @@ type ListBreakersRequest struct {
 
 func (x *ListBreakersRequest) Reset() {
 	*x = ListBreakersRequest{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[17]
+	mi := &file_svc_router_v1_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1653,7 @@ func (x *ListBreakersRequest) String() string {
 func (*ListBreakersRequest) ProtoMessage() {}
 
 func (x *ListBreakersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[17]
+	mi := &file_svc_router_v1_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1666,7 @@ func (x *ListBreakersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBreakersRequest.ProtoReflect.Descriptor instead.
 func (*ListBreakersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{17}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{19}
 }
 
 type ListBreakersResponse struct {
@@ -1505,7 +1681,7 @@ type ListBreakersResponse struct {
 
 func (x *ListBreakersResponse) Reset() {
 	*x = ListBreakersResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[18]
+	mi := &file_svc_router_v1_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1693,7 @@ func (x *ListBreakersResponse) String() string {
 func (*ListBreakersResponse) ProtoMessage() {}
 
 func (x *ListBreakersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[18]
+	mi := &file_svc_router_v1_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1706,7 @@ func (x *ListBreakersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBreakersResponse.ProtoReflect.Descriptor instead.
 func (*ListBreakersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{18}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListBreakersResponse) GetList() []*Breaker {
@@ -1560,7 +1736,7 @@ type Breaker struct {
 
 func (x *Breaker) Reset() {
 	*x = Breaker{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[19]
+	mi := &file_svc_router_v1_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1748,7 @@ func (x *Breaker) String() string {
 func (*Breaker) ProtoMessage() {}
 
 func (x *Breaker) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[19]
+	mi := &file_svc_router_v1_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1761,7 @@ func (x *Breaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Breaker.ProtoReflect.Descriptor instead.
 func (*Breaker) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{19}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Breaker) GetProviderId() string {
@@ -1617,7 +1793,7 @@ type ListHubsRequest struct {
 
 func (x *ListHubsRequest) Reset() {
 	*x = ListHubsRequest{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[20]
+	mi := &file_svc_router_v1_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1805,7 @@ func (x *ListHubsRequest) String() string {
 func (*ListHubsRequest) ProtoMessage() {}
 
 func (x *ListHubsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[20]
+	mi := &file_svc_router_v1_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1818,7 @@ func (x *ListHubsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHubsRequest.ProtoReflect.Descriptor instead.
 func (*ListHubsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{20}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{22}
 }
 
 type ListHubsResponse struct {
@@ -1655,7 +1831,7 @@ type ListHubsResponse struct {
 
 func (x *ListHubsResponse) Reset() {
 	*x = ListHubsResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[21]
+	mi := &file_svc_router_v1_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1843,7 @@ func (x *ListHubsResponse) String() string {
 func (*ListHubsResponse) ProtoMessage() {}
 
 func (x *ListHubsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[21]
+	mi := &file_svc_router_v1_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1856,7 @@ func (x *ListHubsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHubsResponse.ProtoReflect.Descriptor instead.
 func (*ListHubsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{21}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListHubsResponse) GetList() []*HubState {
@@ -1703,7 +1879,7 @@ type HubState struct {
 
 func (x *HubState) Reset() {
 	*x = HubState{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[22]
+	mi := &file_svc_router_v1_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1891,7 @@ func (x *HubState) String() string {
 func (*HubState) ProtoMessage() {}
 
 func (x *HubState) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[22]
+	mi := &file_svc_router_v1_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1904,7 @@ func (x *HubState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HubState.ProtoReflect.Descriptor instead.
 func (*HubState) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{22}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HubState) GetHubId() string {
@@ -1848,14 +2024,24 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x06vendor\x18\x06 \x01(\bR\x06vendor\"9\n" +
 	"\x16ExplainProviderRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\"\xb5\x01\n" +
+	"providerId\"\xe6\x01\n" +
 	"\x17ExplainProviderResponse\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x124\n" +
 	"\arejects\x18\x02 \x03(\v2\x1a.svc.router.v1.RejectCountR\arejects\x122\n" +
-	"\x06models\x18\x03 \x03(\v2\x1a.svc.router.v1.ModelHealthR\x06models\";\n" +
+	"\x06models\x18\x03 \x03(\v2\x1a.svc.router.v1.ModelHealthR\x06models\x12/\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x19.svc.router.v1.NodeHealthR\x05nodes\"W\n" +
+	"\n" +
+	"NodeHealth\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x120\n" +
+	"\x06models\x18\x02 \x03(\v2\x18.svc.router.v1.NodeModelR\x06models\"y\n" +
+	"\tNodeModel\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x18\n" +
+	"\aserving\x18\x02 \x01(\bR\aserving\x12\x1b\n" +
+	"\tin_flight\x18\x03 \x01(\x05R\binFlight\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\";\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\x93\x03\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xc3\x04\n" +
 	"\vModelHealth\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12'\n" +
@@ -1869,7 +2055,12 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x0econtext_length\x18\n" +
 	" \x01(\x03R\rcontextLength\x126\n" +
 	"\x17reported_context_length\x18\v \x01(\x03R\x15reportedContextLength\x12\x14\n" +
-	"\x05trust\x18\f \x01(\tR\x05trust\"\x15\n" +
+	"\x05trust\x18\f \x01(\tR\x05trust\x12\x18\n" +
+	"\asamples\x18\r \x01(\x05R\asamples\x12\x1e\n" +
+	"\vttft_ms_p50\x18\x0e \x01(\x01R\tttftMsP50\x12\x1e\n" +
+	"\vttft_ms_p95\x18\x0f \x01(\x01R\tttftMsP95\x121\n" +
+	"\x15tokens_per_second_p50\x18\x10 \x01(\x01R\x12tokensPerSecondP50\x12!\n" +
+	"\fsuccess_rate\x18\x11 \x01(\x01R\vsuccessRate\"\x15\n" +
 	"\x13ListBreakersRequest\"X\n" +
 	"\x14ListBreakersResponse\x12*\n" +
 	"\x04list\x18\x01 \x03(\v2\x16.svc.router.v1.BreakerR\x04list\x12\x14\n" +
@@ -1918,7 +2109,7 @@ func file_svc_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_router_v1_router_proto_goTypes = []any{
 	(Sort)(0),                           // 0: svc.router.v1.Sort
 	(ContextSource)(0),                  // 1: svc.router.v1.ContextSource
@@ -1937,56 +2128,60 @@ var file_svc_router_v1_router_proto_goTypes = []any{
 	(*OnlineProvider)(nil),              // 14: svc.router.v1.OnlineProvider
 	(*ExplainProviderRequest)(nil),      // 15: svc.router.v1.ExplainProviderRequest
 	(*ExplainProviderResponse)(nil),     // 16: svc.router.v1.ExplainProviderResponse
-	(*RejectCount)(nil),                 // 17: svc.router.v1.RejectCount
-	(*ModelHealth)(nil),                 // 18: svc.router.v1.ModelHealth
-	(*ListBreakersRequest)(nil),         // 19: svc.router.v1.ListBreakersRequest
-	(*ListBreakersResponse)(nil),        // 20: svc.router.v1.ListBreakersResponse
-	(*Breaker)(nil),                     // 21: svc.router.v1.Breaker
-	(*ListHubsRequest)(nil),             // 22: svc.router.v1.ListHubsRequest
-	(*ListHubsResponse)(nil),            // 23: svc.router.v1.ListHubsResponse
-	(*HubState)(nil),                    // 24: svc.router.v1.HubState
-	(v1.ConnectionMode)(0),              // 25: svc.events.v1.ConnectionMode
-	(v1.FallbackReason)(0),              // 26: svc.events.v1.FallbackReason
-	(*timestamppb.Timestamp)(nil),       // 27: google.protobuf.Timestamp
+	(*NodeHealth)(nil),                  // 17: svc.router.v1.NodeHealth
+	(*NodeModel)(nil),                   // 18: svc.router.v1.NodeModel
+	(*RejectCount)(nil),                 // 19: svc.router.v1.RejectCount
+	(*ModelHealth)(nil),                 // 20: svc.router.v1.ModelHealth
+	(*ListBreakersRequest)(nil),         // 21: svc.router.v1.ListBreakersRequest
+	(*ListBreakersResponse)(nil),        // 22: svc.router.v1.ListBreakersResponse
+	(*Breaker)(nil),                     // 23: svc.router.v1.Breaker
+	(*ListHubsRequest)(nil),             // 24: svc.router.v1.ListHubsRequest
+	(*ListHubsResponse)(nil),            // 25: svc.router.v1.ListHubsResponse
+	(*HubState)(nil),                    // 26: svc.router.v1.HubState
+	(v1.ConnectionMode)(0),              // 27: svc.events.v1.ConnectionMode
+	(v1.FallbackReason)(0),              // 28: svc.events.v1.FallbackReason
+	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
 }
 var file_svc_router_v1_router_proto_depIdxs = []int32{
 	3,  // 0: svc.router.v1.SelectRequest.preferences:type_name -> svc.router.v1.Preferences
 	0,  // 1: svc.router.v1.Preferences.sort:type_name -> svc.router.v1.Sort
-	25, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	27, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	1,  // 3: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
 	4,  // 4: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
-	26, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
+	28, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
 	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
-	25, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	27, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	1,  // 8: svc.router.v1.Offering.context_source:type_name -> svc.router.v1.ContextSource
 	10, // 9: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
 	14, // 10: svc.router.v1.ListOnlineProvidersResponse.providers:type_name -> svc.router.v1.OnlineProvider
-	25, // 11: svc.router.v1.OnlineProvider.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	27, // 12: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
-	17, // 13: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
-	18, // 14: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
-	21, // 15: svc.router.v1.ListBreakersResponse.list:type_name -> svc.router.v1.Breaker
-	24, // 16: svc.router.v1.ListHubsResponse.list:type_name -> svc.router.v1.HubState
-	27, // 17: svc.router.v1.HubState.heard_at:type_name -> google.protobuf.Timestamp
-	2,  // 18: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	6,  // 19: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	9,  // 20: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	12, // 21: svc.router.v1.RouterService.ListOnlineProviders:input_type -> svc.router.v1.ListOnlineProvidersRequest
-	15, // 22: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
-	19, // 23: svc.router.v1.RouterService.ListBreakers:input_type -> svc.router.v1.ListBreakersRequest
-	22, // 24: svc.router.v1.RouterService.ListHubs:input_type -> svc.router.v1.ListHubsRequest
-	5,  // 25: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	8,  // 26: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	11, // 27: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	13, // 28: svc.router.v1.RouterService.ListOnlineProviders:output_type -> svc.router.v1.ListOnlineProvidersResponse
-	16, // 29: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
-	20, // 30: svc.router.v1.RouterService.ListBreakers:output_type -> svc.router.v1.ListBreakersResponse
-	23, // 31: svc.router.v1.RouterService.ListHubs:output_type -> svc.router.v1.ListHubsResponse
-	25, // [25:32] is the sub-list for method output_type
-	18, // [18:25] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	27, // 11: svc.router.v1.OnlineProvider.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	29, // 12: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
+	19, // 13: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
+	20, // 14: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
+	17, // 15: svc.router.v1.ExplainProviderResponse.nodes:type_name -> svc.router.v1.NodeHealth
+	18, // 16: svc.router.v1.NodeHealth.models:type_name -> svc.router.v1.NodeModel
+	23, // 17: svc.router.v1.ListBreakersResponse.list:type_name -> svc.router.v1.Breaker
+	26, // 18: svc.router.v1.ListHubsResponse.list:type_name -> svc.router.v1.HubState
+	29, // 19: svc.router.v1.HubState.heard_at:type_name -> google.protobuf.Timestamp
+	2,  // 20: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 21: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 22: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	12, // 23: svc.router.v1.RouterService.ListOnlineProviders:input_type -> svc.router.v1.ListOnlineProvidersRequest
+	15, // 24: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
+	21, // 25: svc.router.v1.RouterService.ListBreakers:input_type -> svc.router.v1.ListBreakersRequest
+	24, // 26: svc.router.v1.RouterService.ListHubs:input_type -> svc.router.v1.ListHubsRequest
+	5,  // 27: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 28: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 29: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	13, // 30: svc.router.v1.RouterService.ListOnlineProviders:output_type -> svc.router.v1.ListOnlineProvidersResponse
+	16, // 31: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
+	22, // 32: svc.router.v1.RouterService.ListBreakers:output_type -> svc.router.v1.ListBreakersResponse
+	25, // 33: svc.router.v1.RouterService.ListHubs:output_type -> svc.router.v1.ListHubsResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }
@@ -2001,7 +2196,7 @@ func file_svc_router_v1_router_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_router_v1_router_proto_rawDesc), len(file_svc_router_v1_router_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -295,6 +295,36 @@ func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
 	}
 }
 
+func TestAStatusHasTheFiguresOfEachModelAndMachine(t *testing.T) {
+	b := setup(t)
+	b.router.explain = func(context.Context) (*routerv1.ExplainProviderResponse, error) {
+		return &routerv1.ExplainProviderResponse{
+			Models: []*routerv1.ModelHealth{
+				{ModelId: "fresh"}, {ModelId: "failing", Samples: 2},
+				{ModelId: "served", Samples: 4, SuccessRate: 0.75, TtftMsP50: 200.5, TtftMsP95: 900, TokensPerSecondP50: 40},
+			},
+			Nodes: []*routerv1.NodeHealth{{NodeId: "n1", Models: []*routerv1.NodeModel{
+				{ModelId: "served", Serving: true, InFlight: 1, Capacity: 4}}}, {NodeId: "n2"}},
+		}, nil
+	}
+	a, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"verification":"","attempts_24h":0,"success_rate_24h":null,"ttft_ms_p50":null,"ttft_ms_p95":null,` +
+			`"tokens_per_second_p50":null}`,
+		`"attempts_24h":2,"success_rate_24h":0,"ttft_ms_p50":null`,
+		`"attempts_24h":4,"success_rate_24h":0.75,"ttft_ms_p50":200.5,"ttft_ms_p95":900,"tokens_per_second_p50":40}`,
+		`"nodes":[{"node_id":"n1","models":[{"model_id":"served","serving":true,"in_flight":1,"capacity":4}]},` +
+			`{"node_id":"n2","models":[]}]`,
+	} {
+		if !bytes.Contains(a.JSON, []byte(want)) {
+			t.Errorf("got %s, want %s in it", a.JSON, want)
+		}
+	}
+}
+
 // What is large and out of date soon is not kept.
 func TestTheLastAnswerHasNoNodesAndNoTraffic(t *testing.T) {
 	b := setup(t)
@@ -371,7 +401,9 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 		reasons["full"] +
 		`"},{"reason":"of_tomorrow","count":1,"meaning":"The router passed the machine over."}],` +
 		`"models":[{"model_id":"m","nodes":2,"available_nodes":1,"in_flight":3,"capacity":4,"breaker":"open","chosen":5,` +
-		`"lane":"main","context_length":4096,"measured_context_length":0,"verification":""}]}`
+		`"lane":"main","context_length":4096,"measured_context_length":0,"verification":"",` +
+		`"attempts_24h":0,"success_rate_24h":null,"ttft_ms_p50":null,"ttft_ms_p95":null,` +
+		`"tokens_per_second_p50":null}],"nodes":[]}`
 	if string(got.Traffic) != want {
 		t.Errorf("got  %s\nwant %s", got.Traffic, want)
 	}

@@ -15,6 +15,50 @@ type traffic struct {
 	Since   *time.Time    `json:"since"`
 	Rejects []reject      `json:"rejects"`
 	Models  []modelHealth `json:"models"`
+	Nodes   []nodeHealth  `json:"nodes"`
+}
+
+// nodeHealth is a connected machine with its models.
+type nodeHealth struct {
+	NodeID string      `json:"node_id"`
+	Models []nodeModel `json:"models"`
+}
+
+// nodeModel is a model that a machine offers.
+type nodeModel struct {
+	ModelID string `json:"model_id"`
+	// Serving reports whether the machine is not draining and says that the model is healthy.
+	Serving  bool  `json:"serving"`
+	InFlight int32 `json:"in_flight"`
+	Capacity int32 `json:"capacity"`
+}
+
+// quality is what the attempts of the last 24 hours say of a model. Each figure is null where nothing is known of it.
+type quality struct {
+	// Attempts are those that say something about the provider: served or failed.
+	Attempts           int32    `json:"attempts_24h"`
+	SuccessRate        *float64 `json:"success_rate_24h"`
+	TTFTMsP50          *float64 `json:"ttft_ms_p50"`
+	TTFTMsP95          *float64 `json:"ttft_ms_p95"`
+	TokensPerSecondP50 *float64 `json:"tokens_per_second_p50"`
+}
+
+func qualityOf(m *routerv1.ModelHealth) quality {
+	q := quality{Attempts: m.GetSamples(), TTFTMsP50: figureOf(m.GetTtftMsP50()), TTFTMsP95: figureOf(m.GetTtftMsP95()),
+		TokensPerSecondP50: figureOf(m.GetTokensPerSecondP50())}
+	if q.Attempts > 0 {
+		rate := finite(m.GetSuccessRate()) // 0 is known, too
+		q.SuccessRate = &rate
+	}
+	return q
+}
+
+// figureOf is nil for a figure of 0, which is not known.
+func figureOf(figure float64) *float64 {
+	if figure = finite(figure); figure == 0 {
+		return nil
+	}
+	return &figure
 }
 
 // reject counts how often the provider was passed over for one reason.
@@ -40,6 +84,7 @@ type modelHealth struct {
 	// Verification says in plain words what the verifier makes of the model; empty where it
 	// changes nothing.
 	Verification string `json:"verification"`
+	quality
 
 	// declared and trust are shown with the account alone.
 	declared int64
@@ -55,7 +100,8 @@ func (a *API) explain(ctx context.Context, providerID string) *traffic {
 	if err != nil {
 		return nil
 	}
-	out := &traffic{Since: moment(resp.GetSince()), Rejects: []reject{}, Models: []modelHealth{}}
+	out := &traffic{Since: moment(resp.GetSince()), Rejects: []reject{}, Models: []modelHealth{},
+		Nodes: nodesOf(resp.GetNodes())}
 	for _, r := range resp.GetRejects() {
 		out.Rejects = append(out.Rejects, reject{r.GetReason(), r.GetCount(), reasonMeaning(r.GetReason())})
 	}
@@ -64,9 +110,21 @@ func (a *API) explain(ctx context.Context, providerID string) *traffic {
 			ModelID: m.GetModelId(), Nodes: m.GetNodes(), AvailableNodes: m.GetAvailableNodes(),
 			InFlight: m.GetInFlight(), Capacity: m.GetCapacity(), Breaker: m.GetBreaker(), Chosen: m.GetChosen(),
 			Lane: laneName(m.GetLane()), ContextLength: m.GetContextLength(),
-			MeasuredContextLength: m.GetMeasuredContextLength(), Verification: verification(m),
+			MeasuredContextLength: m.GetMeasuredContextLength(), Verification: verification(m), quality: qualityOf(m),
 			declared: m.GetReportedContextLength(), trust: m.GetTrust(),
 		})
+	}
+	return out
+}
+
+func nodesOf(nodes []*routerv1.NodeHealth) []nodeHealth {
+	out := make([]nodeHealth, 0, len(nodes))
+	for _, n := range nodes {
+		one := nodeHealth{NodeID: n.GetNodeId(), Models: make([]nodeModel, 0, len(n.GetModels()))}
+		for _, m := range n.GetModels() {
+			one.Models = append(one.Models, nodeModel{m.GetModelId(), m.GetServing(), m.GetInFlight(), m.GetCapacity()})
+		}
+		out = append(out, one)
 	}
 	return out
 }

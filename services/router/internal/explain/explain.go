@@ -5,7 +5,7 @@
 // what the verifier says of their models, without the number of its trust. A model that is
 // shut is a reason by itself, also while no request has asked for it, and so is a model that
 // only nodes of the second tier serve while the first has one. At most MaxModels
-// models are reported.
+// models, and MaxOffers of all nodes, are reported.
 package explain
 
 import (
@@ -21,10 +21,15 @@ import (
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/trust"
+	"svc.internal/services/router/internal/window"
 )
 
-// MaxModels bounds the models of a report.
-const MaxModels = 256
+const (
+	// MaxModels bounds the models of a report.
+	MaxModels = 256
+	// MaxOffers bounds the models of all nodes of a report together.
+	MaxOffers = 1024
+)
 
 // Reject is how often a provider was passed over for a reason.
 type Reject struct {
@@ -56,13 +61,32 @@ type Model struct {
 	Outranked bool
 	// Chosen counts requests since the start.
 	Chosen int64
+	// Figures are what the attempts of the last 24 hours say.
+	Figures window.Figures
 }
 
-// Account is what is reported of a provider: the most frequent reason first, models by
+// Node is a connected node of a provider.
+type Node struct {
+	ID string
+	// Offers are its models by id.
+	Offers []Offer
+}
+
+// Offer is a model of a node.
+type Offer struct {
+	Model string
+	// Serving reports whether the node is not draining and says that the model is healthy.
+	Serving bool
+	// InFlight and Capacity are as in Model.
+	InFlight, Capacity int
+}
+
+// Account is what is reported of a provider: the most frequent reason first, models and nodes by
 // id.
 type Account struct {
 	Rejects []Reject
 	Models  []Model
+	Nodes   []Node
 }
 
 // Sources are what is reported from.
@@ -78,7 +102,7 @@ type Sources struct {
 // Provider reports what is known of a provider. A provider that is not connected has no
 // models.
 func (s Sources) Provider(provider string, now time.Time) Account {
-	a := Account{Models: s.models(provider, now)}
+	a := Account{Models: s.models(provider, now), Nodes: s.nodes(provider, now)}
 	rejects := s.Stats.Of(provider)
 	if slices.ContainsFunc(a.Models, func(m Model) bool { return m.Lane == trust.Shut }) {
 		rejects = withReason(rejects, pick.NotVerified)
@@ -97,7 +121,7 @@ func (s Sources) Provider(provider string, now time.Time) Account {
 		m := &a.Models[i]
 		m.Chosen = chosen[m.ID]
 		if rec := s.Health.Find(health.Pair{Provider: provider, Model: m.ID}); rec != nil {
-			m.Breaker = rec.Breaker.State(now)
+			m.Breaker, m.Figures = rec.Breaker.State(now), rec.Window.Figures(now)
 		}
 		if m.Breaker == breaker.Open || m.Lane == trust.Shut {
 			m.Available = 0
@@ -132,9 +156,9 @@ func (s Sources) models(provider string, now time.Time) []Model {
 		}
 		m := &out[len(out)-1]
 		m.Outranked = (m.Nodes == 0 || m.Outranked) && s.outranked(seat)
-		window, _ := contextwindow.Effective(seat.Offer.Window, s.Windows(m.ID), m.Measured)
-		if m.Nodes == 0 || window < m.Window {
-			m.Window = window
+		effective, _ := contextwindow.Effective(seat.Offer.Window, s.Windows(m.ID), m.Measured)
+		if m.Nodes == 0 || effective < m.Window {
+			m.Window = effective
 		}
 		if m.Nodes == 0 || seat.Offer.Window < m.Declared {
 			m.Declared = seat.Offer.Window
@@ -146,6 +170,25 @@ func (s Sources) models(provider string, now time.Time) []Model {
 		if seat.Online() && load < capacity {
 			m.Available++
 		}
+	}
+	return out
+}
+
+// nodes lists the seats of one provider by node and model.
+func (s Sources) nodes(provider string, now time.Time) []Node {
+	seats := s.View.By(provider)
+	slices.SortStableFunc(seats, func(x, y *presence.Seat) int {
+		return cmp.Or(strings.Compare(x.Session.Node, y.Session.Node), strings.Compare(x.Offer.Model, y.Offer.Model))
+	})
+	var out []Node
+	for _, seat := range seats[:min(len(seats), MaxOffers)] {
+		if len(out) == 0 || out[len(out)-1].ID != seat.Session.Node {
+			out = append(out, Node{ID: seat.Session.Node})
+		}
+		n := &out[len(out)-1]
+		load, capacity := seat.Slots.Room(now)
+		n.Offers = append(n.Offers, Offer{Model: seat.Offer.Model, Serving: !seat.Session.Draining && seat.Offer.Healthy,
+			InFlight: load, Capacity: capacity})
 	}
 	return out
 }

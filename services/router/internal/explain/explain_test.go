@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/trust"
 	"svc.internal/services/router/internal/warmup"
+	"svc.internal/services/router/internal/window"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -78,6 +80,56 @@ func TestAModelIsTheSumOfItsNodes(t *testing.T) {
 		t.Errorf("of nobody: a.Models: got %+v, want nil", a.Models)
 	} else if a.Rejects != nil {
 		t.Errorf("of nobody: a.Rejects: got %+v, want nil", a.Rejects)
+	}
+}
+
+func TestANodeHasItsModels(t *testing.T) {
+	b := setup(
+		on("2", 2, func(s *presence.Session) { s.Offers[0].InFlight = 4 }, "m"),
+		on("1", 1, func(s *presence.Session) { s.Offers[0].Healthy = false }, "m", "k"),
+		on("3", 3, func(s *presence.Session) { s.Draining = true }, "m"))
+	want := []Node{
+		{"1", []Offer{{"k", true, 0, 4}, {"m", false, 0, 4}}}, {"2", []Offer{{"m", true, 4, 4}}},
+		{"3", []Offer{{"m", false, 0, 4}}},
+	}
+	if got := b.explain("p").Nodes; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestTheModelsOfAllNodesAreBounded(t *testing.T) {
+	models := make([]string, 100)
+	for i := range models {
+		models[i] = fmt.Sprintf("m%03d", i)
+	}
+	var sessions []presence.Session
+	for i := range 12 {
+		sessions = append(sessions, on(fmt.Sprintf("n%02d", i), int64(i+1), nil, models...))
+	}
+	offers := 0
+	for _, n := range setup(sessions...).explain("p").Nodes {
+		offers += len(n.Offers)
+	}
+	if offers != MaxOffers {
+		t.Errorf("got %d models, want %d", offers, MaxOffers)
+	}
+}
+
+func TestAModelHasTheFiguresOfItsAttempts(t *testing.T) {
+	b := setup(on("1", 1, nil, "m", "k"))
+	for i := range 4 {
+		b.known.Get(health.Pair{Provider: "p", Model: "m"}).Window.Record(window.Sample{At: start, Served: i < 3,
+			FirstContent: time.Duration(i+1) * 100 * time.Millisecond, TokensPerSecond: 40})
+	}
+	models := b.explain("p").Models
+	if got := models[0].Figures; got != (window.Figures{}) {
+		t.Errorf("a model without attempts: got %+v, want nothing", got)
+	}
+	got := models[1].Figures
+	want := window.Figures{Samples: 4, FirstContentP50: 200 * time.Millisecond, FirstContentP95: 300 * time.Millisecond,
+		TokensPerSecondP50: 40, Success24h: 0.75}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -29,11 +30,24 @@ func (r *Router) ExplainProvider(
 			InFlight: int32(m.InFlight), Capacity: int32(m.Capacity),
 			Breaker: breakerToProto(m.Breaker), Chosen: m.Chosen,
 			Lane: m.Lane.String(), MeasuredContextLength: m.Measured, ContextLength: m.Window,
-			ReportedContextLength: m.Declared, Trust: m.Trust,
+			ReportedContextLength: m.Declared, Trust: m.Trust, Samples: int32(m.Figures.Samples),
+			TtftMsP50: milliseconds(m.Figures.FirstContentP50), TtftMsP95: milliseconds(m.Figures.FirstContentP95),
+			TokensPerSecondP50: m.Figures.TokensPerSecondP50, SuccessRate: m.Figures.Success24h,
 		})
+	}
+	for _, n := range a.Nodes {
+		node := &routerv1.NodeHealth{NodeId: n.ID}
+		for _, o := range n.Offers {
+			node.Models = append(node.Models, &routerv1.NodeModel{ModelId: o.Model, Serving: o.Serving,
+				InFlight: int32(o.InFlight), Capacity: int32(o.Capacity)})
+		}
+		resp.Nodes = append(resp.Nodes, node)
 	}
 	return resp, nil
 }
+
+// milliseconds keeps microseconds as decimals.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // breakerToProto returns the word for a breaker's state, which is part of the contract.
 func breakerToProto(s breaker.State) string {

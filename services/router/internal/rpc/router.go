@@ -149,8 +149,8 @@ func offeringToProto(o *supply.Offering) *routerv1.Offering {
 		ReportedContextLength: o.Reported, ContextLength: o.Window, ContextSource: sourceToProto(o.Source),
 		Quantization: o.Quantization, Region: o.Region,
 		Samples:   int32(o.Figures.Samples),
-		TtftMsP50: float64(o.Figures.FirstContentP50.Microseconds()) / 1000,
-		TtftMsP95: float64(o.Figures.FirstContentP95.Microseconds()) / 1000,
+		TtftMsP50: milliseconds(o.Figures.FirstContentP50),
+		TtftMsP95: milliseconds(o.Figures.FirstContentP95),
 
 		TokensPerSecondP50: o.Figures.TokensPerSecondP50, SuccessRate: o.Figures.Success24h,
 		Probation: o.Probation,

@@ -45,7 +45,10 @@ export default function ModelsPage() {
             ) : (
               <DataTable
                 caption="Machines"
-                columns={machineColumns}
+                columns={[
+                  ...machineColumns,
+                  { name: 'Models', cell: (machine) => <Offered of={machine} at={own.traffic?.nodes} /> },
+                ]}
                 rows={own.nodes}
                 id={(machine) => machine.node_id}
                 empty=""
@@ -98,6 +101,26 @@ const machineColumns: Column<Machine>[] = [
   },
   { name: 'Id', cell: (machine) => <Id value={machine.node_id} what="machine id" /> },
 ];
+
+type AtRouter = NonNullable<Status['traffic']>['nodes'];
+
+/** What a machine offers now, as the router knows it. */
+function Offered({ of: machine, at: nodes }: { of: Machine; at: AtRouter | undefined }) {
+  if (!machine.online) return <>–</>;
+  const offers = nodes?.find((node) => node.node_id === machine.node_id)?.models;
+  if (nodes === undefined || offers === undefined) return <>not known</>;
+  if (offers.length === 0) return <>none</>;
+  return (
+    <>
+      {offers.map((offer) => (
+        <Text key={offer.model_id} size="sm" className="breakable">
+          {offer.model_id}: {count(offer.in_flight)} of {count(offer.capacity)} under way
+          {!offer.serving && ', does not serve now'}
+        </Text>
+      ))}
+    </>
+  );
+}
 
 function gpu(machine: Machine): string {
   if (machine.gpu_model === '' && machine.gpu_count === 0) return 'none reported';

@@ -1,87 +1,47 @@
-import { Text } from '@mantine/core';
-
-import { milliseconds, percent } from '../../format/quantity';
-import { Failure, Section } from '../../ui/page';
+import { count, milliseconds, percent } from '../../format/quantity';
+import { Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
-import { State, type Tone } from '../../ui/text';
-import { maxOffers, useOwnOffers, type Offer } from './offers';
+import type { Status } from './queries';
 
-interface Row {
-  model: string;
-  offer: Offer | null;
-}
+type Model = NonNullable<Status['traffic']>['models'][number];
 
-const trusts: Record<string, Tone> = { high: 'good', normal: 'neutral', probation: 'busy' };
-
-const columns: Column<Row>[] = [
-  { name: 'Model', cell: (row) => <span className="breakable">{row.model}</span> },
-  { name: 'Uptime in 30 days', cell: (row) => share(row.offer?.uptime_30d), numeric: true },
-  { name: 'Success in 24 hours', cell: (row) => share(row.offer?.success_rate_24h), numeric: true },
-  { name: 'Time to first token, median', cell: (row) => time(row.offer?.ttft_ms_p50), numeric: true },
-  { name: 'Time to first token, 95 %', cell: (row) => time(row.offer?.ttft_ms_p95), numeric: true },
+const columns: Column<Model>[] = [
+  { name: 'Model', cell: (model) => <span className="breakable">{model.model_id}</span> },
+  { name: 'Attempts in 24 hours', cell: (model) => count(model.attempts_24h), numeric: true },
+  { name: 'Served of them', cell: (model) => known(model.success_rate_24h, (rate) => percent(rate, 2)), numeric: true },
+  { name: 'Time to first token, median', cell: (model) => known(model.ttft_ms_p50, milliseconds), numeric: true },
+  { name: 'Time to first token, 95 %', cell: (model) => known(model.ttft_ms_p95, milliseconds), numeric: true },
   {
     name: 'Tokens a second, median',
-    cell: (row) => row.offer?.tokens_per_second_p50?.toFixed(1) ?? '–',
+    cell: (model) => known(model.tokens_per_second_p50, (rate) => rate.toFixed(1)),
     numeric: true,
-  },
-  {
-    name: 'Trust',
-    cell: (row) =>
-      row.offer === null ? (
-        'not offered now'
-      ) : (
-        <State tone={trusts[row.offer.trust] ?? 'neutral'}>{row.offer.trust}</State>
-      ),
   },
 ];
 
-/** How good the provider's offers are, as consumers see them, too. */
-export function Quality({ provider, models }: { provider: string; models: string[] }) {
-  const offers = useOwnOffers(models, provider);
-  const failed = offers.find((offer) => offer.isError);
-  const rows = offers.flatMap((offer, n) =>
-    offer.data === undefined ? [] : [{ model: models[n] ?? '', offer: offer.data }],
-  );
+/** How fast and how reliable the provider is with each model, from the router's own counters. */
+export function Quality({ models }: { models: Model[] }) {
   return (
     <Section
       title="Speed and reliability"
-      json={rows}
+      json={models}
       note={
         <>
-          What consumers see of your offers. The router prefers who answers, answers fast and has room. A dash: not
-          enough was served to tell.
+          From the attempts that the router heard of. What the caller or its content brought about does not count. Times
+          and speeds are of the last 64 attempts. A dash: nothing was served yet.
         </>
       }
     >
-      {failed !== undefined && (
-        <Failure error={failed.error} retry={() => void failed.refetch()} title="Some figures are missing" />
-      )}
-      {rows.length === 0 && offers.some((offer) => offer.isPending) ? (
-        <Text role="status" size="sm">
-          Loading …
-        </Text>
-      ) : (
-        <DataTable
-          caption="Speed and reliability by model"
-          columns={columns}
-          rows={rows}
-          id={(row) => row.model}
-          empty="Figures appear once a machine with a model is connected."
-        />
-      )}
-      {models.length > maxOffers && (
-        <Text size="sm" c="var(--muted)">
-          These are the first {maxOffers} of {models.length} models.
-        </Text>
-      )}
+      <DataTable
+        caption="Speed and reliability by model"
+        columns={columns}
+        rows={models}
+        id={(model) => model.model_id}
+        empty="Figures appear once a machine with a model is connected."
+      />
     </Section>
   );
 }
 
-function share(value: number | null | undefined): string {
-  return value === null || value === undefined ? '–' : percent(value, 2);
-}
-
-function time(value: number | null | undefined): string {
-  return value === null || value === undefined ? '–' : milliseconds(value);
+function known(value: number | null, text: (value: number) => string): string {
+  return value === null ? '–' : text(value);
 }

@@ -6,7 +6,7 @@ import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
 import { Moment, State, type Tone } from '../../ui/text';
 import { Quality } from './quality';
-import { useAccount, useStatus, type Status } from './queries';
+import { useStatus, type Status } from './queries';
 import { lanes, withoutRoutes } from './words';
 
 type Traffic = NonNullable<Status['traffic']>;
@@ -15,7 +15,6 @@ type Model = Traffic['models'][number];
 
 export default function TrafficPage() {
   const status = useStatus();
-  const account = useAccount();
   return (
     <Page
       title="Traffic"
@@ -38,22 +37,14 @@ export default function TrafficPage() {
               <>
                 <Passed traffic={own.traffic} />
                 <Models traffic={own.traffic} />
+                <Quality models={own.traffic.models} />
               </>
             )}
-            <Quality
-              provider={own.provider_id}
-              models={account.data?.models?.map((model) => model.model_id) ?? routed(own)}
-            />
           </>
         )}
       </Loaded>
     </Page>
   );
-}
-
-/** The models of which the router has counted anything. */
-function routed(own: Status): string[] {
-  return own.traffic?.models.map((model) => model.model_id) ?? [];
 }
 
 function Figures({ of: own }: { of: Status }) {
