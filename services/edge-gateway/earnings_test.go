@@ -29,7 +29,15 @@ func (e *earned) GetEarnings(
 	if req.GetProviderId() != providerA {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "another provider").On("provider_id")
 	}
-	return &settlementv1.GetEarningsResponse{SettledNanoUsd: 1_500_000_000, HeldNanoUsd: 1, PendingNanoUsd: 7,
+	if req.GetDays() > 92 {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "days must be at most 92").On("days")
+	}
+	var days []*settlementv1.PeriodEarning
+	for range req.GetDays() {
+		days = append(days, &settlementv1.PeriodEarning{Since: "2026-03-01", SettledNanoUsd: 3_000_000_000,
+			HeldNanoUsd: 1_000_000_000})
+	}
+	return &settlementv1.GetEarningsResponse{ByDay: days, SettledNanoUsd: 1_500_000_000, HeldNanoUsd: 1, PendingNanoUsd: 7,
 		BatchedThrough: "2026-03-01", Months: []*settlementv1.PlanEarning{
 			{Month: "2026-03", State: "settlement_pending", EarnedNanoUsd: 7}},
 		Today: &settlementv1.PeriodEarning{Since: "2026-03-02", UnbatchedNanoUsd: 4_000_000_000},
@@ -110,6 +118,20 @@ func TestAProviderReadsWhereItsEarningsStand(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	wantError(t, f.do(http.MethodGet, "/api/v1/provider/earnings", ""), 401, "missing_api_key")
+}
+
+func TestAProviderReadsItsEarningsByDay(t *testing.T) {
+	f := start(t)
+	const want = `"by_day":[{"day":"2026-03-01","earned_usd_str":"4.00","unbatched_usd_str":"0.00",` +
+		`"settled_usd_str":"3.00","held_usd_str":"1.00","settlement_pending_usd_str":"0.00"}]`
+	resp := f.do(http.MethodGet, "/api/v1/provider/earnings?days=1", "", f.asProvider()...)
+	if got := wantJSON(t, resp, 200, nil); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s in it", got, want)
+	}
+	for _, days := range []string{"0", "-1", "93", "x", "1&days=2"} {
+		resp := f.do(http.MethodGet, "/api/v1/provider/earnings?days="+days, "", f.asProvider()...)
+		wantError(t, resp, 400, "invalid_value")
+	}
 }
 
 func TestAStatementIsTheBytesThatAreSigned(t *testing.T) {

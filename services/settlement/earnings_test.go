@@ -3,6 +3,7 @@ package settlement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -77,6 +78,47 @@ func TestAProviderReadsWhatItEarnedTodayAndOfLate(t *testing.T) {
 		}
 		if tc.period.GetUnbatchedNanoUsd() != tc.want {
 			t.Errorf("since %s: got %d, want %d", tc.since, tc.period.GetUnbatchedNanoUsd(), tc.want)
+		}
+	}
+}
+
+func TestAProviderReadsWhatItEarnedOnEachDay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	today := b.now.Truncate(24 * time.Hour)
+	for back, amount := range map[int]int64{0: 5, 2: 70, 29: 900, 30: 11_000} {
+		if _, err := b.pool.Exec(t.Context(), `INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id,
+				price_version_id, prompt_tokens, completion_tokens, payout_nano_usd)
+			VALUES ($1, gen_random_uuid(), $2, 1, 'm', gen_random_uuid(), 1, 1, $3)`, today.AddDate(0, 0, -back), earner,
+			amount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for asked, want := range map[int32]string{0: "[]", 1: "[2026-11-21:5]",
+		3: "[2026-11-19:70 2026-11-20:0 2026-11-21:5]"} {
+		got, err := b.earnings.GetEarnings(t.Context(), &settlementv1.GetEarningsRequest{ProviderId: earner, Days: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := []string{}
+		for _, d := range got.GetByDay() {
+			said = append(said, fmt.Sprint(d.GetSince(), ":", d.GetUnbatchedNanoUsd()))
+		}
+		if got := fmt.Sprint(said); got != want {
+			t.Errorf("%d days: got %s, want %s", asked, got, want)
+		}
+	}
+	got, err := b.earnings.GetEarnings(t.Context(), &settlementv1.GetEarningsRequest{ProviderId: earner, Days: 92})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if days := got.GetByDay(); len(days) != 30 || days[0].GetUnbatchedNanoUsd() != 900 {
+		t.Errorf("no batch: got %d days that begin with %v, want the 30 whose lines are summed", len(days), days[0])
+	}
+	for _, days := range []int32{-1, 93} {
+		_, err := b.earnings.GetEarnings(t.Context(), &settlementv1.GetEarningsRequest{ProviderId: earner, Days: days})
+		if !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%d days: got the error %v, want %s", days, err, fault.InvalidValue)
 		}
 	}
 }

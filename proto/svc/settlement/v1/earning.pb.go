@@ -161,8 +161,10 @@ func (x *ListSignersResponse) GetSigners() []*Signer {
 }
 
 type GetEarningsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// How many of the last days are told one by one, today included: at most 92; 0 for none.
+	Days          int32 `protobuf:"varint,2,opt,name=days,proto3" json:"days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -202,6 +204,13 @@ func (x *GetEarningsRequest) GetProviderId() string {
 		return x.ProviderId
 	}
 	return ""
+}
+
+func (x *GetEarningsRequest) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
 }
 
 // PlanEarning is what a provider has of a month of plans.
@@ -385,9 +394,12 @@ type GetEarningsResponse struct {
 	// A witness contradicts the provider's lines: nothing is batched until that is cleared.
 	Blocked bool `protobuf:"varint,11,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	// Today so far, and the last 7 and 30 days with today.
-	Today         *PeriodEarning `protobuf:"bytes,12,opt,name=today,proto3" json:"today,omitempty"`
-	SevenDays     *PeriodEarning `protobuf:"bytes,13,opt,name=seven_days,json=sevenDays,proto3" json:"seven_days,omitempty"`
-	ThirtyDays    *PeriodEarning `protobuf:"bytes,14,opt,name=thirty_days,json=thirtyDays,proto3" json:"thirty_days,omitempty"`
+	Today      *PeriodEarning `protobuf:"bytes,12,opt,name=today,proto3" json:"today,omitempty"`
+	SevenDays  *PeriodEarning `protobuf:"bytes,13,opt,name=seven_days,json=sevenDays,proto3" json:"seven_days,omitempty"`
+	ThirtyDays *PeriodEarning `protobuf:"bytes,14,opt,name=thirty_days,json=thirtyDays,proto3" json:"thirty_days,omitempty"`
+	// The days that were asked for, one by one and the oldest first. A day that no batch has is left
+	// out when it is not one of the last 30.
+	ByDay         []*PeriodEarning `protobuf:"bytes,15,rep,name=by_day,json=byDay,proto3" json:"by_day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -516,6 +528,13 @@ func (x *GetEarningsResponse) GetSevenDays() *PeriodEarning {
 func (x *GetEarningsResponse) GetThirtyDays() *PeriodEarning {
 	if x != nil {
 		return x.ThirtyDays
+	}
+	return nil
+}
+
+func (x *GetEarningsResponse) GetByDay() []*PeriodEarning {
+	if x != nil {
+		return x.ByDay
 	}
 	return nil
 }
@@ -1762,10 +1781,11 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\fR\aaddress\"J\n" +
 	"\x13ListSignersResponse\x123\n" +
-	"\asigners\x18\x01 \x03(\v2\x19.svc.settlement.v1.SignerR\asigners\"5\n" +
+	"\asigners\x18\x01 \x03(\v2\x19.svc.settlement.v1.SignerR\asigners\"I\n" +
 	"\x12GetEarningsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\"\xa9\x01\n" +
+	"providerId\x12\x12\n" +
+	"\x04days\x18\x02 \x01(\x05R\x04days\"\xa9\x01\n" +
 	"\vPlanEarning\x12\x14\n" +
 	"\x05month\x18\x01 \x01(\tR\x05month\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12&\n" +
@@ -1777,7 +1797,7 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\x12unbatched_nano_usd\x18\x02 \x01(\x03R\x10unbatchedNanoUsd\x12(\n" +
 	"\x10settled_nano_usd\x18\x03 \x01(\x03R\x0esettledNanoUsd\x12\"\n" +
 	"\rheld_nano_usd\x18\x04 \x01(\x03R\vheldNanoUsd\x12(\n" +
-	"\x10pending_nano_usd\x18\x05 \x01(\x03R\x0ependingNanoUsd\"\x91\x05\n" +
+	"\x10pending_nano_usd\x18\x05 \x01(\x03R\x0ependingNanoUsd\"\xca\x05\n" +
 	"\x13GetEarningsResponse\x12(\n" +
 	"\x10settled_nano_usd\x18\x01 \x01(\x03R\x0esettledNanoUsd\x12\"\n" +
 	"\rheld_nano_usd\x18\x02 \x01(\x03R\vheldNanoUsd\x126\n" +
@@ -1795,7 +1815,8 @@ const file_svc_settlement_v1_earning_proto_rawDesc = "" +
 	"\n" +
 	"seven_days\x18\r \x01(\v2 .svc.settlement.v1.PeriodEarningR\tsevenDays\x12A\n" +
 	"\vthirty_days\x18\x0e \x01(\v2 .svc.settlement.v1.PeriodEarningR\n" +
-	"thirtyDays\"m\n" +
+	"thirtyDays\x127\n" +
+	"\x06by_day\x18\x0f \x03(\v2 .svc.settlement.v1.PeriodEarningR\x05byDay\"m\n" +
 	"\x15ListStatementsRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x16\n" +
@@ -1950,39 +1971,40 @@ var file_svc_settlement_v1_earning_proto_depIdxs = []int32{
 	5,  // 2: svc.settlement.v1.GetEarningsResponse.today:type_name -> svc.settlement.v1.PeriodEarning
 	5,  // 3: svc.settlement.v1.GetEarningsResponse.seven_days:type_name -> svc.settlement.v1.PeriodEarning
 	5,  // 4: svc.settlement.v1.GetEarningsResponse.thirty_days:type_name -> svc.settlement.v1.PeriodEarning
-	8,  // 5: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
-	27, // 6: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
-	17, // 7: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
-	27, // 8: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
-	27, // 9: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
-	18, // 10: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
-	27, // 11: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
-	23, // 12: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
-	3,  // 13: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
-	7,  // 14: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
-	10, // 15: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
-	12, // 16: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
-	0,  // 17: svc.settlement.v1.EarningService.ListSigners:input_type -> svc.settlement.v1.ListSignersRequest
-	14, // 18: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
-	16, // 19: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
-	20, // 20: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
-	22, // 21: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
-	25, // 22: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
-	6,  // 23: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
-	9,  // 24: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
-	11, // 25: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
-	13, // 26: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
-	2,  // 27: svc.settlement.v1.EarningService.ListSigners:output_type -> svc.settlement.v1.ListSignersResponse
-	15, // 28: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
-	19, // 29: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
-	21, // 30: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
-	24, // 31: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
-	26, // 32: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
-	23, // [23:33] is the sub-list for method output_type
-	13, // [13:23] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	5,  // 5: svc.settlement.v1.GetEarningsResponse.by_day:type_name -> svc.settlement.v1.PeriodEarning
+	8,  // 6: svc.settlement.v1.ListStatementsResponse.list:type_name -> svc.settlement.v1.StatementSummary
+	27, // 7: svc.settlement.v1.GetPlanPoolResponse.closed_at:type_name -> google.protobuf.Timestamp
+	17, // 8: svc.settlement.v1.BatchDay.batches:type_name -> svc.settlement.v1.ChainBatch
+	27, // 9: svc.settlement.v1.BatchDay.collected_at:type_name -> google.protobuf.Timestamp
+	27, // 10: svc.settlement.v1.BatchDay.committed_at:type_name -> google.protobuf.Timestamp
+	18, // 11: svc.settlement.v1.ListBatchesResponse.list:type_name -> svc.settlement.v1.BatchDay
+	27, // 12: svc.settlement.v1.Block.at:type_name -> google.protobuf.Timestamp
+	23, // 13: svc.settlement.v1.ListBlocksResponse.list:type_name -> svc.settlement.v1.Block
+	3,  // 14: svc.settlement.v1.EarningService.GetEarnings:input_type -> svc.settlement.v1.GetEarningsRequest
+	7,  // 15: svc.settlement.v1.EarningService.ListStatements:input_type -> svc.settlement.v1.ListStatementsRequest
+	10, // 16: svc.settlement.v1.EarningService.GetStatement:input_type -> svc.settlement.v1.GetStatementRequest
+	12, // 17: svc.settlement.v1.EarningService.ExportEarnings:input_type -> svc.settlement.v1.ExportEarningsRequest
+	0,  // 18: svc.settlement.v1.EarningService.ListSigners:input_type -> svc.settlement.v1.ListSignersRequest
+	14, // 19: svc.settlement.v1.EarningService.GetPlanPool:input_type -> svc.settlement.v1.GetPlanPoolRequest
+	16, // 20: svc.settlement.v1.EarningAdminService.ListBatches:input_type -> svc.settlement.v1.ListBatchesRequest
+	20, // 21: svc.settlement.v1.EarningAdminService.AllowDay:input_type -> svc.settlement.v1.AllowDayRequest
+	22, // 22: svc.settlement.v1.EarningAdminService.ListBlocks:input_type -> svc.settlement.v1.ListBlocksRequest
+	25, // 23: svc.settlement.v1.EarningAdminService.UnblockProvider:input_type -> svc.settlement.v1.UnblockProviderRequest
+	6,  // 24: svc.settlement.v1.EarningService.GetEarnings:output_type -> svc.settlement.v1.GetEarningsResponse
+	9,  // 25: svc.settlement.v1.EarningService.ListStatements:output_type -> svc.settlement.v1.ListStatementsResponse
+	11, // 26: svc.settlement.v1.EarningService.GetStatement:output_type -> svc.settlement.v1.GetStatementResponse
+	13, // 27: svc.settlement.v1.EarningService.ExportEarnings:output_type -> svc.settlement.v1.ExportEarningsResponse
+	2,  // 28: svc.settlement.v1.EarningService.ListSigners:output_type -> svc.settlement.v1.ListSignersResponse
+	15, // 29: svc.settlement.v1.EarningService.GetPlanPool:output_type -> svc.settlement.v1.GetPlanPoolResponse
+	19, // 30: svc.settlement.v1.EarningAdminService.ListBatches:output_type -> svc.settlement.v1.ListBatchesResponse
+	21, // 31: svc.settlement.v1.EarningAdminService.AllowDay:output_type -> svc.settlement.v1.AllowDayResponse
+	24, // 32: svc.settlement.v1.EarningAdminService.ListBlocks:output_type -> svc.settlement.v1.ListBlocksResponse
+	26, // 33: svc.settlement.v1.EarningAdminService.UnblockProvider:output_type -> svc.settlement.v1.UnblockProviderResponse
+	24, // [24:34] is the sub-list for method output_type
+	14, // [14:24] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_svc_settlement_v1_earning_proto_init() }

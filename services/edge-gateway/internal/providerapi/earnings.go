@@ -57,19 +57,36 @@ type earnings struct {
 	Today      *periodEarned `json:"today,omitempty"`
 	SevenDays  *periodEarned `json:"last_7_days,omitempty"`
 	ThirtyDays *periodEarned `json:"last_30_days,omitempty"`
+	// ByDay is absent unless days were asked for.
+	ByDay []dayEarned `json:"by_day,omitempty"`
+}
+
+// dayEarned is what a provider has earned on one UTC day; see periodEarned.
+type dayEarned struct {
+	Day       string `json:"day"`
+	Earned    string `json:"earned_usd_str"`
+	Unbatched string `json:"unbatched_usd_str"`
+	Settled   string `json:"settled_usd_str"`
+	Held      string `json:"held_usd_str"`
+	Pending   string `json:"settlement_pending_usd_str"`
 }
 
 func usd(nano int64) string { return money.NanoUSD(nano).String() }
 
-// Earnings answers GET /api/v1/provider/earnings: where the provider's earnings stand. A provider key may read them.
+// Earnings answers GET /api/v1/provider/earnings: where the provider's earnings stand, and with days what was earned on
+// each of the last days. A provider key may read them.
 func (a *API) Earnings(ctx context.Context, c Call) (Answer, error) {
 	provider, err := a.keyOrSession(ctx, c)
 	if err != nil {
 		return Answer{}, err
 	}
+	days, err := number(c.Query, "days")
+	if err != nil {
+		return Answer{}, err
+	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
-	e, err := a.peers.Earnings.GetEarnings(called, &settlementv1.GetEarningsRequest{ProviderId: provider})
+	e, err := a.peers.Earnings.GetEarnings(called, &settlementv1.GetEarningsRequest{ProviderId: provider, Days: days})
 	if err != nil {
 		return Answer{}, ofPeer(ctx, err)
 	}
@@ -83,6 +100,10 @@ func earningsOf(e *settlementv1.GetEarningsResponse) earnings {
 		InFlight: usd(e.GetInFlightNanoUsd()), Paid: usd(e.GetPaidNanoUsd()), Converted: usd(e.GetConvertedNanoUsd()),
 		Owed: usd(e.GetOwedNanoUsd()), BatchedThrough: e.GetBatchedThrough(), Blocked: e.GetBlocked(),
 		Today: periodOf(e.GetToday()), SevenDays: periodOf(e.GetSevenDays()), ThirtyDays: periodOf(e.GetThirtyDays()),
+	}
+	for _, d := range e.GetByDay() {
+		of := periodOf(d)
+		out.ByDay = append(out.ByDay, dayEarned{of.Since, of.Earned, of.Unbatched, of.Settled, of.Held, of.Pending})
 	}
 	for _, m := range e.GetMonths() {
 		out.Months = append(out.Months, monthEarned{m.GetMonth(), m.GetState(), usd(m.GetEarnedNanoUsd()),

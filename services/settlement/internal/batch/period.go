@@ -9,8 +9,13 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// PeriodDays is the number of days of the longest period, today included.
-const PeriodDays = 30
+const (
+	// PeriodDays is the number of days of the longest period, today included. Of no older day that has no batch the
+	// lines are summed.
+	PeriodDays = 30
+	// MaxDays bounds the days that are told one by one, today included.
+	MaxDays = 92
+)
 
 // Parts are what a provider earned on some days. A refund, or the end of a held earning, counts on the day
 // on which it happens, not on the day of the earning. So a part may be below zero.
@@ -49,6 +54,25 @@ func PeriodOf(days []DayParts, today time.Time, length int) Period {
 		}
 	}
 	return p
+}
+
+// ByDay has each of the last length days, today included, the oldest first, with zero parts where nothing was earned.
+// through is the last day that is batched; zero before the first. A day that no batch has is left out when it is not
+// one of the last PeriodDays, because its lines are not summed.
+func ByDay(days []DayParts, through, today time.Time, length int) []DayParts {
+	known := make(map[int64]Parts, len(days)) // by Unix time, because equal times may differ in their location
+	for _, d := range days {
+		known[d.Day.Unix()] = d.Parts
+	}
+	summed := today.AddDate(0, 0, 1-PeriodDays)
+	out := make([]DayParts, 0, length)
+	for day := today.AddDate(0, 0, 1-length); !day.After(today); day = day.AddDate(0, 0, 1) {
+		parts, earned := known[day.Unix()]
+		if earned || !day.After(through) || !day.Before(summed) {
+			out = append(out, DayParts{Day: day, Parts: parts})
+		}
+	}
+	return out
 }
 
 // planForfeit is the ledger's kind of an entry that forfeits held earnings of plans.

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,38 @@ func TestAPeriodHasTodayAndTheDaysBefore(t *testing.T) {
 		if got := PeriodOf(days, today, length); got != want {
 			t.Errorf("%d days: got %+v, want %+v", length, got, want)
 		}
+	}
+}
+
+func TestEachDayIsToldUnlessItsLinesAreNotSummed(t *testing.T) {
+	today := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
+	earned := Parts{Settled: 5}
+	ago := func(days int) time.Time { return today.AddDate(0, 0, -days) }
+	for name, tc := range map[string]struct {
+		days    []DayParts
+		through time.Time
+		length  int
+		// first is how many days ago the first day is, and count how many days there are.
+		first, count int
+	}{
+		"none is asked for":                   {nil, ago(1), 0, 0, 0},
+		"today alone":                         {nil, ago(1), 1, 0, 1},
+		"all days, batched until yesterday":   {nil, ago(1), MaxDays, 91, MaxDays},
+		"no batch at all":                     {nil, time.Time{}, MaxDays, 29, 30},
+		"batched, and then not for long":      {nil, ago(60), MaxDays, 91, MaxDays - 30},
+		"a statement of a day that is behind": {[]DayParts{{ago(40), earned}}, time.Time{}, MaxDays, 40, 31},
+	} {
+		got := ByDay(tc.days, tc.through, today, tc.length)
+		if len(got) != tc.count {
+			t.Errorf("%s: got %d days, want %d", name, len(got), tc.count)
+			continue
+		}
+		if tc.count > 0 && !got[0].Day.Equal(ago(tc.first)) {
+			t.Errorf("%s: got %v first, want %v", name, got[0].Day, ago(tc.first))
+		}
+	}
+	got := ByDay([]DayParts{{ago(1).In(time.FixedZone("", 0)), earned}}, ago(1), today, 2)
+	if want := []DayParts{{ago(1), earned}, {today, Parts{}}}; !slices.Equal(got, want) {
+		t.Errorf("two days: got %v, want %v", got, want)
 	}
 }

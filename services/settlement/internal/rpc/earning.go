@@ -77,6 +77,9 @@ func (s *Earnings) GetEarnings(
 	if err != nil {
 		return nil, err
 	}
+	if req.GetDays() < 0 || req.GetDays() > batch.MaxDays {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "days must be at most %d", batch.MaxDays).On("days")
+	}
 	now, err := s.Ledger.GetProviderBalances(ctx, &billingv1.GetProviderBalancesRequest{ProviderId: provider.String()})
 	if err != nil {
 		return nil, err
@@ -104,21 +107,25 @@ func (s *Earnings) GetEarnings(
 			EarnedNanoUsd: int64(m.Earned), HeldNanoUsd: int64(m.Withheld), PaidNanoUsd: int64(m.Paid)})
 	}
 	resp.Months = resp.Months[:min(len(resp.Months), maxMonths)]
-	return resp, s.addPeriods(ctx, provider, resp)
+	return resp, s.addPeriods(ctx, provider, resp, known.Through, int(req.GetDays()))
 }
 
-// addPeriods adds what the provider earned today, and in the last 7 and 30 days.
+// addPeriods adds what the provider earned today, in the last 7 and 30 days, and on each of the last length days.
+// through was read before, so no day that it has is missing among what is read now.
 func (s *Earnings) addPeriods(
-	ctx context.Context, provider ids.ProviderID, resp *settlementv1.GetEarningsResponse,
+	ctx context.Context, provider ids.ProviderID, resp *settlementv1.GetEarningsResponse, through time.Time, length int,
 ) error {
 	today := s.Clock.Now().UTC().Truncate(24 * time.Hour)
-	days, err := s.Store.DaysEarned(ctx, provider, today.AddDate(0, 0, 1-batch.PeriodDays), today)
+	days, err := s.Store.DaysEarned(ctx, provider, today.AddDate(0, 0, 1-max(length, batch.PeriodDays)), today)
 	if err != nil {
 		return err
 	}
 	resp.Today = periodToProto(batch.PeriodOf(days, today, 1))
 	resp.SevenDays = periodToProto(batch.PeriodOf(days, today, 7))
 	resp.ThirtyDays = periodToProto(batch.PeriodOf(days, today, batch.PeriodDays))
+	for _, d := range batch.ByDay(days, through, today, length) {
+		resp.ByDay = append(resp.ByDay, periodToProto(batch.Period{Since: d.Day, Parts: d.Parts}))
+	}
 	return nil
 }
 

@@ -33,8 +33,9 @@ const selectUnbatched = `WITH overruled AS (
 const byIndex = `SELECT set_config('enable_seqscan', 'off', true)`
 
 // DaysEarned reads what a provider earned on the days of a period: from the statements of the batched
-// days, which are one row a day, and from the lines of the other days. It reads one snapshot of the
-// database, so no day is read from both.
+// days, which are one row a day, and from the lines of the other days. Of those it reads the last
+// batch.PeriodDays alone, so that days that wait for a batch for long are no scan. It reads one snapshot of
+// the database, so no day is read from both.
 func (s Batches) DaysEarned(
 	ctx context.Context, provider ids.ProviderID, first, last time.Time,
 ) (days []batch.DayParts, err error) {
@@ -53,7 +54,11 @@ func (s Batches) DaysEarned(
 			return fmt.Errorf("read how far batches are: %w", err)
 		}
 		var open []time.Time
-		for day := first; !day.After(last); day = day.AddDate(0, 0, 1) {
+		oldest := last.AddDate(0, 0, 1-batch.PeriodDays)
+		if oldest.Before(first) {
+			oldest = first
+		}
+		for day := oldest; !day.After(last); day = day.AddDate(0, 0, 1) {
 			if through == nil || day.After(*through) {
 				open = append(open, day)
 			}

@@ -6,32 +6,41 @@ import { useFilters } from '../../ui/filters';
 import { Loaded } from '../../ui/page';
 import type { Column } from '../../ui/table';
 import { Money } from '../../ui/text';
-import { useStatements } from './queries';
+import { useEarningsByDay, type Earnings } from './queries';
+
+type Day = NonNullable<Earnings['by_day']>[number];
 
 interface Row extends Record<string, unknown> {
   day: string;
-  payable: number;
-  amount: string;
-  posted: string | null;
-  lines: number;
+  /** Where each part is drawn: numbers for the chart alone. */
+  settled: number;
+  pending: number;
+  held: number;
+  unbatched: number;
+  of: Day;
 }
 
 const columns: Column<Row>[] = [
   { name: 'Day (UTC)', cell: (row) => row.day },
-  { name: 'Share of the batch', cell: (row) => <Money usd={row.amount} />, numeric: true },
-  {
-    name: 'Became payable',
-    cell: (row) => (row.posted === null ? 'not yet' : <Money usd={row.posted} />),
-    numeric: true,
-  },
-  { name: 'Lines', cell: (row) => row.lines, numeric: true },
+  { name: 'Earned', cell: (row) => <Money usd={row.of.earned_usd_str} />, numeric: true },
+  { name: 'By credit', cell: (row) => <Money usd={row.of.settled_usd_str} />, numeric: true },
+  { name: 'By plans', cell: (row) => <Money usd={row.of.settlement_pending_usd_str} />, numeric: true },
+  { name: 'Held', cell: (row) => <Money usd={row.of.held_usd_str} />, numeric: true },
+  { name: 'Not batched yet', cell: (row) => <Money usd={row.of.unbatched_usd_str} />, numeric: true },
 ];
 
-/** What each daily batch made payable. Days of plans are not in it, because their month is settled whole. */
+const series = [
+  { name: 'settled', label: 'By credit' },
+  { name: 'pending', label: 'By plans' },
+  { name: 'held', label: 'Held' },
+  { name: 'unbatched', label: 'Not batched yet' },
+];
+
+/** What was earned on each day, split as it will move on. */
 export function ByDay() {
   const [filters, set] = useFilters({ days: '31' });
   const size = { 14: 14, 31: 31, 92: 92 }[filters.days] ?? 31;
-  const statements = useStatements(size);
+  const earnings = useEarningsByDay(size);
   return (
     <>
       <Group>
@@ -45,30 +54,26 @@ export function ByDay() {
           allowDeselect={false}
         />
       </Group>
-      <Loaded query={statements}>
-        {(data) => {
-          const rows: Row[] = (data.pages[0]?.list ?? [])
-            .map((one) => ({
-              day: one.day,
-              payable: forChart(one.amount_usd_str),
-              amount: one.amount_usd_str,
-              posted: one.posted_usd_str,
-              lines: one.lines,
-            }))
-            .reverse();
-          return (
-            <Chart
-              title="Your share of each daily batch"
-              rows={rows}
-              at="day"
-              series={[{ name: 'payable', label: 'Share in dollars' }]}
-              columns={columns}
-              value={(n) => dollars(n.toFixed(4))}
-              empty="No day of yours is batched yet. The first appears after 00:15 UTC of the day after your first request."
-              json={data.pages[0]?.list}
-            />
-          );
-        }}
+      <Loaded query={earnings}>
+        {({ by_day: days = [] }) => (
+          <Chart
+            title="What you earned by day, in dollars"
+            rows={days.map((day) => ({
+              day: day.day,
+              settled: forChart(day.settled_usd_str),
+              pending: forChart(day.settlement_pending_usd_str),
+              held: forChart(day.held_usd_str),
+              unbatched: forChart(day.unbatched_usd_str),
+              of: day,
+            }))}
+            at="day"
+            series={series}
+            columns={columns}
+            value={(n) => dollars(n.toFixed(4))}
+            empty="No day can be told now."
+            json={days}
+          />
+        )}
       </Loaded>
     </>
   );

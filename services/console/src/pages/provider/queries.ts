@@ -87,6 +87,15 @@ export function useEarnings() {
   });
 }
 
+/** What was earned on each of the last days. */
+export function useEarningsByDay(days: number) {
+  return useQuery({
+    queryKey: ['provider', 'earnings', 'by-day', days],
+    queryFn: () => answer(api.GET('/api/v1/provider/earnings', { params: { query: { days } } })),
+    refetchInterval: often,
+  });
+}
+
 export function useCollateral() {
   return useQuery({
     queryKey: ['provider', 'collateral'],
