@@ -107,6 +107,38 @@ func TestAPlanIsSoldRenewedDeclinedAndRefundedInTheSandbox(t *testing.T) {
 	f.sound(t)
 }
 
+// A page of a plan leads where the consumer says, as a page of a top-up does, and nowhere else.
+func TestThePageOfAPlanLeadsWhereTheConsumerSays(t *testing.T) {
+	t.Parallel()
+	f, _ := startWithCards(t)
+	account := f.consumer(t, "1").account
+	subscribe := func(key, address string) (string, error) {
+		resp, err := f.subscriptions.Subscribe(as(t, account, "idempotency-key", key),
+			&billingv1.SubscribeRequest{Plan: "pro", ReturnUrl: address})
+		return resp.GetUrl(), err
+	}
+	for _, address := range []string{"javascript:alert(1)", "/app/plan", "ftp://example.org/", "https://user@example.org/",
+		"https://", "https://example.org/" + strings.Repeat("x", 1024), "https://exa mple.org/"} {
+		if _, err := subscribe("k0", address); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%.40s: got the error %v, want %s", address, err, fault.InvalidValue)
+		}
+	}
+	const plan = "https://console.example.org/app/plan"
+	url, err := subscribe("k1", plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.scan(t, `SELECT string_agg(return_url, ' ') FROM checkout`); got != plan {
+		t.Errorf("return_url: got %q, want %q", got, plan)
+	}
+	if again, err := subscribe("k1", plan); err != nil || again != url {
+		t.Errorf("a repeat: got %q and the error %v, want %q", again, err, url)
+	}
+	if _, err := subscribe("k2", "javascript:alert(1)"); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("beside a page that can be paid: got the error %v, want %s", err, fault.InvalidValue)
+	}
+}
+
 // scan reads a text as the owner.
 func (f *fleet) scan(t *testing.T, sql string) (value string) {
 	t.Helper()

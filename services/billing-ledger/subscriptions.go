@@ -1,6 +1,7 @@
 package billingledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -118,12 +119,18 @@ type planPages struct {
 	clock     clock.Clock
 }
 
+// CheckReturn implements subscription.Pages.
+func (p planPages) CheckReturn(address string) error {
+	return p.checkouts.CheckReturnURL(cmp.Or(address, p.returnURL))
+}
+
 // Open implements subscription.Pages.
 func (p planPages) Open(
-	ctx context.Context, account ids.AccountID, plan string, price money.NanoUSD, key string,
+	ctx context.Context, account ids.AccountID, o subscription.Order, price money.NanoUSD,
 ) (subscription.Page, error) {
-	c, err := p.checkouts.OpenPlan(ctx, card.Checkout{ID: card.CheckoutOf(account, card.PlanPurpose, key),
-		Account: account, Plan: plan, Amount: card.Cents(price / card.Cents(1).Nano()), ReturnURL: p.returnURL})
+	c, err := p.checkouts.OpenPlan(ctx, card.Checkout{ID: card.CheckoutOf(account, card.PlanPurpose, o.Key),
+		Account: account, Plan: o.Plan, Amount: card.Cents(price / card.Cents(1).Nano()),
+		ReturnURL: cmp.Or(o.ReturnURL, p.returnURL)})
 	return p.page(c), err
 }
 

@@ -487,6 +487,31 @@ func TestAnybodyCanReadTheCatalogPageByPage(t *testing.T) {
 	}
 }
 
+func TestAModelIsReadAloneAsInTheList(t *testing.T) {
+	b := setup(t)
+	b.put(t, wish("a/b/c"))
+	b.put(t, wish("a/b"))
+	list, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range list.GetData().GetList() {
+		got, err := b.public.GetModel(t.Context(), &catalogv1.GetModelRequest{ModelId: want.GetId()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(got.GetData(), want) || got.GetMsg() != "success" {
+			t.Errorf("%s: got %v, want %v", want.GetId(), got, want)
+		}
+	}
+	for _, id := range []string{"", "a", "a/b/", "A/B"} {
+		if _, err := b.public.GetModel(t.Context(), &catalogv1.GetModelRequest{ModelId: id}); !fault.Is(err,
+			fault.ModelNotFound) {
+			t.Errorf("%q: got the error %v, want the reason %s", id, err, fault.ModelNotFound)
+		}
+	}
+}
+
 func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
 	b := setup(t)
 	w := b.watch(t)

@@ -227,6 +227,15 @@ func (publicCatalog) ListModels(
 	}}, nil
 }
 
+func (publicCatalog) GetModel(
+	_ context.Context, req *catalogv1.GetModelRequest,
+) (*catalogv1.GetModelResponse, error) {
+	if req.GetModelId() != modelID {
+		return nil, fault.New(fault.NotFound, fault.ModelNotFound, "The model does not exist.")
+	}
+	return &catalogv1.GetModelResponse{Msg: "success", Data: &catalogv1.PublicModel{Id: modelID, InputPrice: 0.15}}, nil
+}
+
 func (publicCatalog) ListModelProviders(
 	_ context.Context, req *catalogv1.ListModelProvidersRequest,
 ) (*catalogv1.ListModelProvidersResponse, error) {

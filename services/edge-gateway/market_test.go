@@ -58,6 +58,16 @@ func TestThePublicCatalogWritesZerosAndNulls(t *testing.T) {
 		}
 	}
 	wantError(t, f.do(http.MethodGet, "/api/v1/models?page=x", ""), 400, "invalid_request")
+	for _, path := range []string{"/api/v1/models/acme/tiny-1b", "/api/v1/models/acme%2Ftiny-1b"} {
+		want := `{"code":0,"msg":"success","data":{"id":"acme/tiny-1b",`
+		if body := read(t, f.do(http.MethodGet, path, "")); !strings.HasPrefix(body, want) {
+			t.Errorf("%s: body: got %q, want %q first", path, body, want)
+		}
+	}
+	// The list of weights is no model.
+	if body := read(t, f.do(http.MethodGet, "/api/v1/models/catalog", "")); strings.Contains(body, "model_not_found") {
+		t.Errorf("the list of weights: got %q, want it without model_not_found", body)
+	}
 }
 
 func TestOperatorsNeedTheToken(t *testing.T) {

@@ -322,8 +322,11 @@ func (x *GetSubscriptionResponse) GetSubscription() *PlanSubscription {
 }
 
 type SubscribeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plan          string                 `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  string                 `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Where the page leads afterwards: https, or http where no money moves. At most 1,024 bytes;
+	// empty for the platform's own. A page that can be paid already leads where it did.
+	ReturnUrl     string `protobuf:"bytes,2,opt,name=return_url,json=returnUrl,proto3" json:"return_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,6 +364,13 @@ func (*SubscribeRequest) Descriptor() ([]byte, []int) {
 func (x *SubscribeRequest) GetPlan() string {
 	if x != nil {
 		return x.Plan
+	}
+	return ""
+}
+
+func (x *SubscribeRequest) GetReturnUrl() string {
+	if x != nil {
+		return x.ReturnUrl
 	}
 	return ""
 }
@@ -615,9 +625,11 @@ const file_svc_billing_v1_subscription_proto_rawDesc = "" +
 	"\tresets_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bresetsAt\"\x18\n" +
 	"\x16GetSubscriptionRequest\"_\n" +
 	"\x17GetSubscriptionResponse\x12D\n" +
-	"\fsubscription\x18\x01 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"&\n" +
+	"\fsubscription\x18\x01 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"E\n" +
 	"\x10SubscribeRequest\x12\x12\n" +
-	"\x04plan\x18\x01 \x01(\tR\x04plan\"k\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\x12\x1d\n" +
+	"\n" +
+	"return_url\x18\x02 \x01(\tR\treturnUrl\"k\n" +
 	"\x11SubscribeResponse\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12D\n" +
 	"\fsubscription\x18\x02 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"\x1b\n" +

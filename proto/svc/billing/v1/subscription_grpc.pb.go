@@ -41,7 +41,9 @@ type SubscriptionServiceClient interface {
 	// no page. Needs the header Idempotency-Key. Fails with
 	//
 	//	UNAUTHENTICATED (invalid_session, session_expired);
-	//	INVALID_ARGUMENT (invalid_value): no plan of that name is sold, or there is no key;
+	//	INVALID_ARGUMENT (invalid_value): no plan of that name is sold, the page may not lead to
+	//	  return_url, or there is no key;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the page of that key has other contents;
 	//	FAILED_PRECONDITION (already_exists): the account has a subscription, or a plan that an
 	//	  operator has given to it;
 	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): too many pages are open;
@@ -106,7 +108,9 @@ type SubscriptionServiceServer interface {
 	// no page. Needs the header Idempotency-Key. Fails with
 	//
 	//	UNAUTHENTICATED (invalid_session, session_expired);
-	//	INVALID_ARGUMENT (invalid_value): no plan of that name is sold, or there is no key;
+	//	INVALID_ARGUMENT (invalid_value): no plan of that name is sold, the page may not lead to
+	//	  return_url, or there is no key;
+	//	FAILED_PRECONDITION (idempotency_key_reused): the page of that key has other contents;
 	//	FAILED_PRECONDITION (already_exists): the account has a subscription, or a plan that an
 	//	  operator has given to it;
 	//	RESOURCE_EXHAUSTED (rate_limit_exceeded): too many pages are open;

@@ -643,6 +643,111 @@ func (x *WatchModelsResponse) GetModels() []*Model {
 	return nil
 }
 
+type GetModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListModels, with its slashes.
+	ModelId       string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelRequest) Reset() {
+	*x = GetModelRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelRequest) ProtoMessage() {}
+
+func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
+func (*GetModelRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetModelRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+type GetModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Msg           string                 `protobuf:"bytes,2,opt,name=msg,proto3" json:"msg,omitempty"`
+	Data          *PublicModel           `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelResponse) Reset() {
+	*x = GetModelResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelResponse) ProtoMessage() {}
+
+func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelResponse.ProtoReflect.Descriptor instead.
+func (*GetModelResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetModelResponse) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *GetModelResponse) GetMsg() string {
+	if x != nil {
+		return x.Msg
+	}
+	return ""
+}
+
+func (x *GetModelResponse) GetData() *PublicModel {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type ListCatalogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -651,7 +756,7 @@ type ListCatalogRequest struct {
 
 func (x *ListCatalogRequest) Reset() {
 	*x = ListCatalogRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +768,7 @@ func (x *ListCatalogRequest) String() string {
 func (*ListCatalogRequest) ProtoMessage() {}
 
 func (x *ListCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +781,7 @@ func (x *ListCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCatalogRequest.ProtoReflect.Descriptor instead.
 func (*ListCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{7}
 }
 
 type ListCatalogResponse struct {
@@ -690,7 +795,7 @@ type ListCatalogResponse struct {
 
 func (x *ListCatalogResponse) Reset() {
 	*x = ListCatalogResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -702,7 +807,7 @@ func (x *ListCatalogResponse) String() string {
 func (*ListCatalogResponse) ProtoMessage() {}
 
 func (x *ListCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -715,7 +820,7 @@ func (x *ListCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCatalogResponse.ProtoReflect.Descriptor instead.
 func (*ListCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListCatalogResponse) GetCode() int32 {
@@ -749,7 +854,7 @@ type ListCatalogData struct {
 
 func (x *ListCatalogData) Reset() {
 	*x = ListCatalogData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +866,7 @@ func (x *ListCatalogData) String() string {
 func (*ListCatalogData) ProtoMessage() {}
 
 func (x *ListCatalogData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +879,7 @@ func (x *ListCatalogData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCatalogData.ProtoReflect.Descriptor instead.
 func (*ListCatalogData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListCatalogData) GetModels() []*CatalogModel {
@@ -809,7 +914,7 @@ type CatalogModel struct {
 
 func (x *CatalogModel) Reset() {
 	*x = CatalogModel{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +926,7 @@ func (x *CatalogModel) String() string {
 func (*CatalogModel) ProtoMessage() {}
 
 func (x *CatalogModel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +939,7 @@ func (x *CatalogModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogModel.ProtoReflect.Descriptor instead.
 func (*CatalogModel) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CatalogModel) GetModelId() string {
@@ -895,7 +1000,7 @@ type ListModelFilesRequest struct {
 
 func (x *ListModelFilesRequest) Reset() {
 	*x = ListModelFilesRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1012,7 @@ func (x *ListModelFilesRequest) String() string {
 func (*ListModelFilesRequest) ProtoMessage() {}
 
 func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1025,7 @@ func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListModelFilesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListModelFilesRequest) GetModelId() string {
@@ -941,7 +1046,7 @@ type ListModelFilesResponse struct {
 
 func (x *ListModelFilesResponse) Reset() {
 	*x = ListModelFilesResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1058,7 @@ func (x *ListModelFilesResponse) String() string {
 func (*ListModelFilesResponse) ProtoMessage() {}
 
 func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1071,7 @@ func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListModelFilesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModelFilesResponse) GetCode() int32 {
@@ -1002,7 +1107,7 @@ type ModelFiles struct {
 
 func (x *ModelFiles) Reset() {
 	*x = ModelFiles{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1119,7 @@ func (x *ModelFiles) String() string {
 func (*ModelFiles) ProtoMessage() {}
 
 func (x *ModelFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1132,7 @@ func (x *ModelFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFiles.ProtoReflect.Descriptor instead.
 func (*ModelFiles) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelFiles) GetModelId() string {
@@ -1073,7 +1178,7 @@ type ModelFile struct {
 
 func (x *ModelFile) Reset() {
 	*x = ModelFile{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1190,7 @@ func (x *ModelFile) String() string {
 func (*ModelFile) ProtoMessage() {}
 
 func (x *ModelFile) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1203,7 @@ func (x *ModelFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
 func (*ModelFile) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ModelFile) GetFilename() string {
@@ -1148,7 +1253,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1265,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1278,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{13}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModelsRequest) GetPage() int32 {
@@ -1201,7 +1306,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1318,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1331,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{14}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListModelsResponse) GetCode() int32 {
@@ -1262,7 +1367,7 @@ type ListModelsData struct {
 
 func (x *ListModelsData) Reset() {
 	*x = ListModelsData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1379,7 @@ func (x *ListModelsData) String() string {
 func (*ListModelsData) ProtoMessage() {}
 
 func (x *ListModelsData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1392,7 @@ func (x *ListModelsData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsData.ProtoReflect.Descriptor instead.
 func (*ListModelsData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{15}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListModelsData) GetList() []*PublicModel {
@@ -1379,7 +1484,7 @@ type PublicModel struct {
 
 func (x *PublicModel) Reset() {
 	*x = PublicModel{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1496,7 @@ func (x *PublicModel) String() string {
 func (*PublicModel) ProtoMessage() {}
 
 func (x *PublicModel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1509,7 @@ func (x *PublicModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicModel.ProtoReflect.Descriptor instead.
 func (*PublicModel) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{16}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PublicModel) GetId() string {
@@ -1668,7 +1773,7 @@ type PriceChange struct {
 
 func (x *PriceChange) Reset() {
 	*x = PriceChange{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1785,7 @@ func (x *PriceChange) String() string {
 func (*PriceChange) ProtoMessage() {}
 
 func (x *PriceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1798,7 @@ func (x *PriceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceChange.ProtoReflect.Descriptor instead.
 func (*PriceChange) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PriceChange) GetEffectiveFrom() *timestamppb.Timestamp {
@@ -1791,7 +1896,7 @@ type ListModelProvidersRequest struct {
 
 func (x *ListModelProvidersRequest) Reset() {
 	*x = ListModelProvidersRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1908,7 @@ func (x *ListModelProvidersRequest) String() string {
 func (*ListModelProvidersRequest) ProtoMessage() {}
 
 func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1921,7 @@ func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListModelProvidersRequest) GetModelId() string {
@@ -1851,7 +1956,7 @@ type ListModelProvidersResponse struct {
 
 func (x *ListModelProvidersResponse) Reset() {
 	*x = ListModelProvidersResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1968,7 @@ func (x *ListModelProvidersResponse) String() string {
 func (*ListModelProvidersResponse) ProtoMessage() {}
 
 func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1981,7 @@ func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListModelProvidersResponse) GetCode() int32 {
@@ -1912,7 +2017,7 @@ type ListModelProvidersData struct {
 
 func (x *ListModelProvidersData) Reset() {
 	*x = ListModelProvidersData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2029,7 @@ func (x *ListModelProvidersData) String() string {
 func (*ListModelProvidersData) ProtoMessage() {}
 
 func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2042,7 @@ func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersData.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{20}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListModelProvidersData) GetList() []*PublicOffering {
@@ -2001,7 +2106,7 @@ type PublicOffering struct {
 
 func (x *PublicOffering) Reset() {
 	*x = PublicOffering{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2118,7 @@ func (x *PublicOffering) String() string {
 func (*PublicOffering) ProtoMessage() {}
 
 func (x *PublicOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2131,7 @@ func (x *PublicOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicOffering.ProtoReflect.Descriptor instead.
 func (*PublicOffering) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{21}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PublicOffering) GetProviderId() string {
@@ -2187,7 +2292,7 @@ type ModelEntry struct {
 
 func (x *ModelEntry) Reset() {
 	*x = ModelEntry{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2304,7 @@ func (x *ModelEntry) String() string {
 func (*ModelEntry) ProtoMessage() {}
 
 func (x *ModelEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2317,7 @@ func (x *ModelEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelEntry.ProtoReflect.Descriptor instead.
 func (*ModelEntry) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{22}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ModelEntry) GetSlug() string {
@@ -2371,7 +2476,7 @@ type ModelChange struct {
 
 func (x *ModelChange) Reset() {
 	*x = ModelChange{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2488,7 @@ func (x *ModelChange) String() string {
 func (*ModelChange) ProtoMessage() {}
 
 func (x *ModelChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2501,7 @@ func (x *ModelChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChange.ProtoReflect.Descriptor instead.
 func (*ModelChange) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{23}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ModelChange) GetChangeId() string {
@@ -2495,7 +2600,7 @@ type ScheduleModelChangeRequest struct {
 
 func (x *ScheduleModelChangeRequest) Reset() {
 	*x = ScheduleModelChangeRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2612,7 @@ func (x *ScheduleModelChangeRequest) String() string {
 func (*ScheduleModelChangeRequest) ProtoMessage() {}
 
 func (x *ScheduleModelChangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2625,7 @@ func (x *ScheduleModelChangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleModelChangeRequest.ProtoReflect.Descriptor instead.
 func (*ScheduleModelChangeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{24}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ScheduleModelChangeRequest) GetModelId() string {
@@ -2553,7 +2658,7 @@ type ScheduleModelChangeResponse struct {
 
 func (x *ScheduleModelChangeResponse) Reset() {
 	*x = ScheduleModelChangeResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2670,7 @@ func (x *ScheduleModelChangeResponse) String() string {
 func (*ScheduleModelChangeResponse) ProtoMessage() {}
 
 func (x *ScheduleModelChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[25]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2683,7 @@ func (x *ScheduleModelChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleModelChangeResponse.ProtoReflect.Descriptor instead.
 func (*ScheduleModelChangeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{25}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ScheduleModelChangeResponse) GetChange() *ModelChange {
@@ -2597,7 +2702,7 @@ type ListModelChangesRequest struct {
 
 func (x *ListModelChangesRequest) Reset() {
 	*x = ListModelChangesRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2714,7 @@ func (x *ListModelChangesRequest) String() string {
 func (*ListModelChangesRequest) ProtoMessage() {}
 
 func (x *ListModelChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[26]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2727,7 @@ func (x *ListModelChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelChangesRequest.ProtoReflect.Descriptor instead.
 func (*ListModelChangesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{26}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListModelChangesRequest) GetModelId() string {
@@ -2642,7 +2747,7 @@ type ListModelChangesResponse struct {
 
 func (x *ListModelChangesResponse) Reset() {
 	*x = ListModelChangesResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2759,7 @@ func (x *ListModelChangesResponse) String() string {
 func (*ListModelChangesResponse) ProtoMessage() {}
 
 func (x *ListModelChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[27]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2772,7 @@ func (x *ListModelChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelChangesResponse.ProtoReflect.Descriptor instead.
 func (*ListModelChangesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{27}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListModelChangesResponse) GetList() []*ModelChange {
@@ -2687,7 +2792,7 @@ type CancelModelChangeRequest struct {
 
 func (x *CancelModelChangeRequest) Reset() {
 	*x = CancelModelChangeRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2804,7 @@ func (x *CancelModelChangeRequest) String() string {
 func (*CancelModelChangeRequest) ProtoMessage() {}
 
 func (x *CancelModelChangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[28]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2817,7 @@ func (x *CancelModelChangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelModelChangeRequest.ProtoReflect.Descriptor instead.
 func (*CancelModelChangeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{28}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CancelModelChangeRequest) GetModelId() string {
@@ -2738,7 +2843,7 @@ type CancelModelChangeResponse struct {
 
 func (x *CancelModelChangeResponse) Reset() {
 	*x = CancelModelChangeResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2855,7 @@ func (x *CancelModelChangeResponse) String() string {
 func (*CancelModelChangeResponse) ProtoMessage() {}
 
 func (x *CancelModelChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[29]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2868,7 @@ func (x *CancelModelChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelModelChangeResponse.ProtoReflect.Descriptor instead.
 func (*CancelModelChangeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{29}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CancelModelChangeResponse) GetChange() *ModelChange {
@@ -2785,7 +2890,7 @@ type PutModelFilesRequest struct {
 
 func (x *PutModelFilesRequest) Reset() {
 	*x = PutModelFilesRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2902,7 @@ func (x *PutModelFilesRequest) String() string {
 func (*PutModelFilesRequest) ProtoMessage() {}
 
 func (x *PutModelFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[30]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2915,7 @@ func (x *PutModelFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelFilesRequest.ProtoReflect.Descriptor instead.
 func (*PutModelFilesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{30}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PutModelFilesRequest) GetModelId() string {
@@ -2844,7 +2949,7 @@ type PutModelFilesResponse struct {
 
 func (x *PutModelFilesResponse) Reset() {
 	*x = PutModelFilesResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +2961,7 @@ func (x *PutModelFilesResponse) String() string {
 func (*PutModelFilesResponse) ProtoMessage() {}
 
 func (x *PutModelFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[31]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +2974,7 @@ func (x *PutModelFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelFilesResponse.ProtoReflect.Descriptor instead.
 func (*PutModelFilesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{31}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutModelFilesResponse) GetFiles() *ModelFiles {
@@ -2931,7 +3036,7 @@ type PutModelRequest struct {
 
 func (x *PutModelRequest) Reset() {
 	*x = PutModelRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3048,7 @@ func (x *PutModelRequest) String() string {
 func (*PutModelRequest) ProtoMessage() {}
 
 func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[32]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3061,7 @@ func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelRequest.ProtoReflect.Descriptor instead.
 func (*PutModelRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{32}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutModelRequest) GetModelId() string {
@@ -3102,7 +3207,7 @@ type PutModelResponse struct {
 
 func (x *PutModelResponse) Reset() {
 	*x = PutModelResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3219,7 @@ func (x *PutModelResponse) String() string {
 func (*PutModelResponse) ProtoMessage() {}
 
 func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[33]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3232,7 @@ func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelResponse.ProtoReflect.Descriptor instead.
 func (*PutModelResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{33}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutModelResponse) GetModel() *PublicModel {
@@ -3182,7 +3287,13 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x12WatchModelsRequest\"`\n" +
 	"\x13WatchModelsResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12-\n" +
-	"\x06models\x18\x02 \x03(\v2\x15.svc.catalog.v1.ModelR\x06models\"\x14\n" +
+	"\x06models\x18\x02 \x03(\v2\x15.svc.catalog.v1.ModelR\x06models\",\n" +
+	"\x0fGetModelRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"i\n" +
+	"\x10GetModelResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x10\n" +
+	"\x03msg\x18\x02 \x01(\tR\x03msg\x12/\n" +
+	"\x04data\x18\x03 \x01(\v2\x1b.svc.catalog.v1.PublicModelR\x04data\"\x14\n" +
 	"\x12ListCatalogRequest\"p\n" +
 	"\x13ListCatalogResponse\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x10\n" +
@@ -3434,8 +3545,9 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x17GUARANTEE_BASIS_UNKNOWN\x10\x03\x12'\n" +
 	"#GUARANTEE_BASIS_NO_ONLINE_PROVIDERS\x10\x042o\n" +
 	"\x0eCatalogService\x12]\n" +
-	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse\"\x03\x90\x02\x010\x012\xb3\x04\n" +
-	"\x14PublicCatalogService\x12n\n" +
+	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse\"\x03\x90\x02\x010\x012\xab\x05\n" +
+	"\x14PublicCatalogService\x12v\n" +
+	"\bGetModel\x12\x1f.svc.catalog.v1.GetModelRequest\x1a .svc.catalog.v1.GetModelResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/models/{model_id=**}\x90\x02\x01\x12n\n" +
 	"\n" +
 	"ListModels\x12!.svc.catalog.v1.ListModelsRequest\x1a\".svc.catalog.v1.ListModelsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/models\x90\x02\x01\x12\x9e\x01\n" +
 	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers\x90\x02\x01\x12y\n" +
@@ -3461,7 +3573,7 @@ func file_svc_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_catalog_v1_catalog_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_svc_catalog_v1_catalog_proto_goTypes = []any{
 	(Category)(0),                       // 0: svc.catalog.v1.Category
 	(Kind)(0),                           // 1: svc.catalog.v1.Kind
@@ -3472,102 +3584,107 @@ var file_svc_catalog_v1_catalog_proto_goTypes = []any{
 	(*Supply)(nil),                      // 6: svc.catalog.v1.Supply
 	(*WatchModelsRequest)(nil),          // 7: svc.catalog.v1.WatchModelsRequest
 	(*WatchModelsResponse)(nil),         // 8: svc.catalog.v1.WatchModelsResponse
-	(*ListCatalogRequest)(nil),          // 9: svc.catalog.v1.ListCatalogRequest
-	(*ListCatalogResponse)(nil),         // 10: svc.catalog.v1.ListCatalogResponse
-	(*ListCatalogData)(nil),             // 11: svc.catalog.v1.ListCatalogData
-	(*CatalogModel)(nil),                // 12: svc.catalog.v1.CatalogModel
-	(*ListModelFilesRequest)(nil),       // 13: svc.catalog.v1.ListModelFilesRequest
-	(*ListModelFilesResponse)(nil),      // 14: svc.catalog.v1.ListModelFilesResponse
-	(*ModelFiles)(nil),                  // 15: svc.catalog.v1.ModelFiles
-	(*ModelFile)(nil),                   // 16: svc.catalog.v1.ModelFile
-	(*ListModelsRequest)(nil),           // 17: svc.catalog.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),          // 18: svc.catalog.v1.ListModelsResponse
-	(*ListModelsData)(nil),              // 19: svc.catalog.v1.ListModelsData
-	(*PublicModel)(nil),                 // 20: svc.catalog.v1.PublicModel
-	(*PriceChange)(nil),                 // 21: svc.catalog.v1.PriceChange
-	(*ListModelProvidersRequest)(nil),   // 22: svc.catalog.v1.ListModelProvidersRequest
-	(*ListModelProvidersResponse)(nil),  // 23: svc.catalog.v1.ListModelProvidersResponse
-	(*ListModelProvidersData)(nil),      // 24: svc.catalog.v1.ListModelProvidersData
-	(*PublicOffering)(nil),              // 25: svc.catalog.v1.PublicOffering
-	(*ModelEntry)(nil),                  // 26: svc.catalog.v1.ModelEntry
-	(*ModelChange)(nil),                 // 27: svc.catalog.v1.ModelChange
-	(*ScheduleModelChangeRequest)(nil),  // 28: svc.catalog.v1.ScheduleModelChangeRequest
-	(*ScheduleModelChangeResponse)(nil), // 29: svc.catalog.v1.ScheduleModelChangeResponse
-	(*ListModelChangesRequest)(nil),     // 30: svc.catalog.v1.ListModelChangesRequest
-	(*ListModelChangesResponse)(nil),    // 31: svc.catalog.v1.ListModelChangesResponse
-	(*CancelModelChangeRequest)(nil),    // 32: svc.catalog.v1.CancelModelChangeRequest
-	(*CancelModelChangeResponse)(nil),   // 33: svc.catalog.v1.CancelModelChangeResponse
-	(*PutModelFilesRequest)(nil),        // 34: svc.catalog.v1.PutModelFilesRequest
-	(*PutModelFilesResponse)(nil),       // 35: svc.catalog.v1.PutModelFilesResponse
-	(*PutModelRequest)(nil),             // 36: svc.catalog.v1.PutModelRequest
-	(*PutModelResponse)(nil),            // 37: svc.catalog.v1.PutModelResponse
-	(*v1.Rates)(nil),                    // 38: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil),       // 39: google.protobuf.Timestamp
+	(*GetModelRequest)(nil),             // 9: svc.catalog.v1.GetModelRequest
+	(*GetModelResponse)(nil),            // 10: svc.catalog.v1.GetModelResponse
+	(*ListCatalogRequest)(nil),          // 11: svc.catalog.v1.ListCatalogRequest
+	(*ListCatalogResponse)(nil),         // 12: svc.catalog.v1.ListCatalogResponse
+	(*ListCatalogData)(nil),             // 13: svc.catalog.v1.ListCatalogData
+	(*CatalogModel)(nil),                // 14: svc.catalog.v1.CatalogModel
+	(*ListModelFilesRequest)(nil),       // 15: svc.catalog.v1.ListModelFilesRequest
+	(*ListModelFilesResponse)(nil),      // 16: svc.catalog.v1.ListModelFilesResponse
+	(*ModelFiles)(nil),                  // 17: svc.catalog.v1.ModelFiles
+	(*ModelFile)(nil),                   // 18: svc.catalog.v1.ModelFile
+	(*ListModelsRequest)(nil),           // 19: svc.catalog.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),          // 20: svc.catalog.v1.ListModelsResponse
+	(*ListModelsData)(nil),              // 21: svc.catalog.v1.ListModelsData
+	(*PublicModel)(nil),                 // 22: svc.catalog.v1.PublicModel
+	(*PriceChange)(nil),                 // 23: svc.catalog.v1.PriceChange
+	(*ListModelProvidersRequest)(nil),   // 24: svc.catalog.v1.ListModelProvidersRequest
+	(*ListModelProvidersResponse)(nil),  // 25: svc.catalog.v1.ListModelProvidersResponse
+	(*ListModelProvidersData)(nil),      // 26: svc.catalog.v1.ListModelProvidersData
+	(*PublicOffering)(nil),              // 27: svc.catalog.v1.PublicOffering
+	(*ModelEntry)(nil),                  // 28: svc.catalog.v1.ModelEntry
+	(*ModelChange)(nil),                 // 29: svc.catalog.v1.ModelChange
+	(*ScheduleModelChangeRequest)(nil),  // 30: svc.catalog.v1.ScheduleModelChangeRequest
+	(*ScheduleModelChangeResponse)(nil), // 31: svc.catalog.v1.ScheduleModelChangeResponse
+	(*ListModelChangesRequest)(nil),     // 32: svc.catalog.v1.ListModelChangesRequest
+	(*ListModelChangesResponse)(nil),    // 33: svc.catalog.v1.ListModelChangesResponse
+	(*CancelModelChangeRequest)(nil),    // 34: svc.catalog.v1.CancelModelChangeRequest
+	(*CancelModelChangeResponse)(nil),   // 35: svc.catalog.v1.CancelModelChangeResponse
+	(*PutModelFilesRequest)(nil),        // 36: svc.catalog.v1.PutModelFilesRequest
+	(*PutModelFilesResponse)(nil),       // 37: svc.catalog.v1.PutModelFilesResponse
+	(*PutModelRequest)(nil),             // 38: svc.catalog.v1.PutModelRequest
+	(*PutModelResponse)(nil),            // 39: svc.catalog.v1.PutModelResponse
+	(*v1.Rates)(nil),                    // 40: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil),       // 41: google.protobuf.Timestamp
 }
 var file_svc_catalog_v1_catalog_proto_depIdxs = []int32{
-	38, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
-	39, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
+	40, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
+	41, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
 	0,  // 2: svc.catalog.v1.Model.category:type_name -> svc.catalog.v1.Category
 	1,  // 3: svc.catalog.v1.Model.kind:type_name -> svc.catalog.v1.Kind
 	2,  // 4: svc.catalog.v1.Model.tier:type_name -> svc.catalog.v1.Tier
 	4,  // 5: svc.catalog.v1.Model.price:type_name -> svc.catalog.v1.PriceVersion
-	39, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	39, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
+	41, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	41, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
 	6,  // 8: svc.catalog.v1.Model.supply:type_name -> svc.catalog.v1.Supply
 	3,  // 9: svc.catalog.v1.Supply.guaranteed_context_basis:type_name -> svc.catalog.v1.GuaranteeBasis
 	5,  // 10: svc.catalog.v1.WatchModelsResponse.models:type_name -> svc.catalog.v1.Model
-	11, // 11: svc.catalog.v1.ListCatalogResponse.data:type_name -> svc.catalog.v1.ListCatalogData
-	12, // 12: svc.catalog.v1.ListCatalogData.models:type_name -> svc.catalog.v1.CatalogModel
-	15, // 13: svc.catalog.v1.ListModelFilesResponse.data:type_name -> svc.catalog.v1.ModelFiles
-	16, // 14: svc.catalog.v1.ModelFiles.files:type_name -> svc.catalog.v1.ModelFile
-	19, // 15: svc.catalog.v1.ListModelsResponse.data:type_name -> svc.catalog.v1.ListModelsData
-	20, // 16: svc.catalog.v1.ListModelsData.list:type_name -> svc.catalog.v1.PublicModel
-	39, // 17: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
-	39, // 18: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
-	21, // 19: svc.catalog.v1.PublicModel.price_change:type_name -> svc.catalog.v1.PriceChange
-	39, // 20: svc.catalog.v1.PriceChange.effective_from:type_name -> google.protobuf.Timestamp
-	24, // 21: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
-	25, // 22: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
-	39, // 23: svc.catalog.v1.ModelEntry.deprecated_at:type_name -> google.protobuf.Timestamp
-	39, // 24: svc.catalog.v1.ModelChange.effective_from:type_name -> google.protobuf.Timestamp
-	26, // 25: svc.catalog.v1.ModelChange.entry:type_name -> svc.catalog.v1.ModelEntry
-	26, // 26: svc.catalog.v1.ModelChange.base:type_name -> svc.catalog.v1.ModelEntry
-	39, // 27: svc.catalog.v1.ModelChange.scheduled_at:type_name -> google.protobuf.Timestamp
-	39, // 28: svc.catalog.v1.ModelChange.ended_at:type_name -> google.protobuf.Timestamp
-	39, // 29: svc.catalog.v1.ScheduleModelChangeRequest.effective_from:type_name -> google.protobuf.Timestamp
-	26, // 30: svc.catalog.v1.ScheduleModelChangeRequest.entry:type_name -> svc.catalog.v1.ModelEntry
-	27, // 31: svc.catalog.v1.ScheduleModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
-	27, // 32: svc.catalog.v1.ListModelChangesResponse.list:type_name -> svc.catalog.v1.ModelChange
-	27, // 33: svc.catalog.v1.CancelModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
-	16, // 34: svc.catalog.v1.PutModelFilesRequest.files:type_name -> svc.catalog.v1.ModelFile
-	15, // 35: svc.catalog.v1.PutModelFilesResponse.files:type_name -> svc.catalog.v1.ModelFiles
-	39, // 36: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
-	20, // 37: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
-	7,  // 38: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
-	17, // 39: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
-	22, // 40: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
-	9,  // 41: svc.catalog.v1.PublicCatalogService.ListCatalog:input_type -> svc.catalog.v1.ListCatalogRequest
-	13, // 42: svc.catalog.v1.PublicCatalogService.ListModelFiles:input_type -> svc.catalog.v1.ListModelFilesRequest
-	36, // 43: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
-	34, // 44: svc.catalog.v1.CatalogAdminService.PutModelFiles:input_type -> svc.catalog.v1.PutModelFilesRequest
-	28, // 45: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:input_type -> svc.catalog.v1.ScheduleModelChangeRequest
-	30, // 46: svc.catalog.v1.CatalogAdminService.ListModelChanges:input_type -> svc.catalog.v1.ListModelChangesRequest
-	32, // 47: svc.catalog.v1.CatalogAdminService.CancelModelChange:input_type -> svc.catalog.v1.CancelModelChangeRequest
-	8,  // 48: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
-	18, // 49: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
-	23, // 50: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
-	10, // 51: svc.catalog.v1.PublicCatalogService.ListCatalog:output_type -> svc.catalog.v1.ListCatalogResponse
-	14, // 52: svc.catalog.v1.PublicCatalogService.ListModelFiles:output_type -> svc.catalog.v1.ListModelFilesResponse
-	37, // 53: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
-	35, // 54: svc.catalog.v1.CatalogAdminService.PutModelFiles:output_type -> svc.catalog.v1.PutModelFilesResponse
-	29, // 55: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:output_type -> svc.catalog.v1.ScheduleModelChangeResponse
-	31, // 56: svc.catalog.v1.CatalogAdminService.ListModelChanges:output_type -> svc.catalog.v1.ListModelChangesResponse
-	33, // 57: svc.catalog.v1.CatalogAdminService.CancelModelChange:output_type -> svc.catalog.v1.CancelModelChangeResponse
-	48, // [48:58] is the sub-list for method output_type
-	38, // [38:48] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	22, // 11: svc.catalog.v1.GetModelResponse.data:type_name -> svc.catalog.v1.PublicModel
+	13, // 12: svc.catalog.v1.ListCatalogResponse.data:type_name -> svc.catalog.v1.ListCatalogData
+	14, // 13: svc.catalog.v1.ListCatalogData.models:type_name -> svc.catalog.v1.CatalogModel
+	17, // 14: svc.catalog.v1.ListModelFilesResponse.data:type_name -> svc.catalog.v1.ModelFiles
+	18, // 15: svc.catalog.v1.ModelFiles.files:type_name -> svc.catalog.v1.ModelFile
+	21, // 16: svc.catalog.v1.ListModelsResponse.data:type_name -> svc.catalog.v1.ListModelsData
+	22, // 17: svc.catalog.v1.ListModelsData.list:type_name -> svc.catalog.v1.PublicModel
+	41, // 18: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
+	41, // 19: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
+	23, // 20: svc.catalog.v1.PublicModel.price_change:type_name -> svc.catalog.v1.PriceChange
+	41, // 21: svc.catalog.v1.PriceChange.effective_from:type_name -> google.protobuf.Timestamp
+	26, // 22: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
+	27, // 23: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
+	41, // 24: svc.catalog.v1.ModelEntry.deprecated_at:type_name -> google.protobuf.Timestamp
+	41, // 25: svc.catalog.v1.ModelChange.effective_from:type_name -> google.protobuf.Timestamp
+	28, // 26: svc.catalog.v1.ModelChange.entry:type_name -> svc.catalog.v1.ModelEntry
+	28, // 27: svc.catalog.v1.ModelChange.base:type_name -> svc.catalog.v1.ModelEntry
+	41, // 28: svc.catalog.v1.ModelChange.scheduled_at:type_name -> google.protobuf.Timestamp
+	41, // 29: svc.catalog.v1.ModelChange.ended_at:type_name -> google.protobuf.Timestamp
+	41, // 30: svc.catalog.v1.ScheduleModelChangeRequest.effective_from:type_name -> google.protobuf.Timestamp
+	28, // 31: svc.catalog.v1.ScheduleModelChangeRequest.entry:type_name -> svc.catalog.v1.ModelEntry
+	29, // 32: svc.catalog.v1.ScheduleModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
+	29, // 33: svc.catalog.v1.ListModelChangesResponse.list:type_name -> svc.catalog.v1.ModelChange
+	29, // 34: svc.catalog.v1.CancelModelChangeResponse.change:type_name -> svc.catalog.v1.ModelChange
+	18, // 35: svc.catalog.v1.PutModelFilesRequest.files:type_name -> svc.catalog.v1.ModelFile
+	17, // 36: svc.catalog.v1.PutModelFilesResponse.files:type_name -> svc.catalog.v1.ModelFiles
+	41, // 37: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
+	22, // 38: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
+	7,  // 39: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
+	9,  // 40: svc.catalog.v1.PublicCatalogService.GetModel:input_type -> svc.catalog.v1.GetModelRequest
+	19, // 41: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
+	24, // 42: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
+	11, // 43: svc.catalog.v1.PublicCatalogService.ListCatalog:input_type -> svc.catalog.v1.ListCatalogRequest
+	15, // 44: svc.catalog.v1.PublicCatalogService.ListModelFiles:input_type -> svc.catalog.v1.ListModelFilesRequest
+	38, // 45: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
+	36, // 46: svc.catalog.v1.CatalogAdminService.PutModelFiles:input_type -> svc.catalog.v1.PutModelFilesRequest
+	30, // 47: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:input_type -> svc.catalog.v1.ScheduleModelChangeRequest
+	32, // 48: svc.catalog.v1.CatalogAdminService.ListModelChanges:input_type -> svc.catalog.v1.ListModelChangesRequest
+	34, // 49: svc.catalog.v1.CatalogAdminService.CancelModelChange:input_type -> svc.catalog.v1.CancelModelChangeRequest
+	8,  // 50: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
+	10, // 51: svc.catalog.v1.PublicCatalogService.GetModel:output_type -> svc.catalog.v1.GetModelResponse
+	20, // 52: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
+	25, // 53: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
+	12, // 54: svc.catalog.v1.PublicCatalogService.ListCatalog:output_type -> svc.catalog.v1.ListCatalogResponse
+	16, // 55: svc.catalog.v1.PublicCatalogService.ListModelFiles:output_type -> svc.catalog.v1.ListModelFilesResponse
+	39, // 56: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
+	37, // 57: svc.catalog.v1.CatalogAdminService.PutModelFiles:output_type -> svc.catalog.v1.PutModelFilesResponse
+	31, // 58: svc.catalog.v1.CatalogAdminService.ScheduleModelChange:output_type -> svc.catalog.v1.ScheduleModelChangeResponse
+	33, // 59: svc.catalog.v1.CatalogAdminService.ListModelChanges:output_type -> svc.catalog.v1.ListModelChangesResponse
+	35, // 60: svc.catalog.v1.CatalogAdminService.CancelModelChange:output_type -> svc.catalog.v1.CancelModelChangeResponse
+	50, // [50:61] is the sub-list for method output_type
+	39, // [39:50] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_svc_catalog_v1_catalog_proto_init() }
@@ -3575,15 +3692,15 @@ func file_svc_catalog_v1_catalog_proto_init() {
 	if File_svc_catalog_v1_catalog_proto != nil {
 		return
 	}
-	file_svc_catalog_v1_catalog_proto_msgTypes[16].OneofWrappers = []any{}
-	file_svc_catalog_v1_catalog_proto_msgTypes[21].OneofWrappers = []any{}
+	file_svc_catalog_v1_catalog_proto_msgTypes[18].OneofWrappers = []any{}
+	file_svc_catalog_v1_catalog_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_catalog_v1_catalog_proto_rawDesc), len(file_svc_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

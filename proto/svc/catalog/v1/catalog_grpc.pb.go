@@ -141,6 +141,7 @@ var CatalogService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	PublicCatalogService_GetModel_FullMethodName           = "/svc.catalog.v1.PublicCatalogService/GetModel"
 	PublicCatalogService_ListModels_FullMethodName         = "/svc.catalog.v1.PublicCatalogService/ListModels"
 	PublicCatalogService_ListModelProviders_FullMethodName = "/svc.catalog.v1.PublicCatalogService/ListModelProviders"
 	PublicCatalogService_ListCatalog_FullMethodName        = "/svc.catalog.v1.PublicCatalogService/ListCatalog"
@@ -153,6 +154,10 @@ const (
 //
 // PublicCatalogService is what anyone may read, without a key.
 type PublicCatalogServiceClient interface {
+	// GetModel is one entry of the public catalog. Read only. It stands first, because of routes that
+	// match a path the last one answers: a model whose id is catalog, or ends with /providers or
+	// /files, is in ListModels alone. Fails with NOT_FOUND (model_not_found).
+	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels is one page of the public catalog, ordered by id. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value) on a page below 1 or a page
 	// size outside 1..200.
@@ -174,6 +179,16 @@ type publicCatalogServiceClient struct {
 
 func NewPublicCatalogServiceClient(cc grpc.ClientConnInterface) PublicCatalogServiceClient {
 	return &publicCatalogServiceClient{cc}
+}
+
+func (c *publicCatalogServiceClient) GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetModelResponse)
+	err := c.cc.Invoke(ctx, PublicCatalogService_GetModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *publicCatalogServiceClient) ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error) {
@@ -222,6 +237,10 @@ func (c *publicCatalogServiceClient) ListModelFiles(ctx context.Context, in *Lis
 //
 // PublicCatalogService is what anyone may read, without a key.
 type PublicCatalogServiceServer interface {
+	// GetModel is one entry of the public catalog. Read only. It stands first, because of routes that
+	// match a path the last one answers: a model whose id is catalog, or ends with /providers or
+	// /files, is in ListModels alone. Fails with NOT_FOUND (model_not_found).
+	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels is one page of the public catalog, ordered by id. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value) on a page below 1 or a page
 	// size outside 1..200.
@@ -245,6 +264,9 @@ type PublicCatalogServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedPublicCatalogServiceServer struct{}
 
+func (UnimplementedPublicCatalogServiceServer) GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetModel not implemented")
+}
 func (UnimplementedPublicCatalogServiceServer) ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModels not implemented")
 }
@@ -276,6 +298,24 @@ func RegisterPublicCatalogServiceServer(s grpc.ServiceRegistrar, srv PublicCatal
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&PublicCatalogService_ServiceDesc, srv)
+}
+
+func _PublicCatalogService_GetModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PublicCatalogServiceServer).GetModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PublicCatalogService_GetModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PublicCatalogServiceServer).GetModel(ctx, req.(*GetModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _PublicCatalogService_ListModels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -357,6 +397,10 @@ var PublicCatalogService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "svc.catalog.v1.PublicCatalogService",
 	HandlerType: (*PublicCatalogServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetModel",
+			Handler:    _PublicCatalogService_GetModel_Handler,
+		},
 		{
 			MethodName: "ListModels",
 			Handler:    _PublicCatalogService_ListModels_Handler,

@@ -145,9 +145,18 @@ func (c Checkout) check() error {
 	if err := c.checkAmount(); err != nil {
 		return err
 	}
-	to, err := url.Parse(c.ReturnURL)
-	if err != nil || len(c.ReturnURL) > maxReturnURL || to.Host == "" || to.User != nil ||
-		to.Scheme != "https" && (c.Livemode || to.Scheme != "http") {
+	return checkReturnURL(c.ReturnURL, c.Livemode)
+}
+
+// CheckReturnURL refuses an address to which the page of a new checkout may not lead.
+func (s *Checkouts) CheckReturnURL(address string) error {
+	return checkReturnURL(address, s.Processors.Default.Livemode())
+}
+
+func checkReturnURL(address string, livemode bool) error {
+	to, err := url.Parse(address)
+	if err != nil || len(address) > maxReturnURL || to.Host == "" || to.User != nil ||
+		to.Scheme != "https" && (livemode || to.Scheme != "http") {
 		return invalid("return_url", "must be an https address of at most %d bytes", maxReturnURL)
 	}
 	return nil

@@ -44,7 +44,8 @@ func (s *Subscriptions) Subscribe(
 		return nil, fault.New(fault.Invalid, fault.InvalidValue,
 			"Idempotency-Key must have 1 to %d printable characters", maxIdempotencyKey).On("Idempotency-Key")
 	}
-	v, err := s.Sales.Subscribe(ctx, account, req.GetPlan(), key)
+	v, err := s.Sales.Subscribe(ctx, account,
+		subscription.Order{Plan: req.GetPlan(), ReturnURL: req.GetReturnUrl(), Key: key})
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,13 @@ func (s *Sales) view(ctx context.Context, account ids.AccountID, b Subscription)
 
 // Subscribe opens the page on which an account buys a plan. While there is a page that can be
 // paid, it is that page. A subscription that was cancelled goes on.
-func (s *Sales) Subscribe(ctx context.Context, account ids.AccountID, name, key string) (View, error) {
+func (s *Sales) Subscribe(ctx context.Context, account ids.AccountID, o Order) (View, error) {
+	name := o.Plan
 	if name == "" || len(name) > maxPlan {
 		return View{}, invalid("plan", "is no plan")
+	}
+	if err := s.Pages.CheckReturn(o.ReturnURL); err != nil {
+		return View{}, err
 	}
 	price, err := s.Store.Price(ctx, name)
 	if errors.Is(err, ErrNotSold) {
@@ -92,7 +96,7 @@ func (s *Sales) Subscribe(ctx context.Context, account ids.AccountID, name, key 
 			return v, err
 		}
 	}
-	page, err := s.Pages.Open(ctx, account, name, price, key)
+	page, err := s.Pages.Open(ctx, account, o, price)
 	if err != nil {
 		return View{}, err
 	}

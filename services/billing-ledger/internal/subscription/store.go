@@ -66,11 +66,17 @@ type Processor interface {
 
 // Pages opens pages on which a plan is bought.
 type Pages interface {
-	// Open opens the page of an account for an Idempotency-Key, once.
-	Open(ctx context.Context, account ids.AccountID, plan string, price money.NanoUSD, key string) (Page, error)
+	// CheckReturn refuses an address to which a page may not lead. Empty is the platform's own.
+	CheckReturn(address string) error
+	// Open opens the page of an account for the key of an order, once.
+	Open(ctx context.Context, account ids.AccountID, o Order, price money.NanoUSD) (Page, error)
 	// Page reads a page.
 	Page(ctx context.Context, checkout string) (Page, error)
 }
+
+// Order is what a consumer asks for: a plan, where its page leads afterwards, which is empty for the
+// platform's own, and the Idempotency-Key.
+type Order struct{ Plan, ReturnURL, Key string }
 
 // Page is a page on which a plan may be bought.
 type Page struct {

@@ -57,6 +57,15 @@ func (s *Public) ListModels(
 	}}, nil
 }
 
+// GetModel is one entry of the catalog, from memory.
+func (s *Public) GetModel(_ context.Context, req *catalogv1.GetModelRequest) (*catalogv1.GetModelResponse, error) {
+	model, err := s.find(req.GetModelId())
+	if err != nil {
+		return nil, err
+	}
+	return &catalogv1.GetModelResponse{Msg: success, Data: publicModel(model)}, nil
+}
+
 // ListModelProviders is one page of a model's providers, ordered by id, as the
 // router knows them now.
 func (s *Public) ListModelProviders(

@@ -62,7 +62,7 @@ var prefixed = []struct {
 	{"/v1/models/", route{"/v1/models/{id}", get, (*Handler).getModel}},
 	{"/v1/responses/", route{"/v1/responses", nil, useChat}},
 	{"/v1/messages/", route{"/v1/messages", nil, useChat}},
-	{"/api/v1/models/", route{providersOf, get, (*Handler).market}},
+	{"/api/v1/models/", route{modelOf, get, (*Handler).market}},
 	{"/api/v1/user/me/provider-keys/", route{
 		"/api/v1/user/me/provider-keys/{key_id}", []string{http.MethodDelete},
 		agents((*providerapi.API).RevokeProviderKey)}},

@@ -72,8 +72,9 @@ func byPattern(routes ...route) map[string]route {
 }
 
 const (
-	providersOf = "/api/v1/models/{id}/providers"
-	filesOf     = "/api/v1/models/{id}/files"
+	modelOf     = "/api/v1/models/{id}"
+	providersOf = modelOf + "/providers"
+	filesOf     = modelOf + "/files"
 	penaltyOf   = "/api/v1/provider/penalties/{penalty_id}"
 	appealOf    = penaltyOf + providerapi.AppealSuffix
 	evidenceOf  = penaltyOf + providerapi.EvidenceSuffix
@@ -97,10 +98,16 @@ func (r route) takes(rest string) bool {
 	return rest != ""
 }
 
-// of returns the route of a path's variable part where two routes share a prefix.
+// of returns the route of a path's variable part where routes share a prefix. The id of a model has
+// slashes, so its end tells the routes apart.
 func (r route) of(rest string) route {
-	if r.pattern == providersOf && strings.HasSuffix(rest, "/files") {
-		r.pattern = filesOf
+	if r.pattern != modelOf {
+		return r
+	}
+	for _, pattern := range []string{providersOf, filesOf} {
+		if strings.HasSuffix(rest, strings.TrimPrefix(pattern, modelOf)) {
+			r.pattern = pattern
+		}
 	}
 	return r
 }

@@ -187,7 +187,12 @@ function Subscribe({ plan, label }: { plan: string; label: string }) {
     setError(null);
     try {
       await once((key) =>
-        answer(api.POST('/api/v1/consumer/subscription', { headers: { 'Idempotency-Key': key }, body: { plan } })),
+        answer(
+          api.POST('/api/v1/consumer/subscription', {
+            headers: { 'Idempotency-Key': key },
+            body: { plan, return_url: `${window.location.origin}/app/plan` },
+          }),
+        ),
       );
       await queries.invalidateQueries({ queryKey: subscriptionKey });
     } catch (thrown) {
