@@ -53,6 +53,33 @@ describe('an operator', () => {
     expect(who.wrong).toEqual([]);
   });
 
+  it('schedules a price, which consumers see coming, and cancels it', async () => {
+    const { page } = who;
+    const model = 'test/of-an-operator';
+    await open(who, `/catalog/${model}`);
+    await page.getByLabel('Output price').fill('6');
+    await page.getByLabel('From', { exact: true }).selectOption('moment');
+    const schedule = page.getByRole('button', { name: 'Schedule', exact: true });
+    expect(await schedule.getAttribute('aria-disabled')).toBe('true'); // no moment is chosen yet
+    await page.getByLabel('Moment (UTC)').fill(new Date(Date.now() + 86_400_000).toISOString().slice(0, 16));
+    await schedule.click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Schedule', exact: true }).click();
+    await page.getByText('The change waits for its moment.').waitFor();
+    const reader = await visitor(browser);
+    await open(reader, `/models/${model}`);
+    await reader.page.getByText('The prices of this model change').waitFor();
+    expect(reader.wrong).toEqual([]);
+    await open(who, `/catalog/${model}`);
+    expect(Number(await page.getByLabel('Output price').inputValue())).toBe(4.5);
+    const waits = page.getByRole('table', { name: 'What the change that waits would change' });
+    await waits.getByText('6.00').waitFor();
+    await page.getByRole('button', { name: 'Cancel the change' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel the change' }).click();
+    await page.getByText('The change is cancelled.').waitFor();
+    await page.getByText('No change waits.').waitFor();
+    expect(who.wrong).toEqual([]);
+  });
+
   it('finds an account, and sees another one’s id as none', async () => {
     const { page } = who;
     const user = await signUp();

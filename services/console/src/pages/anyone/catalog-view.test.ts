@@ -32,6 +32,7 @@ function model(change: Partial<Model>): Model {
     payout_output_price: 1.8,
     payout_output_price_str: '1.8',
     plan_coverage: 'tokens',
+    price_change: null,
     pricing_unit: 'per_1m_tokens',
     quantizations: ['fp8'],
     slug: 'tiny',

@@ -61,6 +61,7 @@ function Details({ model }: { model: Model }) {
       }
     >
       <Leaving model={model} />
+      <Coming model={model} />
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
         <Figure label="Now" note={callable ? `${count(model.online_providers)} providers online` : notCallable(model)}>
           {callable ? 'Callable' : 'Not callable'}
@@ -141,6 +142,23 @@ function Leaving({ model }: { model: Model }) {
             in its place.
           </>
         )}
+      </Text>
+    </Alert>
+  );
+}
+
+/** The prices that are scheduled. They may still be withdrawn. */
+function Coming({ model }: { model: Model }) {
+  const coming = model.price_change;
+  if (coming === null) return null;
+  const then = { ...model, pricing_unit: coming.pricing_unit };
+  return (
+    <Alert color="blue" variant="light" title="The prices of this model change">
+      <Text size="sm" component="div">
+        From <Moment at={coming.effective_from} withAge />: input{' '}
+        <Price model={then} side="input" usd={coming.input_price_str} />, output{' '}
+        <Price model={then} side="output" usd={coming.output_price_str} />, in US dollars for each {unitOf(then)}. A
+        request is charged the prices that are in force when it is admitted. The change may still be withdrawn.
       </Text>
     </Alert>
   );

@@ -171,6 +171,11 @@ function Prices({
           {unitWords(model.pricing_unit)}
         </Text>
       )}
+      {unit && model.price_change !== null && (
+        <Text size="xs" c="var(--muted)" component="div">
+          Changes <Moment at={model.price_change.effective_from} />
+        </Text>
+      )}
     </>
   );
 }

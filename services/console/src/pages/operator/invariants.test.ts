@@ -6,6 +6,8 @@ import {
   formatPrice,
   idProblem,
   margin,
+  momentOf,
+  momentProblem,
   parsePrice,
   samePrice,
   unitOf,
@@ -235,5 +237,22 @@ describe('endOf', () => {
     expect(endOf('2027-01-31')).toBe(Date.UTC(2027, 0, 31));
     expect(endOf('2027-01-31T08:30:00.5Z')).toBe(Date.UTC(2027, 0, 31, 8, 30, 0, 500));
     expect([endOf(''), endOf('2027-13-01'), endOf('tomorrow')]).toEqual([null, null, null]);
+  });
+});
+
+describe('the moment of a scheduled change', () => {
+  it('is a minute to 90 days ahead, in UTC', () => {
+    const at = (ahead: number) => new Date(now + ahead).toISOString().slice(0, 19);
+    expect(momentOf('2026-11-21T12:00')).toBe(now);
+    expect(momentProblem(at(60_000), now)).toBe('');
+    expect(momentProblem(at(90 * day), now)).toBe('');
+    expect(momentProblem(at(59_000), now)).toMatch(/at least a minute/);
+    expect(momentProblem(at(90 * day + 1_000), now)).toMatch(/at most 90 days/);
+  });
+
+  it('is chosen', () => {
+    for (const text of ['', 'tomorrow', '2026-11-21', '2026-13-21T12:00', '2026-11-21T12:00Z']) {
+      expect(momentProblem(text, now)).toBe('Choose the moment.');
+    }
   });
 });

@@ -43,7 +43,10 @@ export type Problems = Partial<Record<keyof Draft, string>>;
 
 const categories = ['llm', 'multimodal', 'embedding', 'image', 'audio'];
 const noticeDays = 30;
+/** How far ahead a scheduled change may be. */
+const aheadDays = 90;
 const day = 86_400_000;
+const minute = 60_000;
 const maxContext = 100_000_000;
 
 /** The unit that models of a category are priced by. */
@@ -255,6 +258,21 @@ function checkEnd(draft: Draft, current: Standing | null, now: number): Problems
   if (announced !== null && wanted >= announced) return {};
   if (wanted >= now + noticeDays * day) return {};
   return { deprecated_at: `A model goes away at least ${noticeDays} days after it is announced.` };
+}
+
+/** What is wrong with the moment from which a change is to hold; empty for nothing. `now` is in milliseconds since 1970. */
+export function momentProblem(text: string, now: number): string {
+  const at = momentOf(text);
+  if (at === null) return 'Choose the moment.';
+  if (at < now + minute) return 'The moment is at least a minute ahead.';
+  return at > now + aheadDays * day ? `The moment is at most ${aheadDays} days ahead.` : '';
+}
+
+/** A moment in UTC as an input writes it, such as 2027-01-31T12:00; null for any other text. */
+export function momentOf(text: string): number | null {
+  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?$/.test(text)) return null;
+  const at = Date.parse(`${text}Z`);
+  return Number.isNaN(at) ? null : at;
 }
 
 /** The moment at which a day begins in UTC, or the moment that a text names; null for any other text. */

@@ -1,5 +1,6 @@
 // A model between the API's form and the editor's.
 
+import type { Schemas } from '../../api/client';
 import type { paths } from '../../api/schema';
 import type { Model } from './catalog-data';
 import { counts, endOf, formatPrice, parsePrice, samePrice, unitOf, whole } from './invariants';
@@ -85,6 +86,20 @@ export function draftOf(model: Model): Draft {
   };
 }
 
+/** The editor's contents for what a scheduled change has of a model. */
+export function draftOfEntry(id: string, entry: Schemas['ModelEntry']): Draft {
+  const { inactive, deprecated_at, ...rest } = entry;
+  return {
+    ...rest,
+    model_id: id,
+    active: !inactive,
+    context_length: String(entry.context_length),
+    max_output_tokens: String(entry.max_output_tokens),
+    min_vram_gb: String(entry.min_vram_gb),
+    deprecated_at: deprecated_at ?? '',
+  };
+}
+
 export function standingOf(model: Model): Standing {
   return { kind: model.kind, deprecatedAt: model.deprecated_at === null ? null : Date.parse(model.deprecated_at) };
 }
@@ -165,18 +180,18 @@ function text(value: string | string[] | boolean): string {
   return shown === '' ? '–' : shown;
 }
 
-/** What the changes do beyond the catalog, in sentences. */
-export function consequences(changes: Change[], isNew: boolean): string[] {
+/** What the changes do beyond the catalog, in sentences. `when` is from when they hold. */
+export function consequences(changes: Change[], isNew: boolean, when: 'at once' | 'at the moment'): string[] {
   const changed = (field: keyof Draft) => changes.find((change) => change.field === field);
   const said: string[] = [];
   if (isNew) said.push('The model is in the public catalog at once. It is callable once a provider serves it.');
   else if (changes.some(({ field }) => priceFields.some((name) => name === field))) {
-    said.push('A new price version begins at once. Requests that were admitted before keep their prices and payouts.');
+    said.push(`A new price version begins ${when}. Requests that were admitted before keep their prices and payouts.`);
   }
   if (changed('active')?.to === 'no') {
-    said.push('The model is out of service at once: new requests for it are refused. Requests under way finish.');
+    said.push(`The model is out of service ${when}: new requests for it are refused. Requests under way finish.`);
   }
-  if (changed('active')?.to === 'yes' && !isNew) said.push('The model is back in service at once.');
+  if (changed('active')?.to === 'yes' && !isNew) said.push(`The model is back in service ${when}.`);
   if (changed('deprecated_at') !== undefined) {
     said.push('Consumers see the day in the catalog. From then on requests for the model are refused.');
     said.push('The day can be put off, but not taken back.');

@@ -13,6 +13,7 @@ import { needs } from './allowed';
 import { modelPath, newModel, stateOf, useCatalog, type Model as CatalogModel } from './catalog-data';
 import { History } from './history';
 import { useDone } from './lists';
+import { ModelChanges } from './model-changes';
 import { draftOf, empty } from './model-draft';
 import { Editor } from './model-editor';
 import { ModelFiles } from './model-files';
@@ -66,6 +67,7 @@ function Existing({ model }: { model: CatalogModel }) {
         current={base.model}
         onSaved={(_, saved) => setBase((before) => ({ model: saved ?? before.model, saved: before.saved + 1 }))}
       />
+      <ModelChanges model={model.id} />
       <ModelFiles model={model} />
       <Serving model={model} />
       <History subject={model.id} service="catalog" />
