@@ -15,6 +15,13 @@ func TestAnOperatorReadsTheLedgerOverTheWire(t *testing.T) {
 	c, notices := f.consumer(t, "1"), f.notices(t)
 	req := order(t, c)
 	f.admit(t, req)
+	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
+		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 1,
+		Attempts: []*billingv1.AttemptRecord{{Attempt: 1, Result: "served",
+			PassedOver: []*billingv1.PassedOver{{Reason: "breaker_open", Count: 2}}}},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
 	f.publish(t, served(req.GetRequestId()))
 	wait(t, notices)
 
@@ -29,6 +36,7 @@ func TestAnOperatorReadsTheLedgerOverTheWire(t *testing.T) {
 	case found.GetReceipt().GetStatus() != "settled":
 		t.Errorf("the status: got %q, want settled", found.GetReceipt().GetStatus())
 	}
+	f.routingIsForOperators(t, c.account, req.GetRequestId())
 	for _, id := range []string{"", "x", "00000000-0000-7000-8000-000000000001"} {
 		_, err := f.overviews.GetRequest(t.Context(), &billingv1.GetRequestRequest{RequestId: id})
 		if !fault.Is(err, fault.RequestNotFound) {
@@ -89,5 +97,26 @@ func (f *fleet) wantStreams(t *testing.T) {
 		if c.GetPending() != 0 {
 			t.Errorf("%s: got %d messages that were not delivered, want 0", c.GetConsumer(), c.GetPending())
 		}
+	}
+}
+
+// routingIsForOperators tests that an operator sees what the router passed over for a request, and that its
+// account does not, because that says how other providers stand.
+func (f *fleet) routingIsForOperators(t *testing.T, account, request string) {
+	t.Helper()
+	found, err := f.overviews.GetRequest(t.Context(), &billingv1.GetRequestRequest{RequestId: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := found.GetReceipt().GetAttempts()[0].GetPassedOver()
+	if len(passed) != 1 || passed[0].GetReason() != "breaker_open" || passed[0].GetCount() != 2 {
+		t.Errorf("passed over, for an operator: got %v, want breaker_open 2", passed)
+	}
+	own, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: request, AccountId: account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passed := own.GetReceipt().GetAttempts()[0].GetPassedOver(); len(passed) != 0 {
+		t.Errorf("passed over, for the account: got %v, want nothing", passed)
 	}
 }

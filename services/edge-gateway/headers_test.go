@@ -136,6 +136,29 @@ func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 	}
 }
 
+// What the router passed over is reported once, with the attempt before which the router was asked.
+func TestWhatWasPassedOverIsReportedWithTheFirstAttempt(t *testing.T) {
+	f := start(t)
+	f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		resp := candidates(providerA, providerB)
+		resp.PassedOver = []*routerv1.RejectCount{{Reason: "full", Count: 2}}
+		return resp, nil
+	})
+	f.hub.byAttempt(failing(upstreamFailed()), streamAnswer)
+	read(t, f.post(helloStream))
+	attempts := f.report().GetAttempts()
+	if len(attempts) != 2 {
+		t.Fatalf("attempts: got %d, want 2", len(attempts))
+	}
+	want := &billingv1.PassedOver{Reason: "full", Count: 2}
+	if got := attempts[0].GetPassedOver(); len(got) != 1 || !proto.Equal(got[0], want) {
+		t.Errorf("the first attempt: got %v, want %v", got, want)
+	}
+	if got := attempts[1].GetPassedOver(); len(got) != 0 {
+		t.Errorf("the second attempt: got %v, want nothing", got)
+	}
+}
+
 // The time to first content of a provider is that of its own attempt.
 func TestAnAttemptIsTimedFromItsOwnBeginning(t *testing.T) {
 	f := start(t)

@@ -446,13 +446,15 @@ func (x *Receipt) GetDiscountUsdStr() string {
 }
 
 type ReceiptAttempt struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       int32                  `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	ProviderId    string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	ProviderName  string                 `protobuf:"bytes,3,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
-	Result        string                 `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	EngineStatus  int32                  `protobuf:"varint,5,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
-	LatencyMs     int32                  `protobuf:"varint,6,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Attempt      int32                  `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ProviderId   string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	ProviderName string                 `protobuf:"bytes,3,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
+	Result       string                 `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
+	EngineStatus int32                  `protobuf:"varint,5,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
+	LatencyMs    int32                  `protobuf:"varint,6,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
+	// What the router passed over when it was asked before this attempt. Only operators see it.
+	PassedOver    []*PassedOver `protobuf:"bytes,7,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +529,13 @@ func (x *ReceiptAttempt) GetLatencyMs() int32 {
 		return x.LatencyMs
 	}
 	return 0
+}
+
+func (x *ReceiptAttempt) GetPassedOver() []*PassedOver {
+	if x != nil {
+		return x.PassedOver
+	}
+	return nil
 }
 
 // Limits of an account; they apply to each of its keys.
@@ -2159,7 +2168,7 @@ var File_svc_billing_v1_account_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\n" +
-	"\x1csvc/billing/v1/account.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"Q\n" +
+	"\x1csvc/billing/v1/account.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esvc/billing/v1/admission.proto\"Q\n" +
 	"\x11GetReceiptRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -2212,7 +2221,7 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\raudio_seconds\x18  \x01(\x01R\faudioSeconds\x12!\n" +
 	"\fcontinued_as\x18! \x01(\tR\vcontinuedAs\x12!\n" +
 	"\fdiscount_usd\x18\" \x01(\x01R\vdiscountUsd\x12(\n" +
-	"\x10discount_usd_str\x18# \x01(\tR\x0ediscountUsdStr\"\xcc\x01\n" +
+	"\x10discount_usd_str\x18# \x01(\tR\x0ediscountUsdStr\"\x89\x02\n" +
 	"\x0eReceiptAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -2221,7 +2230,9 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12#\n" +
 	"\rengine_status\x18\x05 \x01(\x05R\fengineStatus\x12\x1d\n" +
 	"\n" +
-	"latency_ms\x18\x06 \x01(\x05R\tlatencyMs\"\xad\x01\n" +
+	"latency_ms\x18\x06 \x01(\x05R\tlatencyMs\x12;\n" +
+	"\vpassed_over\x18\a \x03(\v2\x1a.svc.billing.v1.PassedOverR\n" +
+	"passedOver\"\xad\x01\n" +
 	"\x06Limits\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12/\n" +
 	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\x12\x1e\n" +
@@ -2413,62 +2424,64 @@ var file_svc_billing_v1_account_proto_goTypes = []any{
 	(*ForfeitHeldEarningsRequest)(nil),  // 29: svc.billing.v1.ForfeitHeldEarningsRequest
 	(*ForfeitHeldEarningsResponse)(nil), // 30: svc.billing.v1.ForfeitHeldEarningsResponse
 	(*timestamppb.Timestamp)(nil),       // 31: google.protobuf.Timestamp
+	(*PassedOver)(nil),                  // 32: svc.billing.v1.PassedOver
 }
 var file_svc_billing_v1_account_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.GetReceiptResponse.receipt:type_name -> svc.billing.v1.Receipt
 	3,  // 1: svc.billing.v1.Receipt.attempts:type_name -> svc.billing.v1.ReceiptAttempt
 	31, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
 	31, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
-	4,  // 4: svc.billing.v1.Account.limits:type_name -> svc.billing.v1.Limits
-	31, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 6: svc.billing.v1.Account.plan:type_name -> svc.billing.v1.AccountPlan
-	31, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
-	31, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
-	7,  // 9: svc.billing.v1.AccountPlan.counters:type_name -> svc.billing.v1.PlanCounter
-	31, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
-	5,  // 11: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
-	5,  // 12: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
-	5,  // 13: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
-	4,  // 14: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
-	5,  // 15: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
-	31, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
-	5,  // 17: svc.billing.v1.SetAccountPlanResponse.account:type_name -> svc.billing.v1.Account
-	5,  // 18: svc.billing.v1.SetAccountStateResponse.account:type_name -> svc.billing.v1.Account
-	31, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	26, // 20: svc.billing.v1.ListHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
-	31, // 21: svc.billing.v1.HeldEarning.held_at:type_name -> google.protobuf.Timestamp
-	31, // 22: svc.billing.v1.HeldEarning.ended_at:type_name -> google.protobuf.Timestamp
-	26, // 23: svc.billing.v1.ReleaseHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
-	26, // 24: svc.billing.v1.ForfeitHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
-	0,  // 25: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
-	8,  // 26: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
-	10, // 27: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
-	12, // 28: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
-	14, // 29: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
-	16, // 30: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
-	18, // 31: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
-	20, // 32: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
-	22, // 33: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
-	24, // 34: svc.billing.v1.AccountAdminService.ListHeldEarnings:input_type -> svc.billing.v1.ListHeldEarningsRequest
-	27, // 35: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:input_type -> svc.billing.v1.ReleaseHeldEarningsRequest
-	29, // 36: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:input_type -> svc.billing.v1.ForfeitHeldEarningsRequest
-	1,  // 37: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
-	9,  // 38: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
-	11, // 39: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
-	13, // 40: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
-	15, // 41: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
-	17, // 42: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
-	19, // 43: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
-	21, // 44: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
-	23, // 45: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
-	25, // 46: svc.billing.v1.AccountAdminService.ListHeldEarnings:output_type -> svc.billing.v1.ListHeldEarningsResponse
-	28, // 47: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:output_type -> svc.billing.v1.ReleaseHeldEarningsResponse
-	30, // 48: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:output_type -> svc.billing.v1.ForfeitHeldEarningsResponse
-	37, // [37:49] is the sub-list for method output_type
-	25, // [25:37] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	32, // 4: svc.billing.v1.ReceiptAttempt.passed_over:type_name -> svc.billing.v1.PassedOver
+	4,  // 5: svc.billing.v1.Account.limits:type_name -> svc.billing.v1.Limits
+	31, // 6: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 7: svc.billing.v1.Account.plan:type_name -> svc.billing.v1.AccountPlan
+	31, // 8: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
+	31, // 9: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
+	7,  // 10: svc.billing.v1.AccountPlan.counters:type_name -> svc.billing.v1.PlanCounter
+	31, // 11: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
+	5,  // 12: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 13: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 14: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
+	4,  // 15: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
+	5,  // 16: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
+	31, // 17: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
+	5,  // 18: svc.billing.v1.SetAccountPlanResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 19: svc.billing.v1.SetAccountStateResponse.account:type_name -> svc.billing.v1.Account
+	31, // 20: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 21: svc.billing.v1.ListHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	31, // 22: svc.billing.v1.HeldEarning.held_at:type_name -> google.protobuf.Timestamp
+	31, // 23: svc.billing.v1.HeldEarning.ended_at:type_name -> google.protobuf.Timestamp
+	26, // 24: svc.billing.v1.ReleaseHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	26, // 25: svc.billing.v1.ForfeitHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	0,  // 26: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
+	8,  // 27: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
+	10, // 28: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
+	12, // 29: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
+	14, // 30: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
+	16, // 31: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
+	18, // 32: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
+	20, // 33: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
+	22, // 34: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
+	24, // 35: svc.billing.v1.AccountAdminService.ListHeldEarnings:input_type -> svc.billing.v1.ListHeldEarningsRequest
+	27, // 36: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:input_type -> svc.billing.v1.ReleaseHeldEarningsRequest
+	29, // 37: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:input_type -> svc.billing.v1.ForfeitHeldEarningsRequest
+	1,  // 38: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
+	9,  // 39: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
+	11, // 40: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
+	13, // 41: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
+	15, // 42: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
+	17, // 43: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
+	19, // 44: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
+	21, // 45: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
+	23, // 46: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
+	25, // 47: svc.billing.v1.AccountAdminService.ListHeldEarnings:output_type -> svc.billing.v1.ListHeldEarningsResponse
+	28, // 48: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:output_type -> svc.billing.v1.ReleaseHeldEarningsResponse
+	30, // 49: svc.billing.v1.AccountAdminService.ForfeitHeldEarnings:output_type -> svc.billing.v1.ForfeitHeldEarningsResponse
+	38, // [38:50] is the sub-list for method output_type
+	26, // [26:38] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_account_proto_init() }
@@ -2476,6 +2489,7 @@ func file_svc_billing_v1_account_proto_init() {
 	if File_svc_billing_v1_account_proto != nil {
 		return
 	}
+	file_svc_billing_v1_admission_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

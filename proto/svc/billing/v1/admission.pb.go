@@ -866,8 +866,11 @@ type AttemptRecord struct {
 	FirstContentMs int64 `protobuf:"varint,8,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
 	ContentMs      int64 `protobuf:"varint,9,opt,name=content_ms,json=contentMs,proto3" json:"content_ms,omitempty"`
 	ClientMs       int64 `protobuf:"varint,10,opt,name=client_ms,json=clientMs,proto3" json:"client_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the first attempt after the router was asked: what the router passed over for it.
+	// At most 32, each reason once.
+	PassedOver    []*PassedOver `protobuf:"bytes,11,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
@@ -970,6 +973,67 @@ func (x *AttemptRecord) GetClientMs() int64 {
 	return 0
 }
 
+func (x *AttemptRecord) GetPassedOver() []*PassedOver {
+	if x != nil {
+		return x.PassedOver
+	}
+	return nil
+}
+
+// PassedOver is how many offers the router passed over for a reason, such as full or
+// breaker_open. The reasons are those of svc.router.v1.RejectCount.
+type PassedOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PassedOver) Reset() {
+	*x = PassedOver{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PassedOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PassedOver) ProtoMessage() {}
+
+func (x *PassedOver) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PassedOver.ProtoReflect.Descriptor instead.
+func (*PassedOver) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PassedOver) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PassedOver) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Metered is what a hub told that it bills for an answer served to its end.
 type Metered struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -981,7 +1045,7 @@ type Metered struct {
 
 func (x *Metered) Reset() {
 	*x = Metered{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1057,7 @@ func (x *Metered) String() string {
 func (*Metered) ProtoMessage() {}
 
 func (x *Metered) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1070,7 @@ func (x *Metered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metered.ProtoReflect.Descriptor instead.
 func (*Metered) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Metered) GetPromptTokens() int64 {
@@ -1052,7 +1116,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1128,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1141,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestReport) GetRequestId() string {
@@ -1194,7 +1258,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1270,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1283,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConcludeRequest) GetReports() []*RequestReport {
@@ -1237,7 +1301,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1313,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1326,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{15}
 }
 
 var File_svc_billing_v1_admission_proto protoreflect.FileDescriptor
@@ -1330,7 +1394,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x0erelayed_tokens\x18\x05 \x01(\x03R\rrelayedTokens\x12#\n" +
 	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"=\n" +
 	"\rRenewResponse\x12,\n" +
-	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\xc8\x02\n" +
+	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\x85\x03\n" +
 	"\rAttemptRecord\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -1345,7 +1409,13 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\n" +
 	"content_ms\x18\t \x01(\x03R\tcontentMs\x12\x1b\n" +
 	"\tclient_ms\x18\n" +
-	" \x01(\x03R\bclientMs\"[\n" +
+	" \x01(\x03R\bclientMs\x12;\n" +
+	"\vpassed_over\x18\v \x03(\v2\x1a.svc.billing.v1.PassedOverR\n" +
+	"passedOver\":\n" +
+	"\n" +
+	"PassedOver\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xf1\x04\n" +
@@ -1407,7 +1477,7 @@ func file_svc_billing_v1_admission_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_admission_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(BillingType)(0),                // 0: svc.billing.v1.BillingType
 	(Outcome)(0),                    // 1: svc.billing.v1.Outcome
@@ -1422,43 +1492,45 @@ var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(*RunningRequest)(nil),          // 10: svc.billing.v1.RunningRequest
 	(*RenewResponse)(nil),           // 11: svc.billing.v1.RenewResponse
 	(*AttemptRecord)(nil),           // 12: svc.billing.v1.AttemptRecord
-	(*Metered)(nil),                 // 13: svc.billing.v1.Metered
-	(*RequestReport)(nil),           // 14: svc.billing.v1.RequestReport
-	(*ConcludeRequest)(nil),         // 15: svc.billing.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),        // 16: svc.billing.v1.ConcludeResponse
-	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
-	(*v1.Rates)(nil),                // 18: svc.money.v1.Rates
-	(*v11.Route)(nil),               // 19: svc.events.v1.Route
+	(*PassedOver)(nil),              // 13: svc.billing.v1.PassedOver
+	(*Metered)(nil),                 // 14: svc.billing.v1.Metered
+	(*RequestReport)(nil),           // 15: svc.billing.v1.RequestReport
+	(*ConcludeRequest)(nil),         // 16: svc.billing.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),        // 17: svc.billing.v1.ConcludeResponse
+	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
+	(*v1.Rates)(nil),                // 19: svc.money.v1.Rates
+	(*v11.Route)(nil),               // 20: svc.events.v1.Route
 }
 var file_svc_billing_v1_admission_proto_depIdxs = []int32{
-	17, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
 	7,  // 1: svc.billing.v1.ReadRateResponse.requests:type_name -> svc.billing.v1.RateLimit
 	0,  // 2: svc.billing.v1.AdmitResponse.billing_type:type_name -> svc.billing.v1.BillingType
-	18, // 3: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
+	19, // 3: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
 	7,  // 4: svc.billing.v1.AdmitResponse.requests:type_name -> svc.billing.v1.RateLimit
-	17, // 5: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 5: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
 	10, // 6: svc.billing.v1.RenewRequest.requests:type_name -> svc.billing.v1.RunningRequest
-	1,  // 7: svc.billing.v1.RequestReport.outcome:type_name -> svc.billing.v1.Outcome
-	19, // 8: svc.billing.v1.RequestReport.route:type_name -> svc.events.v1.Route
-	12, // 9: svc.billing.v1.RequestReport.attempts:type_name -> svc.billing.v1.AttemptRecord
-	17, // 10: svc.billing.v1.RequestReport.received_at:type_name -> google.protobuf.Timestamp
-	13, // 11: svc.billing.v1.RequestReport.metered:type_name -> svc.billing.v1.Metered
-	14, // 12: svc.billing.v1.ConcludeRequest.reports:type_name -> svc.billing.v1.RequestReport
-	2,  // 13: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
-	4,  // 14: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
-	5,  // 15: svc.billing.v1.AdmissionService.ReadRate:input_type -> svc.billing.v1.ReadRateRequest
-	9,  // 16: svc.billing.v1.AdmissionService.Renew:input_type -> svc.billing.v1.RenewRequest
-	15, // 17: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
-	3,  // 18: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
-	8,  // 19: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
-	6,  // 20: svc.billing.v1.AdmissionService.ReadRate:output_type -> svc.billing.v1.ReadRateResponse
-	11, // 21: svc.billing.v1.AdmissionService.Renew:output_type -> svc.billing.v1.RenewResponse
-	16, // 22: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 7: svc.billing.v1.AttemptRecord.passed_over:type_name -> svc.billing.v1.PassedOver
+	1,  // 8: svc.billing.v1.RequestReport.outcome:type_name -> svc.billing.v1.Outcome
+	20, // 9: svc.billing.v1.RequestReport.route:type_name -> svc.events.v1.Route
+	12, // 10: svc.billing.v1.RequestReport.attempts:type_name -> svc.billing.v1.AttemptRecord
+	18, // 11: svc.billing.v1.RequestReport.received_at:type_name -> google.protobuf.Timestamp
+	14, // 12: svc.billing.v1.RequestReport.metered:type_name -> svc.billing.v1.Metered
+	15, // 13: svc.billing.v1.ConcludeRequest.reports:type_name -> svc.billing.v1.RequestReport
+	2,  // 14: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
+	4,  // 15: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
+	5,  // 16: svc.billing.v1.AdmissionService.ReadRate:input_type -> svc.billing.v1.ReadRateRequest
+	9,  // 17: svc.billing.v1.AdmissionService.Renew:input_type -> svc.billing.v1.RenewRequest
+	16, // 18: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
+	3,  // 19: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
+	8,  // 20: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
+	6,  // 21: svc.billing.v1.AdmissionService.ReadRate:output_type -> svc.billing.v1.ReadRateResponse
+	11, // 22: svc.billing.v1.AdmissionService.Renew:output_type -> svc.billing.v1.RenewResponse
+	17, // 23: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
+	19, // [19:24] is the sub-list for method output_type
+	14, // [14:19] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_admission_proto_init() }
@@ -1472,7 +1544,7 @@ func file_svc_billing_v1_admission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_admission_proto_rawDesc), len(file_svc_billing_v1_admission_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -492,6 +492,9 @@ type SelectResponse struct {
 	// The account has had more failed attempts within the minute than there are
 	// retries for: the request gets one attempt, and there is one candidate.
 	SingleAttempt bool `protobuf:"varint,4,opt,name=single_attempt,json=singleAttempt,proto3" json:"single_attempt,omitempty"`
+	// Offers that the choice looked at and passed over, by reason, each reason once. Of a
+	// model with very many offers not all are looked at.
+	PassedOver    []*RejectCount `protobuf:"bytes,5,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,6 +555,13 @@ func (x *SelectResponse) GetSingleAttempt() bool {
 		return x.SingleAttempt
 	}
 	return false
+}
+
+func (x *SelectResponse) GetPassedOver() []*RejectCount {
+	if x != nil {
+		return x.PassedOver
+	}
+	return nil
 }
 
 type ListSupplyRequest struct {
@@ -1967,14 +1977,16 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x10dispatch_address\x18\x06 \x01(\tR\x0fdispatchAddress\x12F\n" +
 	"\x0fconnection_mode\x18\a \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12%\n" +
 	"\x0econtext_length\x18\b \x01(\x03R\rcontextLength\x12C\n" +
-	"\x0econtext_source\x18\t \x01(\x0e2\x1c.svc.router.v1.ContextSourceR\rcontextSource\"\xee\x01\n" +
+	"\x0econtext_source\x18\t \x01(\x0e2\x1c.svc.router.v1.ContextSourceR\rcontextSource\"\xab\x02\n" +
 	"\x0eSelectResponse\x128\n" +
 	"\n" +
 	"candidates\x18\x01 \x03(\v2\x18.svc.router.v1.CandidateR\n" +
 	"candidates\x12F\n" +
 	"\x0ffallback_reason\x18\x02 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\x123\n" +
 	"\x16usual_first_content_ms\x18\x03 \x01(\x03R\x13usualFirstContentMs\x12%\n" +
-	"\x0esingle_attempt\x18\x04 \x01(\bR\rsingleAttempt\"\x13\n" +
+	"\x0esingle_attempt\x18\x04 \x01(\bR\rsingleAttempt\x12;\n" +
+	"\vpassed_over\x18\x05 \x03(\v2\x1a.svc.router.v1.RejectCountR\n" +
+	"passedOver\"\x13\n" +
 	"\x11ListSupplyRequest\"\xa8\x02\n" +
 	"\vModelSupply\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12)\n" +
@@ -2149,39 +2161,40 @@ var file_svc_router_v1_router_proto_depIdxs = []int32{
 	1,  // 3: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
 	4,  // 4: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
 	28, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
-	27, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	1,  // 8: svc.router.v1.Offering.context_source:type_name -> svc.router.v1.ContextSource
-	10, // 9: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
-	14, // 10: svc.router.v1.ListOnlineProvidersResponse.providers:type_name -> svc.router.v1.OnlineProvider
-	27, // 11: svc.router.v1.OnlineProvider.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	29, // 12: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
-	19, // 13: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
-	20, // 14: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
-	17, // 15: svc.router.v1.ExplainProviderResponse.nodes:type_name -> svc.router.v1.NodeHealth
-	18, // 16: svc.router.v1.NodeHealth.models:type_name -> svc.router.v1.NodeModel
-	23, // 17: svc.router.v1.ListBreakersResponse.list:type_name -> svc.router.v1.Breaker
-	26, // 18: svc.router.v1.ListHubsResponse.list:type_name -> svc.router.v1.HubState
-	29, // 19: svc.router.v1.HubState.heard_at:type_name -> google.protobuf.Timestamp
-	2,  // 20: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	6,  // 21: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	9,  // 22: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	12, // 23: svc.router.v1.RouterService.ListOnlineProviders:input_type -> svc.router.v1.ListOnlineProvidersRequest
-	15, // 24: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
-	21, // 25: svc.router.v1.RouterService.ListBreakers:input_type -> svc.router.v1.ListBreakersRequest
-	24, // 26: svc.router.v1.RouterService.ListHubs:input_type -> svc.router.v1.ListHubsRequest
-	5,  // 27: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	8,  // 28: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	11, // 29: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	13, // 30: svc.router.v1.RouterService.ListOnlineProviders:output_type -> svc.router.v1.ListOnlineProvidersResponse
-	16, // 31: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
-	22, // 32: svc.router.v1.RouterService.ListBreakers:output_type -> svc.router.v1.ListBreakersResponse
-	25, // 33: svc.router.v1.RouterService.ListHubs:output_type -> svc.router.v1.ListHubsResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 6: svc.router.v1.SelectResponse.passed_over:type_name -> svc.router.v1.RejectCount
+	7,  // 7: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
+	27, // 8: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	1,  // 9: svc.router.v1.Offering.context_source:type_name -> svc.router.v1.ContextSource
+	10, // 10: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
+	14, // 11: svc.router.v1.ListOnlineProvidersResponse.providers:type_name -> svc.router.v1.OnlineProvider
+	27, // 12: svc.router.v1.OnlineProvider.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	29, // 13: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
+	19, // 14: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
+	20, // 15: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
+	17, // 16: svc.router.v1.ExplainProviderResponse.nodes:type_name -> svc.router.v1.NodeHealth
+	18, // 17: svc.router.v1.NodeHealth.models:type_name -> svc.router.v1.NodeModel
+	23, // 18: svc.router.v1.ListBreakersResponse.list:type_name -> svc.router.v1.Breaker
+	26, // 19: svc.router.v1.ListHubsResponse.list:type_name -> svc.router.v1.HubState
+	29, // 20: svc.router.v1.HubState.heard_at:type_name -> google.protobuf.Timestamp
+	2,  // 21: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 22: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 23: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	12, // 24: svc.router.v1.RouterService.ListOnlineProviders:input_type -> svc.router.v1.ListOnlineProvidersRequest
+	15, // 25: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
+	21, // 26: svc.router.v1.RouterService.ListBreakers:input_type -> svc.router.v1.ListBreakersRequest
+	24, // 27: svc.router.v1.RouterService.ListHubs:input_type -> svc.router.v1.ListHubsRequest
+	5,  // 28: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 29: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 30: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	13, // 31: svc.router.v1.RouterService.ListOnlineProviders:output_type -> svc.router.v1.ListOnlineProvidersResponse
+	16, // 32: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
+	22, // 33: svc.router.v1.RouterService.ListBreakers:output_type -> svc.router.v1.ListBreakersResponse
+	25, // 34: svc.router.v1.RouterService.ListHubs:output_type -> svc.router.v1.ListHubsResponse
+	28, // [28:35] is the sub-list for method output_type
+	21, // [21:28] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -400,6 +401,8 @@ func TestReportsAreCutToSize(t *testing.T) {
 		ErrorCode: "\x00" + string(make([]byte, 70)) + "é", Attempts: make([]Attempt, 20),
 	}
 	w.Attempts[0].ProviderName = string([]byte{0xff}) + "name"
+	w.Attempts[1].PassedOver = make([]PassedOver, 40)
+	w.Attempts[1].PassedOver[0] = PassedOver{Reason: strings.Repeat("r", 100), Count: -1}
 	b := w.bounded()
 	switch {
 	case b.CommittedAttempt != 0:
@@ -416,6 +419,13 @@ func TestReportsAreCutToSize(t *testing.T) {
 		t.Errorf("len(b.Attempts): got %d, want %d, in %+v", len(b.Attempts), maxAttempts, b)
 	case b.Attempts[0].ProviderName != "name":
 		t.Errorf(`b.Attempts[0].ProviderName: got %q, want "name"`, b.Attempts[0].ProviderName)
+	}
+	reasons := b.Attempts[1].PassedOver
+	if len(reasons) != maxReasons {
+		t.Fatalf("reasons: got %d, want %d", len(reasons), maxReasons)
+	}
+	if want := (PassedOver{Reason: strings.Repeat("r", maxText)}); reasons[0] != want {
+		t.Errorf("a long reason: got %+v, want %+v", reasons[0], want)
 	}
 	if s := cut("aé", 2); s != "a" {
 		t.Errorf(`cut in the middle of a character leaves: got %q, want "a"`, s)

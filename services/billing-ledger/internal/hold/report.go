@@ -15,6 +15,7 @@ import (
 const (
 	MaxReports  = 200
 	maxAttempts = 16
+	maxReasons  = 32
 	// maxText is in bytes.
 	maxText = 64
 )
@@ -37,6 +38,14 @@ type Attempt struct {
 	FirstContentMS int64 `json:"first_content_ms,omitempty"`
 	ContentMS      int64 `json:"content_ms,omitempty"`
 	ClientMS       int64 `json:"client_ms,omitempty"`
+	// PassedOver is what the router passed over when it was asked before this attempt.
+	PassedOver []PassedOver `json:"passed_over,omitempty"`
+}
+
+// PassedOver is how many offers the router passed over for a reason, in the router's words.
+type PassedOver struct {
+	Reason string `json:"reason"`
+	Count  int64  `json:"count"`
 }
 
 // RequestReport is the gateway's account of how a request ended.
@@ -114,6 +123,7 @@ func (w RequestReport) bounded() RequestReport {
 		a.Result = cut(a.Result, maxText)
 		a.HubID = cut(a.HubID, maxText)
 		a.FirstContentMS, a.ContentMS, a.ClientMS = max(a.FirstContentMS, 0), max(a.ContentMS, 0), max(a.ClientMS, 0)
+		a.PassedOver = boundedReasons(a.PassedOver)
 		attempts = append(attempts, a)
 	}
 	w.Attempts = attempts
@@ -124,6 +134,15 @@ func (w RequestReport) bounded() RequestReport {
 		w.ContinuedAs = ids.RequestID{}
 	}
 	return w
+}
+
+// boundedReasons returns at most maxReasons of the reasons, each within its bounds.
+func boundedReasons(all []PassedOver) []PassedOver {
+	var bounded []PassedOver
+	for _, p := range all[:min(len(all), maxReasons)] {
+		bounded = append(bounded, PassedOver{Reason: cut(p.Reason, maxText), Count: max(p.Count, 0)})
+	}
+	return bounded
 }
 
 // cut returns at most n bytes of s, in whole characters and without the characters that

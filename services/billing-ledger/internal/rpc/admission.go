@@ -180,12 +180,16 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 		w.ReceivedAt = m.GetReceivedAt().AsTime()
 	}
 	for _, a := range m.GetAttempts() {
-		w.Attempts = append(w.Attempts, hold.Attempt{
+		attempt := hold.Attempt{
 			Attempt: int32(min(a.GetAttempt(), 1<<30)), ProviderID: a.GetProviderId(), ProviderName: a.GetProviderName(),
 			Result: a.GetResult(), EngineStatus: a.GetEngineStatus(), LatencyMS: a.GetLatencyMs(),
 			HubID: a.GetHubId(), FirstContentMS: a.GetFirstContentMs(), ContentMS: a.GetContentMs(),
 			ClientMS: a.GetClientMs(),
-		})
+		}
+		for _, p := range a.GetPassedOver() {
+			attempt.PassedOver = append(attempt.PassedOver, hold.PassedOver{Reason: p.GetReason(), Count: p.GetCount()})
+		}
+		w.Attempts = append(w.Attempts, attempt)
 	}
 	// A malformed id counts as none: a report is taken as far as it is valid.
 	if next, err := ids.ParseRequest(m.GetContinuedAs()); err == nil {

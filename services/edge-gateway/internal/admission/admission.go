@@ -64,6 +64,8 @@ type Grant struct {
 	// Terms are billing-ledger's; nil when it did not admit.
 	Terms      *billingv1.AdmitResponse
 	Candidates []*routerv1.Candidate
+	// PassedOver is what the router passed over for the candidates.
+	PassedOver []*routerv1.RejectCount
 	// Fallback is set when the pin could not be honoured.
 	Fallback eventsv1.FallbackReason
 	// UsualFirstContentMs is the model's usual time to first content at the prompt's

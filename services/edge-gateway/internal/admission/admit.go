@@ -69,12 +69,15 @@ func (a *Admitter) Select(ctx context.Context, r *Request, terms *billingv1.Admi
 }
 
 // Reselect asks for further candidates, without the providers that have failed. It asks
-// for no pin, because the pinned provider has been tried by then.
-func (a *Admitter) Reselect(ctx context.Context, r *Request, failed []string) ([]*routerv1.Candidate, error) {
+// for no pin, because the pinned provider has been tried by then. It also returns what the
+// router passed over.
+func (a *Admitter) Reselect(ctx context.Context, r *Request, failed []string) (
+	[]*routerv1.Candidate, []*routerv1.RejectCount, error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
 	defer cancel()
 	resp, err := a.router.Select(ctx, a.selectRequest(r, "", failed))
-	return resp.GetCandidates(), err
+	return resp.GetCandidates(), resp.GetPassedOver(), err
 }
 
 // ReleaseSlot gives back the slot that Select booked on the first of these candidates
@@ -164,6 +167,7 @@ func granted(grant Grant, resp *routerv1.SelectResponse, err error) (Grant, erro
 		return grant, fault.New(fault.Unavailable, fault.NoProviderOnline, "No provider is online for this model.")
 	}
 	grant.Candidates, grant.Fallback = resp.GetCandidates(), resp.GetFallbackReason()
+	grant.PassedOver = resp.GetPassedOver()
 	grant.UsualFirstContentMs, grant.SingleAttempt = resp.GetUsualFirstContentMs(), resp.GetSingleAttempt()
 	return grant, nil
 }

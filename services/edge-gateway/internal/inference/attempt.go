@@ -73,6 +73,10 @@ func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, started 
 		record.FirstContentMs = max(1, at.Sub(started).Milliseconds())
 		record.ContentMs, record.ClientMs = now.Sub(at).Milliseconds(), m.reading.Milliseconds()
 	}
+	for _, p := range m.passed {
+		record.PassedOver = append(record.PassedOver, &billingv1.PassedOver{Reason: p.GetReason(), Count: p.GetCount()})
+	}
+	m.passed = nil
 	m.result.Attempts = append(m.result.Attempts, record)
 }
 

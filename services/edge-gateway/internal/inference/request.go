@@ -126,6 +126,7 @@ type modelAttempt struct {
 	part       int            // of merge
 
 	candidates []*routerv1.Candidate
+	passed     []*routerv1.RejectCount // what the router passed over for the candidates; nil once it is reported
 	tried      []string
 	failures   []verdict
 	alive      *keepAlive // nil for a whole answer

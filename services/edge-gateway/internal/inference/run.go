@@ -160,7 +160,7 @@ func (m *modelAttempt) close() {
 func (m *modelAttempt) start() {
 	cfg := &m.runner.cfg
 	m.ctx, m.cancel = context.WithTimeout(m.client, m.left()+cfg.HubGrace)
-	m.candidates = m.grant.Candidates
+	m.candidates, m.passed = m.grant.Candidates, m.grant.PassedOver
 	if m.req.Answer.Stream {
 		m.alive = startKeepAlive(m.out.sink, m.lease, &m.out.flow, cfg.HoldHeaders-m.since(), cfg.KeepAlive)
 	}
@@ -188,14 +188,14 @@ func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 		if m.pinned() {
 			return nil, m.exhausted()
 		}
-		more, err := m.runner.Admission.Reselect(m.ctx, &m.asks, m.tried)
+		more, passed, err := m.runner.Admission.Reselect(m.ctx, &m.asks, m.tried)
 		if m.ctx.Err() != nil {
 			return nil, ended(m.client)
 		}
 		if err != nil || len(more) == 0 {
 			return nil, m.exhausted() // what failed before says more than this
 		}
-		m.candidates = more
+		m.candidates, m.passed = more, passed
 	}
 	candidate := m.candidates[0]
 	m.candidates = m.candidates[1:]

@@ -47,7 +47,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -125,9 +124,18 @@ type Choice struct {
 	// UsualFirstContent is the model's usual time to first content for a prompt of this
 	// length; 0 where it is not known.
 	UsualFirstContent time.Duration
+	// PassedOver counts the seats that the choice looked at and passed over, by reason. Where
+	// not all seats are looked at, only the seats that are drawn, named or walked past count.
+	PassedOver []PassedOver
 	// Single reports whether the request gets one attempt only, because too many requests
 	// of its account have failed. Then there is one candidate.
 	Single bool
+}
+
+// PassedOver is how many seats a choice passed over for a reason.
+type PassedOver struct {
+	Reason Reason
+	Count  int
 }
 
 // Directory reports whether a provider exists.
@@ -231,7 +239,7 @@ func (p *Picker) look(req *Request, last bool) (Choice, error) {
 	if len(s.chosen) == 0 {
 		return Choice{}, s.refusal()
 	}
-	return Choice{Candidates: slices.Clone(s.chosen)}, nil
+	return s.choice(), nil
 }
 
 func (p *Picker) begin(req *Request) *search {

@@ -65,7 +65,7 @@ func (p *Picker) lookPinned(req *Request) (Choice, error) {
 			s.fill()
 		}
 	}
-	return Choice{Candidates: slices.Clone(s.chosen)}, nil
+	return s.choice(), nil
 }
 
 // bookPin books a slot of the pinned provider, and reports whether it has one free.

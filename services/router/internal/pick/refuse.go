@@ -63,7 +63,7 @@ func (s *search) absent(providers ...string) {
 	view := s.picker.deps.View
 	for _, p := range providers {
 		if view.Knows(p) && len(view.Of(s.req.Model, p)) == 0 {
-			s.picker.deps.Stats.reject(p, NotOffered)
+			s.passOver(p, NotOffered)
 		}
 	}
 }

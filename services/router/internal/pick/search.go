@@ -1,6 +1,7 @@
 package pick
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -72,6 +73,7 @@ type findings struct {
 	maxBody   int64
 	bodyOpen  bool // some provider takes bodies of any size
 	capables  int  // seats that have what the request requires
+	passed    [reasons]uint16
 }
 
 func (s *search) begin(req *Request, catalog int64, now time.Time) {
@@ -252,8 +254,27 @@ func (s *search) consider(seat *presence.Seat) {
 		reason = s.consult(&a)
 	}
 	if reason != Eligible {
-		s.picker.deps.Stats.reject(seat.Session.Provider, reason)
+		s.passOver(seat.Session.Provider, reason)
 	}
+}
+
+// passOver counts a seat that is passed over, for its provider and for the request.
+func (s *search) passOver(provider string, why Reason) {
+	s.picker.deps.Stats.reject(provider, why)
+	if s.passed[why] < math.MaxUint16 {
+		s.passed[why]++
+	}
+}
+
+// choice is the answer of the search, with its candidates.
+func (s *search) choice() Choice {
+	c := Choice{Candidates: slices.Clone(s.chosen)}
+	for why, n := range s.passed {
+		if n > 0 {
+			c.PassedOver = append(c.PassedOver, PassedOver{Reason: Reason(why), Count: int(n)})
+		}
+	}
+	return c
 }
 
 // consult puts a seat that is online into its lane, or returns why it is passed over.
@@ -379,7 +400,7 @@ func (s *search) fill() {
 func (s *search) outrank() {
 	for _, lane := range [2][]option{s.main, s.probe} {
 		for i := range lane {
-			s.picker.deps.Stats.reject(lane[i].seat.Session.Provider, Outranked)
+			s.passOver(lane[i].seat.Session.Provider, Outranked)
 		}
 	}
 }
@@ -406,7 +427,7 @@ func (s *search) choose() bool {
 // preferOthers counts the probe lane as passed over, because another provider leads.
 func (s *search) preferOthers() {
 	for i := range s.probe {
-		s.picker.deps.Stats.reject(s.probe[i].seat.Session.Provider, s.probe[i].why)
+		s.passOver(s.probe[i].seat.Session.Provider, s.probe[i].why)
 	}
 }
 

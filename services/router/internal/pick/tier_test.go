@@ -227,6 +227,29 @@ func TestADegradedEndpointDoesNotTakeWhatOverflows(t *testing.T) {
 	}
 }
 
+// The walk of the second tier comes to the first one's seats again, and a sample may be followed
+// by a walk, and still each seat counts once.
+func TestAChoiceTellsWhatItPassedOverEachSeatOnce(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(2, full), session(3, full), session(4, external), session(5, external, full))
+	c, err := b.Select(t.Context(), b.request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PassedOver{{Reason: Busy, Count: 3}, {Reason: Outranked, Count: 1}}
+	if !slices.Equal(c.PassedOver, want) {
+		t.Errorf("passed over: got %v, want %v", c.PassedOver, want)
+	}
+	b = setup()
+	b.report("hub", session(1))
+	if c, err = b.Select(t.Context(), b.request()); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.PassedOver) != 0 {
+		t.Errorf("with one seat: got %v, want nothing", c.PassedOver)
+	}
+}
+
 func TestAnEndpointThatCouldHaveServedIsCountedAsOutranked(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2, external), session(3, external, full))

@@ -261,6 +261,9 @@ func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
 			ContextLength:  c.Window, ContextSource: sourceToProto(c.Source),
 		})
 	}
+	for _, p := range choice.PassedOver {
+		resp.PassedOver = append(resp.PassedOver, &routerv1.RejectCount{Reason: p.Reason.String(), Count: int64(p.Count)})
+	}
 	return resp
 }
 

@@ -9,6 +9,7 @@ import { DataTable, Facts, type Column } from '../../ui/table';
 import { Id, Moment, Money, State } from '../../ui/text';
 import { IdLink, ProviderLink } from './links';
 import { modelPath, unitWords } from './catalog-data';
+import { reasonWords } from './routing-words';
 
 type Receipt = Schemas['Receipt'];
 type Attempt = Schemas['ReceiptAttempt'];
@@ -30,9 +31,43 @@ export function RequestReceipt({ receipt }: { receipt: Receipt }) {
           empty="No provider was tried: the request was refused before, or is still on its way."
         />
       </Section>
+      <PassedOver attempts={receipt.attempts} />
       <Outcome receipt={receipt} />
       <Cost receipt={receipt} />
     </>
+  );
+}
+
+interface Passed {
+  attempt: number;
+  reason: string;
+  count: string;
+}
+
+const passedColumns: Column<Passed>[] = [
+  { name: 'Before attempt', numeric: true, cell: (one) => one.attempt },
+  { name: 'Reason', cell: (one) => one.reason.replaceAll('_', ' ') },
+  { name: 'Offers', numeric: true, cell: (one) => count(one.count) },
+  { name: 'What it means', cell: (one) => reasonWords(one.reason) },
+];
+
+/** Why the others did not get the request. */
+function PassedOver({ attempts }: { attempts: Attempt[] }) {
+  const rows = attempts.flatMap((one) => one.passed_over.map((passed) => ({ ...passed, attempt: one.attempt })));
+  return (
+    <Section
+      title="Passed over"
+      json={rows}
+      note="The offers that the router looked at before an attempt and did not take. Of a model with very many offers it looks at some."
+    >
+      <DataTable
+        caption="Offers that were passed over"
+        columns={passedColumns}
+        rows={rows}
+        id={(one) => `${one.attempt} ${one.reason}`}
+        empty="No offer was passed over: each that the router looked at could have served."
+      />
+    </Section>
   );
 }
 
