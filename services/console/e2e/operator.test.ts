@@ -3,8 +3,8 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { asMachine, becomeOperator, invited, signUp } from './accounts';
-import { adminUrl, launch, open, visitor, type Visitor } from './browser';
+import { asMachine, becomeOperator, invited, signUp, signUpBusy } from './accounts';
+import { adminUrl, launch, open, violations, visitor, type Visitor } from './browser';
 
 let browser: Browser;
 let who: Visitor;
@@ -19,6 +19,17 @@ describe('an operator', () => {
     await open(who, '/settlement');
     await who.page.getByRole('heading', { level: 1, name: 'Sign in as an operator' }).waitFor();
     await becomeOperator(who, invited('operator'));
+    expect(who.wrong).toEqual([]);
+  });
+
+  it('reads how a request was routed, and what was passed over', async () => {
+    const { page } = who;
+    const { request } = await signUpBusy();
+    await open(who, `/requests?id=${request}`);
+    await page.getByText(/^The provider was chosen among those that were eligible/).waitFor();
+    await page.getByRole('table', { name: 'Attempts of the request' }).getByText('served').waitFor();
+    await page.getByRole('heading', { name: 'Passed over' }).waitFor();
+    expect(await violations(page)).toEqual([]);
     expect(who.wrong).toEqual([]);
   });
 
