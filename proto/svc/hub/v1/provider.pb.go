@@ -2127,6 +2127,200 @@ func (x *IssueProviderKeyResponse) GetKeyPrefix() string {
 	return ""
 }
 
+// ProviderKey is what is kept of a provider's key.
+type ProviderKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Its beginning, by which its owner knows it again.
+	KeyPrefix string `protobuf:"bytes,2,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
+	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether it is good now.
+	Active    bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it ends, or ended, since another one followed it; absent for never.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	// When it was last shown, exact to ten minutes; absent for never, and for a key that was last shown
+	// before this was kept.
+	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderKey) Reset() {
+	*x = ProviderKey{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderKey) ProtoMessage() {}
+
+func (x *ProviderKey) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderKey.ProtoReflect.Descriptor instead.
+func (*ProviderKey) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ProviderKey) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *ProviderKey) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *ProviderKey) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *ProviderKey) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
+func (x *ProviderKey) GetLastUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedAt
+	}
+	return nil
+}
+
+type ListProviderKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProviderKeysRequest) Reset() {
+	*x = ListProviderKeysRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProviderKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProviderKeysRequest) ProtoMessage() {}
+
+func (x *ListProviderKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProviderKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListProviderKeysRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListProviderKeysRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type ListProviderKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*ProviderKey         `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProviderKeysResponse) Reset() {
+	*x = ListProviderKeysResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProviderKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProviderKeysResponse) ProtoMessage() {}
+
+func (x *ListProviderKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProviderKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListProviderKeysResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListProviderKeysResponse) GetKeys() []*ProviderKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 type RevokeProviderKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	KeyId         string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
@@ -2136,7 +2330,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2342,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2355,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{29}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -2179,7 +2373,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2385,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[30]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2398,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{30}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{33}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -2381,7 +2575,26 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\tR\x06apiKey\x12\x1d\n" +
 	"\n" +
-	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\"1\n" +
+	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\"\xde\x02\n" +
+	"\vProviderKey\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x02 \x01(\tR\tkeyPrefix\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
+	"\n" +
+	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\x12<\n" +
+	"\flast_used_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastUsedAt\":\n" +
+	"\x17ListProviderKeysRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"G\n" +
+	"\x18ListProviderKeysResponse\x12+\n" +
+	"\x04keys\x18\x01 \x03(\v2\x17.svc.hub.v1.ProviderKeyR\x04keys\"1\n" +
 	"\x18RevokeProviderKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x1b\n" +
 	"\x19RevokeProviderKeyResponse*\x87\x02\n" +
@@ -2401,7 +2614,7 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x15SUSPENSION_CAUSE_CARD\x10\x03\x12\x19\n" +
 	"\x15SUSPENSION_CAUSE_EXIT\x10\x042o\n" +
 	"\x18ProviderDirectoryService\x12S\n" +
-	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xc4\f\n" +
+	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xdb\r\n" +
 	"\x14ProviderAdminService\x12{\n" +
 	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12x\n" +
 	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x90\x02\x01\x12\x9c\x01\n" +
@@ -2412,7 +2625,8 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\fSetReference\x12\x1f.svc.hub.v1.SetReferenceRequest\x1a .svc.hub.v1.SetReferenceResponse\"=\x82\xd3\xe4\x93\x024:\x01*\"//api/v1/admin/providers/{provider_id}/reference\x90\x02\x02\x12\x9a\x01\n" +
 	"\x11ListStatusChanges\x12$.svc.hub.v1.ListStatusChangesRequest\x1a%.svc.hub.v1.ListStatusChangesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/providers/{provider_id}/changes\x90\x02\x01\x12a\n" +
 	"\x06WarmUp\x12\x19.svc.hub.v1.WarmUpRequest\x1a\x1a.svc.hub.v1.WarmUpResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/admin/warmups\x12\x94\x01\n" +
-	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x91\x01\n" +
+	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x94\x01\n" +
+	"\x10ListProviderKeys\x12#.svc.hub.v1.ListProviderKeysRequest\x1a$.svc.hub.v1.ListProviderKeysResponse\"5\x82\xd3\xe4\x93\x02,\x12*/api/v1/admin/providers/{provider_id}/keys\x90\x02\x01\x12\x91\x01\n" +
 	"\x11RevokeProviderKey\x12$.svc.hub.v1.RevokeProviderKeyRequest\x1a%.svc.hub.v1.RevokeProviderKeyResponse\"/\x82\xd3\xe4\x93\x02&*$/api/v1/admin/provider-keys/{key_id}\x90\x02\x02B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
 var (
@@ -2428,7 +2642,7 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
 	(SuspensionCause)(0),                 // 1: svc.hub.v1.SuspensionCause
@@ -2461,22 +2675,25 @@ var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(*SetProviderStatusResponse)(nil),    // 28: svc.hub.v1.SetProviderStatusResponse
 	(*IssueProviderKeyRequest)(nil),      // 29: svc.hub.v1.IssueProviderKeyRequest
 	(*IssueProviderKeyResponse)(nil),     // 30: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),     // 31: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil),    // 32: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),        // 33: google.protobuf.Timestamp
+	(*ProviderKey)(nil),                  // 31: svc.hub.v1.ProviderKey
+	(*ListProviderKeysRequest)(nil),      // 32: svc.hub.v1.ListProviderKeysRequest
+	(*ListProviderKeysResponse)(nil),     // 33: svc.hub.v1.ListProviderKeysResponse
+	(*RevokeProviderKeyRequest)(nil),     // 34: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 35: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 36: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	33, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	33, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	36, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	36, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
 	5,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
 	4,  // 4: svc.hub.v1.Provider.proposals:type_name -> svc.hub.v1.BindingProposal
 	3,  // 5: svc.hub.v1.Provider.suspensions:type_name -> svc.hub.v1.Suspension
 	1,  // 6: svc.hub.v1.Suspension.cause:type_name -> svc.hub.v1.SuspensionCause
-	33, // 7: svc.hub.v1.Suspension.since:type_name -> google.protobuf.Timestamp
-	33, // 8: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
-	33, // 9: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
-	33, // 10: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	36, // 7: svc.hub.v1.Suspension.since:type_name -> google.protobuf.Timestamp
+	36, // 8: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
+	36, // 9: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
+	36, // 10: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
 	2,  // 11: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	2,  // 12: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	2,  // 13: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
@@ -2484,47 +2701,54 @@ var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	2,  // 15: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
 	16, // 16: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
 	15, // 17: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	33, // 18: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
-	33, // 19: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
-	33, // 20: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	36, // 18: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
+	36, // 19: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
+	36, // 20: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
 	2,  // 21: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
 	2,  // 22: svc.hub.v1.UnbindProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	2,  // 23: svc.hub.v1.SetReferenceResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 24: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	36, // 24: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
 	0,  // 25: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
 	0,  // 26: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
 	1,  // 27: svc.hub.v1.StatusChange.cause:type_name -> svc.hub.v1.SuspensionCause
 	24, // 28: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
 	2,  // 29: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	6,  // 30: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	8,  // 31: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	10, // 32: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	12, // 33: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	13, // 34: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
-	17, // 35: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
-	19, // 36: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
-	21, // 37: svc.hub.v1.ProviderAdminService.SetReference:input_type -> svc.hub.v1.SetReferenceRequest
-	23, // 38: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
-	26, // 39: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
-	29, // 40: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	31, // 41: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	7,  // 42: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	9,  // 43: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	11, // 44: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	28, // 45: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	14, // 46: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
-	18, // 47: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
-	20, // 48: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
-	22, // 49: svc.hub.v1.ProviderAdminService.SetReference:output_type -> svc.hub.v1.SetReferenceResponse
-	25, // 50: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
-	27, // 51: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
-	30, // 52: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	32, // 53: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	42, // [42:54] is the sub-list for method output_type
-	30, // [30:42] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	36, // 30: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
+	36, // 31: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
+	36, // 32: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
+	36, // 33: svc.hub.v1.ProviderKey.last_used_at:type_name -> google.protobuf.Timestamp
+	31, // 34: svc.hub.v1.ListProviderKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	6,  // 35: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	8,  // 36: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	10, // 37: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	12, // 38: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	13, // 39: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	17, // 40: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	19, // 41: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
+	21, // 42: svc.hub.v1.ProviderAdminService.SetReference:input_type -> svc.hub.v1.SetReferenceRequest
+	23, // 43: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	26, // 44: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	29, // 45: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	32, // 46: svc.hub.v1.ProviderAdminService.ListProviderKeys:input_type -> svc.hub.v1.ListProviderKeysRequest
+	34, // 47: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	7,  // 48: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	9,  // 49: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	11, // 50: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	28, // 51: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	14, // 52: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	18, // 53: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	20, // 54: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
+	22, // 55: svc.hub.v1.ProviderAdminService.SetReference:output_type -> svc.hub.v1.SetReferenceResponse
+	25, // 56: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	27, // 57: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	30, // 58: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	33, // 59: svc.hub.v1.ProviderAdminService.ListProviderKeys:output_type -> svc.hub.v1.ListProviderKeysResponse
+	35, // 60: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	48, // [48:61] is the sub-list for method output_type
+	35, // [35:48] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -2539,7 +2763,7 @@ func file_svc_hub_v1_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -140,6 +140,7 @@ const (
 	ProviderAdminService_ListStatusChanges_FullMethodName    = "/svc.hub.v1.ProviderAdminService/ListStatusChanges"
 	ProviderAdminService_WarmUp_FullMethodName               = "/svc.hub.v1.ProviderAdminService/WarmUp"
 	ProviderAdminService_IssueProviderKey_FullMethodName     = "/svc.hub.v1.ProviderAdminService/IssueProviderKey"
+	ProviderAdminService_ListProviderKeys_FullMethodName     = "/svc.hub.v1.ProviderAdminService/ListProviderKeys"
 	ProviderAdminService_RevokeProviderKey_FullMethodName    = "/svc.hub.v1.ProviderAdminService/RevokeProviderKey"
 )
 
@@ -196,6 +197,10 @@ type ProviderAdminServiceClient interface {
 	// IssueProviderKey makes a key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (provider_not_found).
 	IssueProviderKey(ctx context.Context, in *IssueProviderKeyRequest, opts ...grpc.CallOption) (*IssueProviderKeyResponse, error)
+	// ListProviderKeys lists the keys of a provider, good keys first and the newest of each first, at
+	// most 200. Keys that ended are kept for 35 days. Read only. Fails with NOT_FOUND
+	// (provider_not_found).
+	ListProviderKeys(ctx context.Context, in *ListProviderKeysRequest, opts ...grpc.CallOption) (*ListProviderKeysResponse, error)
 	// RevokeProviderKey ends a key for ever and closes the connections made with
 	// it. Idempotent. Fails with NOT_FOUND (key_not_found).
 	RevokeProviderKey(ctx context.Context, in *RevokeProviderKeyRequest, opts ...grpc.CallOption) (*RevokeProviderKeyResponse, error)
@@ -309,6 +314,16 @@ func (c *providerAdminServiceClient) IssueProviderKey(ctx context.Context, in *I
 	return out, nil
 }
 
+func (c *providerAdminServiceClient) ListProviderKeys(ctx context.Context, in *ListProviderKeysRequest, opts ...grpc.CallOption) (*ListProviderKeysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProviderKeysResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_ListProviderKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerAdminServiceClient) RevokeProviderKey(ctx context.Context, in *RevokeProviderKeyRequest, opts ...grpc.CallOption) (*RevokeProviderKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RevokeProviderKeyResponse)
@@ -372,6 +387,10 @@ type ProviderAdminServiceServer interface {
 	// IssueProviderKey makes a key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (provider_not_found).
 	IssueProviderKey(context.Context, *IssueProviderKeyRequest) (*IssueProviderKeyResponse, error)
+	// ListProviderKeys lists the keys of a provider, good keys first and the newest of each first, at
+	// most 200. Keys that ended are kept for 35 days. Read only. Fails with NOT_FOUND
+	// (provider_not_found).
+	ListProviderKeys(context.Context, *ListProviderKeysRequest) (*ListProviderKeysResponse, error)
 	// RevokeProviderKey ends a key for ever and closes the connections made with
 	// it. Idempotent. Fails with NOT_FOUND (key_not_found).
 	RevokeProviderKey(context.Context, *RevokeProviderKeyRequest) (*RevokeProviderKeyResponse, error)
@@ -414,6 +433,9 @@ func (UnimplementedProviderAdminServiceServer) WarmUp(context.Context, *WarmUpRe
 }
 func (UnimplementedProviderAdminServiceServer) IssueProviderKey(context.Context, *IssueProviderKeyRequest) (*IssueProviderKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method IssueProviderKey not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) ListProviderKeys(context.Context, *ListProviderKeysRequest) (*ListProviderKeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProviderKeys not implemented")
 }
 func (UnimplementedProviderAdminServiceServer) RevokeProviderKey(context.Context, *RevokeProviderKeyRequest) (*RevokeProviderKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeProviderKey not implemented")
@@ -619,6 +641,24 @@ func _ProviderAdminService_IssueProviderKey_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderAdminService_ListProviderKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProviderKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).ListProviderKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_ListProviderKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).ListProviderKeys(ctx, req.(*ListProviderKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderAdminService_RevokeProviderKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RevokeProviderKeyRequest)
 	if err := dec(in); err != nil {
@@ -683,6 +723,10 @@ var ProviderAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "IssueProviderKey",
 			Handler:    _ProviderAdminService_IssueProviderKey_Handler,
+		},
+		{
+			MethodName: "ListProviderKeys",
+			Handler:    _ProviderAdminService_ListProviderKeys_Handler,
 		},
 		{
 			MethodName: "RevokeProviderKey",

@@ -1345,102 +1345,6 @@ func (x *ListKeysResponse) GetKeys() []*ProviderKey {
 	return nil
 }
 
-// ProviderKey is what is kept of a provider's key.
-type ProviderKey struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// Its beginning, by which its owner knows it again.
-	KeyPrefix string `protobuf:"bytes,2,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
-	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether it is good now.
-	Active    bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
-	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it ends, or ended, since another one followed it; absent for never.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProviderKey) Reset() {
-	*x = ProviderKey{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProviderKey) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProviderKey) ProtoMessage() {}
-
-func (x *ProviderKey) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProviderKey.ProtoReflect.Descriptor instead.
-func (*ProviderKey) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *ProviderKey) GetKeyId() string {
-	if x != nil {
-		return x.KeyId
-	}
-	return ""
-}
-
-func (x *ProviderKey) GetKeyPrefix() string {
-	if x != nil {
-		return x.KeyPrefix
-	}
-	return ""
-}
-
-func (x *ProviderKey) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ProviderKey) GetActive() bool {
-	if x != nil {
-		return x.Active
-	}
-	return false
-}
-
-func (x *ProviderKey) GetCreatedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return nil
-}
-
-func (x *ProviderKey) GetExpiresAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ExpiresAt
-	}
-	return nil
-}
-
-func (x *ProviderKey) GetRevokedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.RevokedAt
-	}
-	return nil
-}
-
 type RevokeKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -1451,7 +1355,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1367,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1380,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokeKeyRequest) GetProviderId() string {
@@ -1501,7 +1405,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1417,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1430,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{22}
 }
 
 type SignUpResponse struct {
@@ -1540,7 +1444,7 @@ type SignUpResponse struct {
 
 func (x *SignUpResponse) Reset() {
 	*x = SignUpResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1456,7 @@ func (x *SignUpResponse) String() string {
 func (*SignUpResponse) ProtoMessage() {}
 
 func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1469,7 @@ func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpResponse.ProtoReflect.Descriptor instead.
 func (*SignUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SignUpResponse) GetProvider() *Provider {
@@ -1601,7 +1505,7 @@ type RotateOwnKeyRequest struct {
 
 func (x *RotateOwnKeyRequest) Reset() {
 	*x = RotateOwnKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1517,7 @@ func (x *RotateOwnKeyRequest) String() string {
 func (*RotateOwnKeyRequest) ProtoMessage() {}
 
 func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1530,7 @@ func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{25}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RotateOwnKeyRequest) GetKeyDigest() []byte {
@@ -1663,7 +1567,7 @@ type RotateOwnKeyResponse struct {
 
 func (x *RotateOwnKeyResponse) Reset() {
 	*x = RotateOwnKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1579,7 @@ func (x *RotateOwnKeyResponse) String() string {
 func (*RotateOwnKeyResponse) ProtoMessage() {}
 
 func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1592,7 @@ func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{26}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RotateOwnKeyResponse) GetKeyId() string {
@@ -1735,7 +1639,7 @@ type MoneyAct struct {
 
 func (x *MoneyAct) Reset() {
 	*x = MoneyAct{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1651,7 @@ func (x *MoneyAct) String() string {
 func (*MoneyAct) ProtoMessage() {}
 
 func (x *MoneyAct) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1664,7 @@ func (x *MoneyAct) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoneyAct.ProtoReflect.Descriptor instead.
 func (*MoneyAct) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{27}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MoneyAct) GetProviderId() string {
@@ -1796,7 +1700,7 @@ type CreateChallengeRequest struct {
 
 func (x *CreateChallengeRequest) Reset() {
 	*x = CreateChallengeRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1712,7 @@ func (x *CreateChallengeRequest) String() string {
 func (*CreateChallengeRequest) ProtoMessage() {}
 
 func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1725,7 @@ func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{28}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateChallengeRequest) GetAddress() string {
@@ -1857,7 +1761,7 @@ type CreateChallengeResponse struct {
 
 func (x *CreateChallengeResponse) Reset() {
 	*x = CreateChallengeResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1773,7 @@ func (x *CreateChallengeResponse) String() string {
 func (*CreateChallengeResponse) ProtoMessage() {}
 
 func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +1786,7 @@ func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{29}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateChallengeResponse) GetNonce() string {
@@ -1922,7 +1826,7 @@ type ProveOwnerRequest struct {
 
 func (x *ProveOwnerRequest) Reset() {
 	*x = ProveOwnerRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +1838,7 @@ func (x *ProveOwnerRequest) String() string {
 func (*ProveOwnerRequest) ProtoMessage() {}
 
 func (x *ProveOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +1851,7 @@ func (x *ProveOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveOwnerRequest.ProtoReflect.Descriptor instead.
 func (*ProveOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{30}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ProveOwnerRequest) GetAddress() string {
@@ -1998,7 +1902,7 @@ type ProveOwnerResponse struct {
 
 func (x *ProveOwnerResponse) Reset() {
 	*x = ProveOwnerResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[31]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +1914,7 @@ func (x *ProveOwnerResponse) String() string {
 func (*ProveOwnerResponse) ProtoMessage() {}
 
 func (x *ProveOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[31]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +1927,7 @@ func (x *ProveOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProveOwnerResponse.ProtoReflect.Descriptor instead.
 func (*ProveOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{31}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProveOwnerResponse) GetProviderId() string {
@@ -2151,19 +2055,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"?\n" +
 	"\x10ListKeysResponse\x12+\n" +
-	"\x04keys\x18\x01 \x03(\v2\x17.svc.hub.v1.ProviderKeyR\x04keys\"\xa0\x02\n" +
-	"\vProviderKey\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
-	"\n" +
-	"key_prefix\x18\x02 \x01(\tR\tkeyPrefix\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
-	"\x06active\x18\x04 \x01(\bR\x06active\x129\n" +
-	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
-	"\n" +
-	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
-	"\n" +
-	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"J\n" +
+	"\x04keys\x18\x01 \x03(\v2\x17.svc.hub.v1.ProviderKeyR\x04keys\"J\n" +
 	"\x10RevokeKeyRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x15\n" +
@@ -2252,7 +2144,7 @@ func file_svc_hub_v1_self_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_self_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_svc_hub_v1_self_proto_goTypes = []any{
 	(ChallengePurpose)(0),               // 0: svc.hub.v1.ChallengePurpose
 	(*GetOwnStatusRequest)(nil),         // 1: svc.hub.v1.GetOwnStatusRequest
@@ -2276,83 +2168,80 @@ var file_svc_hub_v1_self_proto_goTypes = []any{
 	(*IssueKeyResponse)(nil),            // 19: svc.hub.v1.IssueKeyResponse
 	(*ListKeysRequest)(nil),             // 20: svc.hub.v1.ListKeysRequest
 	(*ListKeysResponse)(nil),            // 21: svc.hub.v1.ListKeysResponse
-	(*ProviderKey)(nil),                 // 22: svc.hub.v1.ProviderKey
-	(*RevokeKeyRequest)(nil),            // 23: svc.hub.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),           // 24: svc.hub.v1.RevokeKeyResponse
-	(*SignUpResponse)(nil),              // 25: svc.hub.v1.SignUpResponse
-	(*RotateOwnKeyRequest)(nil),         // 26: svc.hub.v1.RotateOwnKeyRequest
-	(*RotateOwnKeyResponse)(nil),        // 27: svc.hub.v1.RotateOwnKeyResponse
-	(*MoneyAct)(nil),                    // 28: svc.hub.v1.MoneyAct
-	(*CreateChallengeRequest)(nil),      // 29: svc.hub.v1.CreateChallengeRequest
-	(*CreateChallengeResponse)(nil),     // 30: svc.hub.v1.CreateChallengeResponse
-	(*ProveOwnerRequest)(nil),           // 31: svc.hub.v1.ProveOwnerRequest
-	(*ProveOwnerResponse)(nil),          // 32: svc.hub.v1.ProveOwnerResponse
-	(*Provider)(nil),                    // 33: svc.hub.v1.Provider
-	(*ProviderNode)(nil),                // 34: svc.hub.v1.ProviderNode
-	(*AnsweredAs)(nil),                  // 35: svc.hub.v1.AnsweredAs
-	(*Payee)(nil),                       // 36: svc.hub.v1.Payee
-	(*timestamppb.Timestamp)(nil),       // 37: google.protobuf.Timestamp
+	(*RevokeKeyRequest)(nil),            // 22: svc.hub.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 23: svc.hub.v1.RevokeKeyResponse
+	(*SignUpResponse)(nil),              // 24: svc.hub.v1.SignUpResponse
+	(*RotateOwnKeyRequest)(nil),         // 25: svc.hub.v1.RotateOwnKeyRequest
+	(*RotateOwnKeyResponse)(nil),        // 26: svc.hub.v1.RotateOwnKeyResponse
+	(*MoneyAct)(nil),                    // 27: svc.hub.v1.MoneyAct
+	(*CreateChallengeRequest)(nil),      // 28: svc.hub.v1.CreateChallengeRequest
+	(*CreateChallengeResponse)(nil),     // 29: svc.hub.v1.CreateChallengeResponse
+	(*ProveOwnerRequest)(nil),           // 30: svc.hub.v1.ProveOwnerRequest
+	(*ProveOwnerResponse)(nil),          // 31: svc.hub.v1.ProveOwnerResponse
+	(*Provider)(nil),                    // 32: svc.hub.v1.Provider
+	(*ProviderNode)(nil),                // 33: svc.hub.v1.ProviderNode
+	(*AnsweredAs)(nil),                  // 34: svc.hub.v1.AnsweredAs
+	(*Payee)(nil),                       // 35: svc.hub.v1.Payee
+	(*timestamppb.Timestamp)(nil),       // 36: google.protobuf.Timestamp
+	(*ProviderKey)(nil),                 // 37: svc.hub.v1.ProviderKey
 }
 var file_svc_hub_v1_self_proto_depIdxs = []int32{
-	33, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	34, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	35, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	36, // 3: svc.hub.v1.GetOwnStatusResponse.payee:type_name -> svc.hub.v1.Payee
-	33, // 4: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 5: svc.hub.v1.UpdateOfUserResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 6: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 7: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 8: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
-	33, // 9: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
-	37, // 10: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
-	33, // 11: svc.hub.v1.RequestReviewOfUserResponse.provider:type_name -> svc.hub.v1.Provider
-	37, // 12: svc.hub.v1.RequestReviewOfUserResponse.requested_at:type_name -> google.protobuf.Timestamp
-	22, // 13: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
-	37, // 14: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
-	37, // 15: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
-	37, // 16: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
-	33, // 17: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
-	37, // 18: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 19: svc.hub.v1.CreateChallengeRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
-	28, // 20: svc.hub.v1.CreateChallengeRequest.act:type_name -> svc.hub.v1.MoneyAct
-	37, // 21: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 22: svc.hub.v1.ProveOwnerRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
-	28, // 23: svc.hub.v1.ProveOwnerRequest.act:type_name -> svc.hub.v1.MoneyAct
-	1,  // 24: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
-	3,  // 25: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
-	5,  // 26: svc.hub.v1.ProviderSelfService.UpdateOfUser:input_type -> svc.hub.v1.UpdateOfUserRequest
-	13, // 27: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
-	15, // 28: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:input_type -> svc.hub.v1.RequestReviewOfUserRequest
-	17, // 29: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
-	18, // 30: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
-	20, // 31: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
-	23, // 32: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
-	7,  // 33: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
-	9,  // 34: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
-	11, // 35: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
-	26, // 36: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
-	29, // 37: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
-	31, // 38: svc.hub.v1.ProviderSelfService.ProveOwner:input_type -> svc.hub.v1.ProveOwnerRequest
-	2,  // 39: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
-	4,  // 40: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
-	6,  // 41: svc.hub.v1.ProviderSelfService.UpdateOfUser:output_type -> svc.hub.v1.UpdateOfUserResponse
-	14, // 42: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
-	16, // 43: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:output_type -> svc.hub.v1.RequestReviewOfUserResponse
-	25, // 44: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
-	19, // 45: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
-	21, // 46: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
-	24, // 47: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
-	8,  // 48: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
-	10, // 49: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
-	12, // 50: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
-	27, // 51: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
-	30, // 52: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
-	32, // 53: svc.hub.v1.ProviderSelfService.ProveOwner:output_type -> svc.hub.v1.ProveOwnerResponse
-	39, // [39:54] is the sub-list for method output_type
-	24, // [24:39] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	32, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	33, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	34, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	35, // 3: svc.hub.v1.GetOwnStatusResponse.payee:type_name -> svc.hub.v1.Payee
+	32, // 4: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
+	32, // 5: svc.hub.v1.UpdateOfUserResponse.provider:type_name -> svc.hub.v1.Provider
+	32, // 6: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
+	32, // 7: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	32, // 8: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	32, // 9: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
+	36, // 10: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
+	32, // 11: svc.hub.v1.RequestReviewOfUserResponse.provider:type_name -> svc.hub.v1.Provider
+	36, // 12: svc.hub.v1.RequestReviewOfUserResponse.requested_at:type_name -> google.protobuf.Timestamp
+	37, // 13: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	32, // 14: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
+	36, // 15: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 16: svc.hub.v1.CreateChallengeRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	27, // 17: svc.hub.v1.CreateChallengeRequest.act:type_name -> svc.hub.v1.MoneyAct
+	36, // 18: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 19: svc.hub.v1.ProveOwnerRequest.purpose:type_name -> svc.hub.v1.ChallengePurpose
+	27, // 20: svc.hub.v1.ProveOwnerRequest.act:type_name -> svc.hub.v1.MoneyAct
+	1,  // 21: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
+	3,  // 22: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
+	5,  // 23: svc.hub.v1.ProviderSelfService.UpdateOfUser:input_type -> svc.hub.v1.UpdateOfUserRequest
+	13, // 24: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
+	15, // 25: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:input_type -> svc.hub.v1.RequestReviewOfUserRequest
+	17, // 26: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
+	18, // 27: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
+	20, // 28: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
+	22, // 29: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
+	7,  // 30: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
+	9,  // 31: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
+	11, // 32: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
+	25, // 33: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
+	28, // 34: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
+	30, // 35: svc.hub.v1.ProviderSelfService.ProveOwner:input_type -> svc.hub.v1.ProveOwnerRequest
+	2,  // 36: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
+	4,  // 37: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
+	6,  // 38: svc.hub.v1.ProviderSelfService.UpdateOfUser:output_type -> svc.hub.v1.UpdateOfUserResponse
+	14, // 39: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
+	16, // 40: svc.hub.v1.ProviderSelfService.RequestReviewOfUser:output_type -> svc.hub.v1.RequestReviewOfUserResponse
+	24, // 41: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
+	19, // 42: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
+	21, // 43: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
+	23, // 44: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
+	8,  // 45: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
+	10, // 46: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
+	12, // 47: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
+	26, // 48: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
+	29, // 49: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
+	31, // 50: svc.hub.v1.ProviderSelfService.ProveOwner:output_type -> svc.hub.v1.ProveOwnerResponse
+	36, // [36:51] is the sub-list for method output_type
+	21, // [21:36] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_self_proto_init() }
@@ -2368,7 +2257,7 @@ func file_svc_hub_v1_self_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_self_proto_rawDesc), len(file_svc_hub_v1_self_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -138,6 +138,7 @@ var needs = map[string]Permission{
 	"GET /api/v1/admin/providers/{provider_id}":                  Read,
 	"GET /api/v1/admin/providers/{provider_id}/changes":          Read,
 	"GET /api/v1/admin/providers/{provider_id}/collateral":       Read,
+	"GET /api/v1/admin/providers/{provider_id}/keys":             Read,
 	"POST /api/v1/admin/providers/{provider_id}/keys":            Run,
 	"GET /api/v1/admin/providers/{provider_id}/routing":          Read,
 	"POST /api/v1/admin/providers/{provider_id}/qualification":   Run,

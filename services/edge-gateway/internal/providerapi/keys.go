@@ -19,6 +19,8 @@ type ownKey struct {
 	CreatedAt *time.Time `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
+	// LastUsedAt is exact to ten minutes.
+	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
 // ProviderKeys answers /api/v1/user/me/provider-keys: POST makes a key, GET lists them.
@@ -47,6 +49,7 @@ func (a *API) ListProviderKeys(ctx context.Context, c Call) (Answer, error) {
 		list = append(list, ownKey{
 			KeyID: k.GetKeyId(), KeyPrefix: k.GetKeyPrefix(), Name: k.GetName(), Active: k.GetActive(),
 			CreatedAt: moment(k.GetCreatedAt()), ExpiresAt: moment(k.GetExpiresAt()), RevokedAt: moment(k.GetRevokedAt()),
+			LastUsedAt: moment(k.GetLastUsedAt()),
 		})
 	}
 	return answer(http.StatusOK, struct {

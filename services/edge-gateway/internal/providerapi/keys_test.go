@@ -44,7 +44,8 @@ func TestKeysAreThoseOfTheSessionsUser(t *testing.T) {
 	c.Query.Set("provider_id", "p2")
 	c.Method = http.MethodGet
 	const want = `{"provider_id":"p1","keys":[{"key_id":"k1","key_prefix":"sk-prov-on","name":"of p1","active":true,` +
-		`"created_at":"1970-01-01T00:00:01Z","expires_at":null,"revoked_at":null}]}`
+		`"created_at":"1970-01-01T00:00:01Z","expires_at":null,"revoked_at":null,` +
+		`"last_used_at":null}]}`
 	if a, err := b.ProviderKeys(t.Context(), c); err != nil {
 		t.Errorf("got the error %v, want none", err)
 	} else if string(a.JSON) != want {

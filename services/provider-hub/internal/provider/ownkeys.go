@@ -19,6 +19,8 @@ type OwnKey struct {
 	// Expires is when the key ends because another one follows it, and Revoked when it
 	// was ended at once; zero for never.
 	Expires, Revoked time.Time
+	// Used is when the key was last shown, exact to usedEvery; zero for never.
+	Used time.Time
 }
 
 // Good reports whether the key may still be shown.
@@ -30,12 +32,32 @@ func (k OwnKey) Good(now time.Time) bool {
 type keyStore interface {
 	// Keys lists keys of a provider: the good keys first, and the newest of each first.
 	Keys(ctx context.Context, id ids.ProviderID, now time.Time, limit int) ([]OwnKey, error)
+	// KeyUsed notes that a good key was shown.
+	KeyUsed(ctx context.Context, id ids.KeyID, at time.Time) error
 	// RevokeOwnKey ends a key of a provider, unless it has ended, if allow returns nil.
 	// allow is given the number of the provider's other keys that are good and do not
 	// expire. Meanwhile no key can be made or ended. RevokeOwnKey fails with
 	// key_not_found and provider_not_found.
 	RevokeOwnKey(ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time,
 		allow func(a Account, lasting int) error) error
+}
+
+const (
+	// usedEvery is how exact the last use of a key is. A key that agents show often is written that seldom.
+	usedEvery = 10 * time.Minute
+	// usedWait is how long a look-up waits for the note, whose row others may have locked.
+	usedWait = 500 * time.Millisecond
+)
+
+// used notes that a good key was shown. The key is good either way, so a note that fails is left to the next use.
+func (d *Directory) used(ctx context.Context, c Credential) {
+	now := d.clock.Now()
+	if c.Revoked || now.Sub(c.Used) < usedEvery {
+		return
+	}
+	soon, stop := context.WithTimeout(ctx, usedWait)
+	defer stop()
+	_ = d.store.KeyUsed(soon, c.KeyID, now) // the next use is noted
 }
 
 // OwnKeys lists a provider's keys. It fails with provider_not_found.

@@ -119,7 +119,9 @@ type Credential struct {
 	Revoked, Expelled bool
 	// KeyExpires is when a key ends because another one follows it; zero is never.
 	KeyExpires time.Time
-	Epoch      int64
+	// Used is when the key was last shown before, exact to usedEvery; zero for never.
+	Used  time.Time
+	Epoch int64
 }
 
 // Standing is the present state of the key or wallet that a session was made with.
@@ -494,6 +496,7 @@ func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, e
 		return Credential{}, invalidKey()
 	}
 	d.renew(ctx, digest, c)
+	d.used(ctx, c)
 	return c, c.admissible()
 }
 

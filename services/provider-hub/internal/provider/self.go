@@ -68,6 +68,7 @@ func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credentia
 		return Credential{}, RevokedKey()
 	}
 	d.renew(ctx, digest, c)
+	d.used(ctx, c)
 	return c, nil
 }
 

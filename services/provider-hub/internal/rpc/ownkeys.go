@@ -2,12 +2,14 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/provider"
 )
 
 // ListKeys lists the keys of a user's account.
@@ -20,15 +22,34 @@ func (s *Self) ListKeys(ctx context.Context, m *hubv1.ListKeysRequest) (*hubv1.L
 	if err != nil {
 		return nil, err
 	}
-	now := s.accounts.Now()
+	return &hubv1.ListKeysResponse{Keys: keysToProto(keys, s.accounts.Now())}, nil
+}
+
+// ListProviderKeys lists the keys of a provider for operators.
+func (a *Admin) ListProviderKeys(
+	ctx context.Context, m *hubv1.ListProviderKeysRequest,
+) (*hubv1.ListProviderKeysResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := a.accounts.OwnKeys(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.ListProviderKeysResponse{Keys: keysToProto(keys, a.accounts.Now())}, nil
+}
+
+func keysToProto(keys []provider.OwnKey, now time.Time) []*hubv1.ProviderKey {
 	list := make([]*hubv1.ProviderKey, 0, len(keys))
 	for _, k := range keys {
 		list = append(list, &hubv1.ProviderKey{
 			KeyId: k.ID.String(), KeyPrefix: k.Shown, Name: k.Name, Active: k.Good(now),
 			CreatedAt: timestamppb.New(k.MadeAt), ExpiresAt: optionalTime(k.Expires), RevokedAt: optionalTime(k.Revoked),
+			LastUsedAt: optionalTime(k.Used),
 		})
 	}
-	return &hubv1.ListKeysResponse{Keys: list}, nil
+	return list
 }
 
 // RevokeKey ends a key of a user's account and closes its connections.

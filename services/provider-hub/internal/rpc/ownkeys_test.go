@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/pgtest"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -85,6 +87,58 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 	for _, bad := range []string{"", "x", third.GetKeyId()} {
 		if _, err := d.self.ListKeys(t.Context(), &hubv1.ListKeysRequest{ProviderId: bad}); !fault.Is(err,
 			fault.ProviderNotFound) {
+			t.Errorf("provider %q: got the error %v, want the reason %v", bad, err, fault.ProviderNotFound)
+		}
+	}
+}
+
+func TestAKeyKnowsWhenItWasLastUsed(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.signUp()
+	use := func(what string, want time.Time) {
+		t.Helper()
+		_, err := d.self.GetOwnStatus(t.Context(), &hubv1.GetOwnStatusRequest{KeyDigest: m.digest})
+		d.must(err)
+		if got := d.keys(m)[0].GetLastUsedAt().AsTime(); !got.Equal(want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	if got := d.keys(m)[0].GetLastUsedAt(); got != nil {
+		t.Errorf("a fresh key: got %v, want nothing", got)
+	}
+	_, err := d.accounts.Authenticate(t.Context(), m.key)
+	d.must(err)
+	first := d.clock.Now().Truncate(time.Microsecond)
+	use("at once", first)
+	d.clock.Advance(9 * time.Minute)
+	use("within ten minutes", first)
+	d.clock.Advance(time.Minute)
+	use("after ten minutes", d.clock.Now().Truncate(time.Microsecond))
+}
+
+func TestAnOperatorSeesTheKeysOfAProviderAndNeverTheirText(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	m := d.signUp()
+	d.must(d.revoke(m, d.issue(m, "second").GetKeyId()))
+	got, err := d.admin.ListProviderKeys(t.Context(), &hubv1.ListProviderKeysRequest{ProviderId: m.id})
+	d.must(err)
+	want := d.keys(m)
+	if len(got.GetKeys()) != len(want) {
+		t.Fatalf("got %d keys, want %d", len(got.GetKeys()), len(want))
+	}
+	for i, k := range got.GetKeys() {
+		if !proto.Equal(k, want[i]) {
+			t.Errorf("key %d: got %v, want %v", i, k, want[i])
+		}
+		if strings.Contains(k.String(), m.key) {
+			t.Errorf("key %d: got %v, want it without the key", i, k)
+		}
+	}
+	for _, bad := range []string{"", "x", got.GetKeys()[0].GetKeyId()} {
+		_, err := d.admin.ListProviderKeys(t.Context(), &hubv1.ListProviderKeysRequest{ProviderId: bad})
+		if !fault.Is(err, fault.ProviderNotFound) {
 			t.Errorf("provider %q: got the error %v, want the reason %v", bad, err, fault.ProviderNotFound)
 		}
 	}

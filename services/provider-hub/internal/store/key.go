@@ -70,14 +70,15 @@ func (s *Store) Holder(ctx context.Context, hashes [][]byte, now time.Time) (pro
 func (s *Store) holder(
 	ctx context.Context, hashes [][]byte, now time.Time, epoch string,
 ) (c provider.Credential, ok bool, err error) {
-	var expires *time.Time
+	var expires, used *time.Time
 	var hash []byte
 	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
 		SELECT `+accountColumns+`,
 			k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false),
-			k.expelled_by IS NOT NULL AND coalesce(k.expires_at > $2, true), k.expires_at, k.key_hash, k.pepper, `+epoch+`
+			k.expelled_by IS NOT NULL AND coalesce(k.expires_at > $2, true), k.expires_at,
+			k.used_at, k.key_hash, k.pepper, `+epoch+`
 		FROM provider_key k JOIN provider p USING (provider_id)
-		WHERE k.key_hash = ANY ($1::bytea[])`, hashes, now), &c.KeyID, &c.Revoked, &c.Expelled, &expires, &hash,
+		WHERE k.key_hash = ANY ($1::bytea[])`, hashes, now), &c.KeyID, &c.Revoked, &c.Expelled, &expires, &used, &hash,
 		&c.Hash.Pepper, &c.Epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return provider.Credential{}, false, nil
@@ -85,7 +86,7 @@ func (s *Store) holder(
 	if err != nil {
 		return provider.Credential{}, false, fmt.Errorf("read provider key: %w", err)
 	}
-	c.KeyExpires, c.Hash.Hash = zero(expires), apikey.Hash(hash)
+	c.KeyExpires, c.Used, c.Hash.Hash = zero(expires), zero(used), apikey.Hash(hash)
 	return c, true, nil
 }
 

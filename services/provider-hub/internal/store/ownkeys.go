@@ -17,7 +17,7 @@ import (
 // Keys implements provider.Store.
 func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limit int) ([]provider.OwnKey, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT key_id, name, key_prefix, created_at, expires_at, revoked_at FROM provider_key
+		SELECT key_id, name, key_prefix, created_at, expires_at, revoked_at, used_at FROM provider_key
 		WHERE provider_id = $1
 		ORDER BY revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) DESC, created_at DESC, key_id DESC
 		LIMIT $3`, id, now, limit)
@@ -25,15 +25,25 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 		return nil, fmt.Errorf("list provider keys: %w", err)
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k provider.OwnKey, err error) {
-		var expires, revoked *time.Time
-		err = row.Scan(&k.ID, &k.Name, &k.Shown, &k.MadeAt, &expires, &revoked)
-		k.Expires, k.Revoked = zero(expires), zero(revoked)
+		var expires, revoked, used *time.Time
+		err = row.Scan(&k.ID, &k.Name, &k.Shown, &k.MadeAt, &expires, &revoked, &used)
+		k.Expires, k.Revoked, k.Used = zero(expires), zero(revoked), zero(used)
 		return k, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list provider keys: %w", err)
 	}
 	return list, nil
+}
+
+// KeyUsed implements provider.Store. The key that a removal took is left alone, because a change of its row would make
+// it a key that does not come back.
+func (s *Store) KeyUsed(ctx context.Context, id ids.KeyID, at time.Time) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE provider_key SET used_at = $2
+		WHERE key_id = $1 AND revoked_at IS NULL AND (used_at IS NULL OR used_at < $2)`, id, at); err != nil {
+		return fmt.Errorf("note the use of a provider key: %w", err)
+	}
+	return nil
 }
 
 // mayWork finds keys that nobody has revoked for ever: a reversal would give back the keys

@@ -1,32 +1,71 @@
 // What operators do for a provider or to it: keys, addresses, warm-ups and benchmarks.
 
 import { Checkbox, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 
 import { answer, api, type Schemas } from '../../api/client';
 import { ApiError } from '../../api/error';
-import { Section } from '../../ui/page';
+import { Loaded, Section } from '../../ui/page';
+import { DataTable, type Column } from '../../ui/table';
+import { Id, Moment, State } from '../../ui/text';
 import { Act, RoleNote } from './act';
 import { needs } from './allowed';
 import { useDone } from './lists';
 import type { Provider } from './provider-words';
 import { Secret } from './secret';
 
-/** Makes a key, and ends one. The API lists no keys of a provider to operators; their ids stand in the audit log. */
+type ProviderKey = Schemas['ProviderKey'];
+
+const keyColumns: Column<ProviderKey>[] = [
+  { name: 'Name', cell: (key) => <span className="breakable">{key.name === '' ? 'without a name' : key.name}</span> },
+  { name: 'Begins with', cell: (key) => key.key_prefix },
+  {
+    name: 'State',
+    cell: (key) => {
+      if (!key.active) return <State tone="neutral">{key.revoked_at === null ? 'ended' : 'revoked'}</State>;
+      return key.expires_at === null ? <State tone="good">good</State> : <State tone="warning">good, and ends</State>;
+    },
+  },
+  { name: 'Made', cell: (key) => <Moment at={key.created_at} /> },
+  { name: 'Last used', cell: (key) => <Moment at={key.last_used_at} withAge /> },
+  { name: 'Ends', cell: (key) => <Moment at={key.revoked_at ?? key.expires_at} /> },
+  { name: 'Id', cell: (key) => <Id value={key.key_id} what="key id" /> },
+  { name: 'End it', cell: (key) => (key.revoked_at === null ? <RevokeKey of={key} /> : '–') },
+];
+
+/** The keys of a provider, without their secrets. Makes one, and ends one. */
 export function Keys({ provider }: { provider: Provider }) {
   const permission = needs['POST /api/v1/admin/providers/{provider_id}/keys'];
   const [made, setMade] = useState<Schemas['IssueProviderKeyResponse'] | null>(null);
+  const id = provider.provider_id;
+  const query = useQuery({
+    queryKey: ['admin', 'provider-keys', id],
+    queryFn: () =>
+      answer(api.GET('/api/v1/admin/providers/{provider_id}/keys', { params: { path: { provider_id: id } } })),
+  });
   return (
     <Section
       title="Provider keys"
-      note="The id of a key stands in the acts below, and beside the address that it proposed."
+      json={query.data}
+      note="Keys that ended stay in the list for 35 days. The last use is exact to ten minutes."
     >
       <RoleNote permission={permission} />
-      <Group>
+      <Group mb="sm">
         <MakeKey provider={provider} onMade={setMade} />
-        <RevokeKey />
       </Group>
       {made !== null && <Secret what="Provider key" secret={made.api_key} id={made.key_id} />}
+      <Loaded query={query}>
+        {(data) => (
+          <DataTable
+            caption="Provider keys, the good ones first"
+            columns={keyColumns}
+            rows={data.keys}
+            id={(key) => key.key_id}
+            empty={provider.vendor ? 'A vendor has no keys: hubs call its server.' : 'There is no key.'}
+          />
+        )}
+      </Loaded>
     </Section>
   );
 }
@@ -73,40 +112,26 @@ function MakeKey({
       }}
     >
       Whoever has the key connects machines as this provider. It is shown once. Should the answer be lost, revoke the
-      key by the acts below and make another.
+      key in the list and make another.
     </Act>
   );
 }
 
-function RevokeKey() {
+function RevokeKey({ of: key }: { of: ProviderKey }) {
   const done = useDone();
-  const [id, setId] = useState('');
   return (
     <Act
-      label="Revoke a key"
-      title="Revoke a provider key?"
+      label="Revoke"
+      title="Revoke this provider key?"
       permission={needs['DELETE /api/v1/admin/provider-keys/{key_id}']}
       destructive
-      facts={[['Second person', 'none is needed']]}
-      params={['key_id']}
-      fields={(form) => (
-        <TextInput
-          label="Id of the key"
-          description="The id, not the key itself. Mind that any provider’s key is taken."
-          value={id}
-          onChange={(event) => setId(event.currentTarget.value.trim())}
-          error={form.of('key_id')}
-        />
-      )}
-      run={() => {
-        if (id === '')
-          throw new ApiError('Give the id of the key.', {
-            status: 400,
-            code: 'missing_required_parameter',
-            param: 'key_id',
-          });
-        return answer(api.DELETE('/api/v1/admin/provider-keys/{key_id}', { params: { path: { key_id: id } } }));
-      }}
+      facts={[
+        ['Key', `${key.name === '' ? 'without a name' : key.name}, ${key.key_prefix}…`],
+        ['Second person', 'none is needed'],
+      ]}
+      run={() =>
+        answer(api.DELETE('/api/v1/admin/provider-keys/{key_id}', { params: { path: { key_id: key.key_id } } }))
+      }
       done={() => done('The key is revoked.')}
     >
       The key ends for ever, and the connections made with it close at once. Requests under way finish and are paid. An
