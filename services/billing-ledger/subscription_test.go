@@ -2,6 +2,8 @@ package billingledger_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,7 @@ func TestAPlanIsSoldRenewedDeclinedAndRefundedInTheSandbox(t *testing.T) {
 	f.subscribe(t, account, "k4")
 	f.standing(t, account, func(s *billingv1.PlanSubscription) bool { return !s.GetCancelAtPeriodEnd() })
 	invoice := f.scan(t, `SELECT id FROM plan_invoice ORDER BY period_end DESC LIMIT 1`)
+	f.wantInvoices(t, account, "pro 6.00 of which 0.00, , ends true", "pro 6.00 of which 0.00, , ends false")
 	for range 2 {
 		if _, err := f.planInvoices.RefundPlanInvoice(t.Context(), &billingv1.RefundPlanInvoiceRequest{InvoiceId: invoice,
 			Memo: "asked for it"}); err != nil {
@@ -104,6 +107,7 @@ func TestAPlanIsSoldRenewedDeclinedAndRefundedInTheSandbox(t *testing.T) {
 	until(t, func() bool {
 		return f.scan(t, `SELECT count(*)::text FROM sandbox_subscription WHERE ended_at IS NOT NULL`) == "1"
 	})
+	f.wantInvoices(t, account, "pro 6.00 of which 6.00, operator, ends false", "pro 6.00 of which 0.00, , ends false")
 	f.sound(t)
 }
 
@@ -136,6 +140,39 @@ func TestThePageOfAPlanLeadsWhereTheConsumerSays(t *testing.T) {
 	}
 	if _, err := subscribe("k2", "javascript:alert(1)"); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("beside a page that can be paid: got the error %v, want %s", err, fault.InvalidValue)
+	}
+}
+
+// wantInvoices reads the invoices of an account as an operator does.
+func (f *fleet) wantInvoices(t *testing.T, account string, want ...string) {
+	t.Helper()
+	list, err := f.planInvoices.ListPlanInvoices(t.Context(), &billingv1.ListPlanInvoicesRequest{AccountId: account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range list.GetList() {
+		got = append(got, fmt.Sprintf("%s %s of which %s, %s, ends %t", i.GetPlan(), i.GetAmountUsdStr(),
+			i.GetReturnedUsdStr(), i.GetRefundCause(), i.GetEndsSubscription()))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("invoices: got %q, want %q", got, want)
+	}
+}
+
+func TestAnOperatorSeesTheInvoicesOfOneAccountAlone(t *testing.T) {
+	t.Parallel()
+	f, _ := startWithCards(t)
+	account, other := f.consumer(t, "1").account, f.consumer(t, "2").account
+	f.press(t, f.subscribe(t, account, "k1"), pay)
+	f.standing(t, account, inState("active"))
+	f.wantInvoices(t, account, "pro 6.00 of which 0.00, , ends true")
+	f.wantInvoices(t, other)
+	for _, nobody := range []string{"", "x", newUUID(t)} {
+		_, err := f.planInvoices.ListPlanInvoices(t.Context(), &billingv1.ListPlanInvoicesRequest{AccountId: nobody})
+		if !fault.Is(err, fault.AccountNotFound) {
+			t.Errorf("account %q: got the error %v, want %s", nobody, err, fault.AccountNotFound)
+		}
 	}
 }
 

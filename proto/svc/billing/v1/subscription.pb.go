@@ -508,6 +508,225 @@ func (x *CancelSubscriptionResponse) GetSubscription() *PlanSubscription {
 	return nil
 }
 
+type ListPlanInvoicesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AccountId     string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlanInvoicesRequest) Reset() {
+	*x = ListPlanInvoicesRequest{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlanInvoicesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlanInvoicesRequest) ProtoMessage() {}
+
+func (x *ListPlanInvoicesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlanInvoicesRequest.ProtoReflect.Descriptor instead.
+func (*ListPlanInvoicesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListPlanInvoicesRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+type ListPlanInvoicesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*PlanInvoice         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlanInvoicesResponse) Reset() {
+	*x = ListPlanInvoicesResponse{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlanInvoicesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlanInvoicesResponse) ProtoMessage() {}
+
+func (x *ListPlanInvoicesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlanInvoicesResponse.ProtoReflect.Descriptor instead.
+func (*ListPlanInvoicesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListPlanInvoicesResponse) GetList() []*PlanInvoice {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+// PlanInvoice is one paid period of a plan. Amounts are US dollars in decimal.
+type PlanInvoice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The card processor's invoice.
+	InvoiceId    string `protobuf:"bytes,1,opt,name=invoice_id,json=invoiceId,proto3" json:"invoice_id,omitempty"`
+	Plan         string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	AmountUsdStr string `protobuf:"bytes,3,opt,name=amount_usd_str,json=amountUsdStr,proto3" json:"amount_usd_str,omitempty"`
+	// What of it went back to the card, by a refund or a dispute.
+	ReturnedUsdStr string                 `protobuf:"bytes,4,opt,name=returned_usd_str,json=returnedUsdStr,proto3" json:"returned_usd_str,omitempty"`
+	PeriodStart    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=period_start,json=periodStart,proto3" json:"period_start,omitempty"`
+	PeriodEnd      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=period_end,json=periodEnd,proto3" json:"period_end,omitempty"`
+	PaidAt         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=paid_at,json=paidAt,proto3" json:"paid_at,omitempty"`
+	// The month whose pool it joined, YYYY-MM.
+	Month string `protobuf:"bytes,8,opt,name=month,proto3" json:"month,omitempty"`
+	// Why it is given back: operator, late or surplus; empty for an invoice that is not.
+	RefundCause string `protobuf:"bytes,9,opt,name=refund_cause,json=refundCause,proto3" json:"refund_cause,omitempty"`
+	// The card processor is still to be asked for the refund.
+	RefundOpen bool `protobuf:"varint,10,opt,name=refund_open,json=refundOpen,proto3" json:"refund_open,omitempty"`
+	// Its refund ends a subscription that goes on now.
+	EndsSubscription bool `protobuf:"varint,11,opt,name=ends_subscription,json=endsSubscription,proto3" json:"ends_subscription,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PlanInvoice) Reset() {
+	*x = PlanInvoice{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanInvoice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanInvoice) ProtoMessage() {}
+
+func (x *PlanInvoice) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanInvoice.ProtoReflect.Descriptor instead.
+func (*PlanInvoice) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlanInvoice) GetInvoiceId() string {
+	if x != nil {
+		return x.InvoiceId
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetAmountUsdStr() string {
+	if x != nil {
+		return x.AmountUsdStr
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetReturnedUsdStr() string {
+	if x != nil {
+		return x.ReturnedUsdStr
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetPeriodStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PeriodStart
+	}
+	return nil
+}
+
+func (x *PlanInvoice) GetPeriodEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PeriodEnd
+	}
+	return nil
+}
+
+func (x *PlanInvoice) GetPaidAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PaidAt
+	}
+	return nil
+}
+
+func (x *PlanInvoice) GetMonth() string {
+	if x != nil {
+		return x.Month
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetRefundCause() string {
+	if x != nil {
+		return x.RefundCause
+	}
+	return ""
+}
+
+func (x *PlanInvoice) GetRefundOpen() bool {
+	if x != nil {
+		return x.RefundOpen
+	}
+	return false
+}
+
+func (x *PlanInvoice) GetEndsSubscription() bool {
+	if x != nil {
+		return x.EndsSubscription
+	}
+	return false
+}
+
 type RefundPlanInvoiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The card processor's invoice.
@@ -520,7 +739,7 @@ type RefundPlanInvoiceRequest struct {
 
 func (x *RefundPlanInvoiceRequest) Reset() {
 	*x = RefundPlanInvoiceRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +751,7 @@ func (x *RefundPlanInvoiceRequest) String() string {
 func (*RefundPlanInvoiceRequest) ProtoMessage() {}
 
 func (x *RefundPlanInvoiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +764,7 @@ func (x *RefundPlanInvoiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundPlanInvoiceRequest.ProtoReflect.Descriptor instead.
 func (*RefundPlanInvoiceRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefundPlanInvoiceRequest) GetInvoiceId() string {
@@ -570,7 +789,7 @@ type RefundPlanInvoiceResponse struct {
 
 func (x *RefundPlanInvoiceResponse) Reset() {
 	*x = RefundPlanInvoiceResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +801,7 @@ func (x *RefundPlanInvoiceResponse) String() string {
 func (*RefundPlanInvoiceResponse) ProtoMessage() {}
 
 func (x *RefundPlanInvoiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +814,7 @@ func (x *RefundPlanInvoiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundPlanInvoiceResponse.ProtoReflect.Descriptor instead.
 func (*RefundPlanInvoiceResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{12}
 }
 
 var File_svc_billing_v1_subscription_proto protoreflect.FileDescriptor
@@ -635,7 +854,28 @@ const file_svc_billing_v1_subscription_proto_rawDesc = "" +
 	"\fsubscription\x18\x02 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"\x1b\n" +
 	"\x19CancelSubscriptionRequest\"b\n" +
 	"\x1aCancelSubscriptionResponse\x12D\n" +
-	"\fsubscription\x18\x01 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"M\n" +
+	"\fsubscription\x18\x01 \x01(\v2 .svc.billing.v1.PlanSubscriptionR\fsubscription\"8\n" +
+	"\x17ListPlanInvoicesRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\"K\n" +
+	"\x18ListPlanInvoicesResponse\x12/\n" +
+	"\x04list\x18\x01 \x03(\v2\x1b.svc.billing.v1.PlanInvoiceR\x04list\"\xc6\x03\n" +
+	"\vPlanInvoice\x12\x1d\n" +
+	"\n" +
+	"invoice_id\x18\x01 \x01(\tR\tinvoiceId\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\tR\x04plan\x12$\n" +
+	"\x0eamount_usd_str\x18\x03 \x01(\tR\famountUsdStr\x12(\n" +
+	"\x10returned_usd_str\x18\x04 \x01(\tR\x0ereturnedUsdStr\x12=\n" +
+	"\fperiod_start\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vperiodStart\x129\n" +
+	"\n" +
+	"period_end\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tperiodEnd\x123\n" +
+	"\apaid_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06paidAt\x12\x14\n" +
+	"\x05month\x18\b \x01(\tR\x05month\x12!\n" +
+	"\frefund_cause\x18\t \x01(\tR\vrefundCause\x12\x1f\n" +
+	"\vrefund_open\x18\n" +
+	" \x01(\bR\n" +
+	"refundOpen\x12+\n" +
+	"\x11ends_subscription\x18\v \x01(\bR\x10endsSubscription\"M\n" +
 	"\x18RefundPlanInvoiceRequest\x12\x1d\n" +
 	"\n" +
 	"invoice_id\x18\x01 \x01(\tR\tinvoiceId\x12\x12\n" +
@@ -644,8 +884,9 @@ const file_svc_billing_v1_subscription_proto_rawDesc = "" +
 	"\x13SubscriptionService\x12\x8c\x01\n" +
 	"\x0fGetSubscription\x12&.svc.billing.v1.GetSubscriptionRequest\x1a'.svc.billing.v1.GetSubscriptionResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/consumer/subscription\x90\x02\x01\x12}\n" +
 	"\tSubscribe\x12 .svc.billing.v1.SubscribeRequest\x1a!.svc.billing.v1.SubscribeResponse\"+\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/consumer/subscription\x90\x02\x02\x12\x95\x01\n" +
-	"\x12CancelSubscription\x12).svc.billing.v1.CancelSubscriptionRequest\x1a*.svc.billing.v1.CancelSubscriptionResponse\"(\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/consumer/subscription\x90\x02\x022\xc4\x01\n" +
-	"\x18SubscriptionAdminService\x12\xa7\x01\n" +
+	"\x12CancelSubscription\x12).svc.billing.v1.CancelSubscriptionRequest\x1a*.svc.billing.v1.CancelSubscriptionResponse\"(\x82\xd3\xe4\x93\x02\x1f*\x1d/api/v1/consumer/subscription\x90\x02\x022\xea\x02\n" +
+	"\x18SubscriptionAdminService\x12\xa3\x01\n" +
+	"\x10ListPlanInvoices\x12'.svc.billing.v1.ListPlanInvoicesRequest\x1a(.svc.billing.v1.ListPlanInvoicesResponse\"<\x82\xd3\xe4\x93\x023\x121/api/v1/admin/accounts/{account_id}/plan-invoices\x90\x02\x01\x12\xa7\x01\n" +
 	"\x11RefundPlanInvoice\x12(.svc.billing.v1.RefundPlanInvoiceRequest\x1a).svc.billing.v1.RefundPlanInvoiceResponse\"=\x82\xd3\xe4\x93\x024:\x01*\"//api/v1/admin/plan-invoices/{invoice_id}/refund\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
@@ -660,7 +901,7 @@ func file_svc_billing_v1_subscription_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_subscription_proto_rawDescData
 }
 
-var file_svc_billing_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_svc_billing_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_svc_billing_v1_subscription_proto_goTypes = []any{
 	(*PlanSubscription)(nil),           // 0: svc.billing.v1.PlanSubscription
 	(*SubscriptionLimit)(nil),          // 1: svc.billing.v1.SubscriptionLimit
@@ -670,32 +911,41 @@ var file_svc_billing_v1_subscription_proto_goTypes = []any{
 	(*SubscribeResponse)(nil),          // 5: svc.billing.v1.SubscribeResponse
 	(*CancelSubscriptionRequest)(nil),  // 6: svc.billing.v1.CancelSubscriptionRequest
 	(*CancelSubscriptionResponse)(nil), // 7: svc.billing.v1.CancelSubscriptionResponse
-	(*RefundPlanInvoiceRequest)(nil),   // 8: svc.billing.v1.RefundPlanInvoiceRequest
-	(*RefundPlanInvoiceResponse)(nil),  // 9: svc.billing.v1.RefundPlanInvoiceResponse
-	(*timestamppb.Timestamp)(nil),      // 10: google.protobuf.Timestamp
+	(*ListPlanInvoicesRequest)(nil),    // 8: svc.billing.v1.ListPlanInvoicesRequest
+	(*ListPlanInvoicesResponse)(nil),   // 9: svc.billing.v1.ListPlanInvoicesResponse
+	(*PlanInvoice)(nil),                // 10: svc.billing.v1.PlanInvoice
+	(*RefundPlanInvoiceRequest)(nil),   // 11: svc.billing.v1.RefundPlanInvoiceRequest
+	(*RefundPlanInvoiceResponse)(nil),  // 12: svc.billing.v1.RefundPlanInvoiceResponse
+	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_subscription_proto_depIdxs = []int32{
-	10, // 0: svc.billing.v1.PlanSubscription.period_start:type_name -> google.protobuf.Timestamp
-	10, // 1: svc.billing.v1.PlanSubscription.period_end:type_name -> google.protobuf.Timestamp
-	10, // 2: svc.billing.v1.PlanSubscription.in_force_until:type_name -> google.protobuf.Timestamp
+	13, // 0: svc.billing.v1.PlanSubscription.period_start:type_name -> google.protobuf.Timestamp
+	13, // 1: svc.billing.v1.PlanSubscription.period_end:type_name -> google.protobuf.Timestamp
+	13, // 2: svc.billing.v1.PlanSubscription.in_force_until:type_name -> google.protobuf.Timestamp
 	1,  // 3: svc.billing.v1.PlanSubscription.limits:type_name -> svc.billing.v1.SubscriptionLimit
-	10, // 4: svc.billing.v1.SubscriptionLimit.resets_at:type_name -> google.protobuf.Timestamp
+	13, // 4: svc.billing.v1.SubscriptionLimit.resets_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: svc.billing.v1.GetSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
 	0,  // 6: svc.billing.v1.SubscribeResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
 	0,  // 7: svc.billing.v1.CancelSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
-	2,  // 8: svc.billing.v1.SubscriptionService.GetSubscription:input_type -> svc.billing.v1.GetSubscriptionRequest
-	4,  // 9: svc.billing.v1.SubscriptionService.Subscribe:input_type -> svc.billing.v1.SubscribeRequest
-	6,  // 10: svc.billing.v1.SubscriptionService.CancelSubscription:input_type -> svc.billing.v1.CancelSubscriptionRequest
-	8,  // 11: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:input_type -> svc.billing.v1.RefundPlanInvoiceRequest
-	3,  // 12: svc.billing.v1.SubscriptionService.GetSubscription:output_type -> svc.billing.v1.GetSubscriptionResponse
-	5,  // 13: svc.billing.v1.SubscriptionService.Subscribe:output_type -> svc.billing.v1.SubscribeResponse
-	7,  // 14: svc.billing.v1.SubscriptionService.CancelSubscription:output_type -> svc.billing.v1.CancelSubscriptionResponse
-	9,  // 15: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:output_type -> svc.billing.v1.RefundPlanInvoiceResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 8: svc.billing.v1.ListPlanInvoicesResponse.list:type_name -> svc.billing.v1.PlanInvoice
+	13, // 9: svc.billing.v1.PlanInvoice.period_start:type_name -> google.protobuf.Timestamp
+	13, // 10: svc.billing.v1.PlanInvoice.period_end:type_name -> google.protobuf.Timestamp
+	13, // 11: svc.billing.v1.PlanInvoice.paid_at:type_name -> google.protobuf.Timestamp
+	2,  // 12: svc.billing.v1.SubscriptionService.GetSubscription:input_type -> svc.billing.v1.GetSubscriptionRequest
+	4,  // 13: svc.billing.v1.SubscriptionService.Subscribe:input_type -> svc.billing.v1.SubscribeRequest
+	6,  // 14: svc.billing.v1.SubscriptionService.CancelSubscription:input_type -> svc.billing.v1.CancelSubscriptionRequest
+	8,  // 15: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:input_type -> svc.billing.v1.ListPlanInvoicesRequest
+	11, // 16: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:input_type -> svc.billing.v1.RefundPlanInvoiceRequest
+	3,  // 17: svc.billing.v1.SubscriptionService.GetSubscription:output_type -> svc.billing.v1.GetSubscriptionResponse
+	5,  // 18: svc.billing.v1.SubscriptionService.Subscribe:output_type -> svc.billing.v1.SubscribeResponse
+	7,  // 19: svc.billing.v1.SubscriptionService.CancelSubscription:output_type -> svc.billing.v1.CancelSubscriptionResponse
+	9,  // 20: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:output_type -> svc.billing.v1.ListPlanInvoicesResponse
+	12, // 21: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:output_type -> svc.billing.v1.RefundPlanInvoiceResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_subscription_proto_init() }
@@ -709,7 +959,7 @@ func file_svc_billing_v1_subscription_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_subscription_proto_rawDesc), len(file_svc_billing_v1_subscription_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

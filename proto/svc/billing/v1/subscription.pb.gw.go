@@ -104,6 +104,45 @@ func local_request_SubscriptionService_CancelSubscription_0(ctx context.Context,
 	return msg, metadata, err
 }
 
+func request_SubscriptionAdminService_ListPlanInvoices_0(ctx context.Context, marshaler runtime.Marshaler, client SubscriptionAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListPlanInvoicesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["account_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "account_id")
+	}
+	protoReq.AccountId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "account_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListPlanInvoices(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_SubscriptionAdminService_ListPlanInvoices_0(ctx context.Context, marshaler runtime.Marshaler, server SubscriptionAdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListPlanInvoicesRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["account_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "account_id")
+	}
+	protoReq.AccountId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "account_id", err)
+	}
+	msg, err := server.ListPlanInvoices(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_SubscriptionAdminService_RefundPlanInvoice_0(ctx context.Context, marshaler runtime.Marshaler, client SubscriptionAdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq RefundPlanInvoiceRequest
@@ -225,6 +264,26 @@ func RegisterSubscriptionServiceHandlerServer(ctx context.Context, mux *runtime.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterSubscriptionAdminServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
 func RegisterSubscriptionAdminServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server SubscriptionAdminServiceServer) error {
+	mux.Handle(http.MethodGet, pattern_SubscriptionAdminService_ListPlanInvoices_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/svc.billing.v1.SubscriptionAdminService/ListPlanInvoices", runtime.WithHTTPPathPattern("/api/v1/admin/accounts/{account_id}/plan-invoices"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_SubscriptionAdminService_ListPlanInvoices_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SubscriptionAdminService_ListPlanInvoices_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_SubscriptionAdminService_RefundPlanInvoice_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -387,6 +446,23 @@ func RegisterSubscriptionAdminServiceHandler(ctx context.Context, mux *runtime.S
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
 // "SubscriptionAdminServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
 func RegisterSubscriptionAdminServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client SubscriptionAdminServiceClient) error {
+	mux.Handle(http.MethodGet, pattern_SubscriptionAdminService_ListPlanInvoices_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/svc.billing.v1.SubscriptionAdminService/ListPlanInvoices", runtime.WithHTTPPathPattern("/api/v1/admin/accounts/{account_id}/plan-invoices"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_SubscriptionAdminService_ListPlanInvoices_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_SubscriptionAdminService_ListPlanInvoices_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_SubscriptionAdminService_RefundPlanInvoice_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -408,9 +484,11 @@ func RegisterSubscriptionAdminServiceHandlerClient(ctx context.Context, mux *run
 }
 
 var (
+	pattern_SubscriptionAdminService_ListPlanInvoices_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "accounts", "account_id", "plan-invoices"}, ""))
 	pattern_SubscriptionAdminService_RefundPlanInvoice_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "plan-invoices", "invoice_id", "refund"}, ""))
 )
 
 var (
+	forward_SubscriptionAdminService_ListPlanInvoices_0  = runtime.ForwardResponseMessage
 	forward_SubscriptionAdminService_RefundPlanInvoice_0 = runtime.ForwardResponseMessage
 )

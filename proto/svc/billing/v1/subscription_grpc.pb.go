@@ -239,6 +239,7 @@ var SubscriptionService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	SubscriptionAdminService_ListPlanInvoices_FullMethodName  = "/svc.billing.v1.SubscriptionAdminService/ListPlanInvoices"
 	SubscriptionAdminService_RefundPlanInvoice_FullMethodName = "/svc.billing.v1.SubscriptionAdminService/RefundPlanInvoice"
 )
 
@@ -248,6 +249,9 @@ const (
 //
 // SubscriptionAdminService is for operators.
 type SubscriptionAdminServiceClient interface {
+	// ListPlanInvoices lists the paid periods of the plans of an account, the newest first, at most
+	// 100. Read only. Fails with NOT_FOUND (account_not_found).
+	ListPlanInvoices(ctx context.Context, in *ListPlanInvoicesRequest, opts ...grpc.CallOption) (*ListPlanInvoicesResponse, error)
 	// RefundPlanInvoice gives the price of a paid period back by card. The subscription whose last
 	// period it is ends at once. A repeat changes nothing. The call is audited. Fails with
 	// INVALID_ARGUMENT (invalid_value) and NOT_FOUND (subscription_not_found).
@@ -260,6 +264,16 @@ type subscriptionAdminServiceClient struct {
 
 func NewSubscriptionAdminServiceClient(cc grpc.ClientConnInterface) SubscriptionAdminServiceClient {
 	return &subscriptionAdminServiceClient{cc}
+}
+
+func (c *subscriptionAdminServiceClient) ListPlanInvoices(ctx context.Context, in *ListPlanInvoicesRequest, opts ...grpc.CallOption) (*ListPlanInvoicesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPlanInvoicesResponse)
+	err := c.cc.Invoke(ctx, SubscriptionAdminService_ListPlanInvoices_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *subscriptionAdminServiceClient) RefundPlanInvoice(ctx context.Context, in *RefundPlanInvoiceRequest, opts ...grpc.CallOption) (*RefundPlanInvoiceResponse, error) {
@@ -278,6 +292,9 @@ func (c *subscriptionAdminServiceClient) RefundPlanInvoice(ctx context.Context, 
 //
 // SubscriptionAdminService is for operators.
 type SubscriptionAdminServiceServer interface {
+	// ListPlanInvoices lists the paid periods of the plans of an account, the newest first, at most
+	// 100. Read only. Fails with NOT_FOUND (account_not_found).
+	ListPlanInvoices(context.Context, *ListPlanInvoicesRequest) (*ListPlanInvoicesResponse, error)
 	// RefundPlanInvoice gives the price of a paid period back by card. The subscription whose last
 	// period it is ends at once. A repeat changes nothing. The call is audited. Fails with
 	// INVALID_ARGUMENT (invalid_value) and NOT_FOUND (subscription_not_found).
@@ -292,6 +309,9 @@ type SubscriptionAdminServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedSubscriptionAdminServiceServer struct{}
 
+func (UnimplementedSubscriptionAdminServiceServer) ListPlanInvoices(context.Context, *ListPlanInvoicesRequest) (*ListPlanInvoicesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPlanInvoices not implemented")
+}
 func (UnimplementedSubscriptionAdminServiceServer) RefundPlanInvoice(context.Context, *RefundPlanInvoiceRequest) (*RefundPlanInvoiceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RefundPlanInvoice not implemented")
 }
@@ -315,6 +335,24 @@ func RegisterSubscriptionAdminServiceServer(s grpc.ServiceRegistrar, srv Subscri
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&SubscriptionAdminService_ServiceDesc, srv)
+}
+
+func _SubscriptionAdminService_ListPlanInvoices_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPlanInvoicesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SubscriptionAdminServiceServer).ListPlanInvoices(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SubscriptionAdminService_ListPlanInvoices_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SubscriptionAdminServiceServer).ListPlanInvoices(ctx, req.(*ListPlanInvoicesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _SubscriptionAdminService_RefundPlanInvoice_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -342,6 +380,10 @@ var SubscriptionAdminService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "svc.billing.v1.SubscriptionAdminService",
 	HandlerType: (*SubscriptionAdminServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListPlanInvoices",
+			Handler:    _SubscriptionAdminService_ListPlanInvoices_Handler,
+		},
 		{
 			MethodName: "RefundPlanInvoice",
 			Handler:    _SubscriptionAdminService_RefundPlanInvoice_Handler,

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/subscription"
 )
@@ -104,6 +106,28 @@ func planAmounts(c plan.Counter) (used, bound float64) {
 type SubscriptionAdmin struct {
 	billingv1.UnimplementedSubscriptionAdminServiceServer
 	Sales *subscription.Sales
+}
+
+// ListPlanInvoices lists the paid periods of an account. A malformed id is not found either.
+func (s *SubscriptionAdmin) ListPlanInvoices(
+	ctx context.Context, req *billingv1.ListPlanInvoicesRequest,
+) (*billingv1.ListPlanInvoicesResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	list, err := s.Sales.Invoices(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	resp := &billingv1.ListPlanInvoicesResponse{}
+	for _, i := range list {
+		resp.List = append(resp.List, &billingv1.PlanInvoice{InvoiceId: i.ID, Plan: i.Plan, AmountUsdStr: i.Amount.String(),
+			ReturnedUsdStr: i.Returned.String(), PeriodStart: timestamp(i.PeriodStart), PeriodEnd: timestamp(i.PeriodEnd),
+			PaidAt: timestamp(i.PaidAt), Month: i.Month, RefundCause: i.RefundCause, RefundOpen: i.RefundOpen,
+			EndsSubscription: i.Ends})
+	}
+	return resp, nil
 }
 
 // RefundPlanInvoice gives the price of a paid period back.

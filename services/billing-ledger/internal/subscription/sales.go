@@ -144,6 +144,18 @@ func (s *Sales) setCancel(ctx context.Context, account ids.AccountID, cancel boo
 	return s.view(ctx, account, b)
 }
 
+// maxInvoices bounds a list of invoices. There is about one a month.
+const maxInvoices = 100
+
+// Invoices lists the invoices of an account, the newest first, at most 100. It fails with account_not_found.
+func (s *Sales) Invoices(ctx context.Context, account ids.AccountID) ([]PaidPeriod, error) {
+	list, err := s.Store.Invoices(ctx, account, maxInvoices)
+	if errors.Is(err, ErrNone) {
+		return nil, fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+	}
+	return list, err
+}
+
 // Refund has a paid invoice given back, for an operator. A repeat changes nothing.
 func (s *Sales) Refund(ctx context.Context, invoice, memo string) error {
 	switch {

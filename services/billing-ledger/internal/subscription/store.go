@@ -30,6 +30,8 @@ type Store interface {
 	// AskRefund has an invoice given back, once, for an operator. The subscription whose last
 	// invoice it is ends at once. Its error is ErrNoInvoice.
 	AskRefund(ctx context.Context, invoice, memo string) error
+	// Invoices lists the invoices of an account, the newest first. ErrNone says that there is no such account.
+	Invoices(ctx context.Context, account ids.AccountID, limit int) ([]PaidPeriod, error)
 	// TakeDue takes subscriptions at whose clock it is time to look, TakeTells those of which the
 	// card processor is to be told, and TakeRefunds invoices to give back.
 	TakeDue(ctx context.Context, limit int) ([]Subscription, error)

@@ -93,6 +93,23 @@ type Invoice struct {
 	Payment                Payment
 }
 
+// PaidPeriod is a paid invoice as operators see it.
+type PaidPeriod struct {
+	// ID is the card processor's.
+	ID, Plan               string
+	Amount, Returned       money.NanoUSD
+	PeriodStart, PeriodEnd time.Time
+	PaidAt                 time.Time
+	// Month is the month whose pool the invoice joined, YYYY-MM.
+	Month string
+	// RefundCause is why the invoice is given back; empty for an invoice that is not. RefundOpen reports whether the card
+	// processor is still to be asked.
+	RefundCause string
+	RefundOpen  bool
+	// Ends reports whether a refund ends a subscription that goes on now.
+	Ends bool
+}
+
 // Payment is what a card was charged for an invoice, and what the processor kept of it.
 type Payment struct {
 	ID, CostID  string

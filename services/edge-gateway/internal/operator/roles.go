@@ -83,6 +83,7 @@ var needs = map[string]Permission{
 	"GET /api/v1/admin/accounts/{account_id}/checkouts":                       Read,
 	"GET /api/v1/admin/accounts/{account_id}/checkout-refunds":                Read,
 	"GET /api/v1/admin/accounts/{account_id}/freezes":                         Read,
+	"GET /api/v1/admin/accounts/{account_id}/plan-invoices":                   Read,
 	"GET /api/v1/admin/accounts/{account_id}/terms":                           Read,
 	"GET /api/v1/admin/enterprise-contacts":                                   Read,
 	"POST /api/v1/admin/enterprise-contacts/{contact_id}/answer":              Care,

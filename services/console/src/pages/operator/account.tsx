@@ -6,11 +6,12 @@ import { answer, api, type Schemas } from '../../api/client';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, Facts } from '../../ui/table';
 import { Id, Moment, Money, State } from '../../ui/text';
-import { GrantCredit, RefundPlanInvoice, RefundRequest } from './account-credit';
+import { GrantCredit, RefundRequest } from './account-credit';
 import { Freezes } from './account-freezes';
 import { AccountKeys } from './account-keys';
 import { AccountLimits } from './account-limits';
 import { Payments } from './account-payments';
+import { PlanInvoices } from './account-invoices';
 import { AccountPlan } from './account-plan';
 import { Terms } from './account-terms';
 import { ProviderLink } from './links';
@@ -75,6 +76,7 @@ function Known({ details, account }: { details: Details; account: Account }) {
       <Entries entries={details.entries} />
       <AccountLimits account={account} limits={details.limits} />
       <AccountPlan account={account} />
+      <PlanInvoices account={account} />
       <Terms account={account} />
       <AccountKeys account={account} keys={details.keys} />
       <Actions actions={details.actions} accountId={account.account_id} />
@@ -85,13 +87,10 @@ function Known({ details, account }: { details: Details; account: Account }) {
 function Refunds({ account }: { account: Account }) {
   return (
     <Section
-      title="Refund a request or a plan"
-      note="A consumer finds the id of a request in its receipt, and of a plan’s invoice in the card processor’s mail."
+      title="Refund a request"
+      note="A consumer finds the id of a request in its receipt. A plan is refunded by its invoice below."
     >
-      <SimpleGrid cols={{ base: 1, sm: 2 }}>
-        <RefundRequest account={account} />
-        <RefundPlanInvoice />
-      </SimpleGrid>
+      <RefundRequest account={account} />
     </Section>
   );
 }
