@@ -112,8 +112,10 @@ func TestAProviderReadsWhatItEarnedOnEachDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if days := got.GetByDay(); len(days) != 30 || days[0].GetUnbatchedNanoUsd() != 900 {
-		t.Errorf("no batch: got %d days that begin with %v, want the 30 whose lines are summed", len(days), days[0])
+	if days := got.GetByDay(); len(days) != 30 {
+		t.Errorf("no batch: got %d days, want the 30 whose lines are summed", len(days))
+	} else if first := days[0].GetUnbatchedNanoUsd(); first != 900 {
+		t.Errorf("the first of 30 days: got %d, want 900", first)
 	}
 	for _, days := range []int32{-1, 93} {
 		_, err := b.earnings.GetEarnings(t.Context(), &settlementv1.GetEarningsRequest{ProviderId: earner, Days: days})

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -45,9 +44,6 @@ func (r *Router) ExplainProvider(
 	}
 	return resp, nil
 }
-
-// milliseconds keeps microseconds as decimals.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // breakerToProto returns the word for a breaker's state, which is part of the contract.
 func breakerToProto(s breaker.State) string {

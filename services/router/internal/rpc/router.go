@@ -164,6 +164,9 @@ func offeringToProto(o *supply.Offering) *routerv1.Offering {
 	return offering
 }
 
+// milliseconds keeps microseconds as decimals.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
 	for _, text := range []struct {
 		field, value string

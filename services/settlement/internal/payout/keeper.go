@@ -172,3 +172,6 @@ func (k *Keeper) Get(ctx context.Context, id ID) (Payout, error) { return k.deps
 
 // Backlog counts what is not final.
 func (k *Keeper) Backlog(ctx context.Context) (Backlog, error) { return k.deps.Store.Backlog(ctx) }
+
+// alone is the most of one payout that is approved without an operator.
+func (k *Keeper) alone() money.NanoUSD { return min(k.cfg.Alone, k.cfg.AloneDaily) }

@@ -47,9 +47,6 @@ func (k *Keeper) Terms(ctx context.Context, id ids.ProviderID) (Terms, error) {
 	return t, nil
 }
 
-// alone is the most of one payout that is approved without an operator.
-func (k *Keeper) alone() money.NanoUSD { return min(k.cfg.Alone, k.cfg.AloneDaily) }
-
 // ApprovalsNeeded returns how many operators must approve a payout: two above One, none where the platform approves by
 // itself, and else one.
 func (k *Keeper) ApprovalsNeeded(p *Payout) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -423,15 +424,25 @@ func scanPairs(t *testing.T, pool *pgxpool.Pool) map[string]bool {
 	return got
 }
 
+// noWait checks that a provider may ask for a payout now.
+func (b both) noWait(t *testing.T, what string, id ids.ProviderID) {
+	t.Helper()
+	next, err := b.NextAt(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !next.IsZero() {
+		t.Errorf("%s: got %v, want no wait", what, next)
+	}
+}
+
 func TestTheNextPayoutWaitsForTheHourOfTheNewestOnItsChain(t *testing.T) {
 	t.Parallel()
 	for name, b := range kinds(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := provider(t)
-			if next, err := b.NextAt(t.Context(), id); err != nil || !next.IsZero() {
-				t.Errorf("no payout: got %v and the error %v, want no wait", next, err)
-			}
+			b.noWait(t, "no payout", id)
 			p := b.ask(t, id, 100*money.USD)
 			next, err := b.NextAt(t.Context(), id)
 			if err != nil {
@@ -440,9 +451,7 @@ func TestTheNextPayoutWaitsForTheHourOfTheNewestOnItsChain(t *testing.T) {
 			if want := p.RequestedAt.Add(payout.Every); !next.Equal(want) {
 				t.Errorf("a payout: got %v, want %v", next, want)
 			}
-			if next, err := b.NextAt(t.Context(), provider(t)); err != nil || !next.IsZero() {
-				t.Errorf("another provider: got %v and the error %v, want no wait", next, err)
-			}
+			b.noWait(t, "another provider", provider(t))
 		})
 	}
 }
@@ -457,9 +466,7 @@ func TestAPayoutOnAnotherChainIsNotWaitedFor(t *testing.T) {
 	if err := moves.SetSettlementChain(t.Context(), id, chain.Ethereum, "provider"); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := b.NextAt(t.Context(), id); err != nil || !next.IsZero() {
-		t.Errorf("got %v and the error %v, want no wait", next, err)
-	}
+	b.noWait(t, "another chain", id)
 }
 
 func TestApprovalsKeepWhoAndWhen(t *testing.T) {
@@ -491,8 +498,9 @@ func TestApprovalsKeepWhoAndWhen(t *testing.T) {
 			if got, want := fmt.Sprint(operators(p.Consents)), "[operator:bob@2 operator:ann@1]"; got != want {
 				t.Fatalf("got %s, want %s", got, want)
 			}
-			if first, last := p.Consents[0].At, p.Consents[1].At; first.Before(p.RequestedAt) || last.Before(first) {
-				t.Errorf("got the moments %v and %v, want them in order from %v on", first, last, p.RequestedAt)
+			moments := []time.Time{p.RequestedAt, p.Consents[0].At, p.Consents[1].At}
+			if !slices.IsSortedFunc(moments, time.Time.Compare) {
+				t.Errorf("asked for and approved twice: got %v, want these in order", moments)
 			}
 		})
 	}

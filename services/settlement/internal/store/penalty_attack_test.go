@@ -71,8 +71,7 @@ func TestTheDatabaseRefusesWhatTheDomainWouldNotDo(t *testing.T) {
 			resolved_at = opened_at WHERE penalty_id = $1`, "does not follow"},
 		"a change without an entry": {p.ID, false, `UPDATE penalty SET state = 'reversed', revision = 2, resolution = 'x',
 			resolved_at = opened_at WHERE penalty_id = $1`, "changes with an entry"},
-		"another family": {p.ID, true, `UPDATE penalty SET family = 'recall' WHERE penalty_id = $1`, "stays"},
-		"another share":  {p.ID, true, `UPDATE penalty SET share_basis_points = 1 WHERE penalty_id = $1`, "stays"},
+		"another share": {p.ID, true, `UPDATE penalty SET share_basis_points = 1 WHERE penalty_id = $1`, "stays"},
 		"another share, as the role": {p.ID, false, `UPDATE penalty SET share_basis_points = 1 WHERE penalty_id = $1`,
 			"permission denied"},
 		"another end": {p.ID, true, `UPDATE penalty SET appeal_until = appeal_until - interval '1 hour'

@@ -124,6 +124,10 @@ func TestAFamilyIsKeptAndOneThatIsNotSaidIsNoOther(t *testing.T) {
 				fault.IdempotencyKeyReused, want)
 		}
 	}
+	_, err := e.owner.Exec(t.Context(), `UPDATE penalty SET family = 'recall' WHERE penalty_id = $1`, named.ID)
+	if !refused(err, "stays") {
+		t.Errorf("another family: got the error %v, want a refusal", err)
+	}
 }
 
 func (e *env) open(t *testing.T) penalty.Penalty {
