@@ -123,7 +123,43 @@ func Advance(ctx context.Context, url string, by time.Duration) (ahead time.Dura
 	if by < 0 || ahead+by > MaxAhead {
 		return ahead, ErrTooFar
 	}
-	ahead += by
+	return ahead + by, shift(ctx, url, conn, ahead+by)
+}
+
+// SetBack sets the time of a prepared server back before any program uses it, so that a test can play what happened
+// until now. It returns ErrTooFar where the time was moved before.
+func SetBack(ctx context.Context, url string, by time.Duration) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("set a development clock back: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is used no more
+	ahead, err := Ahead(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if ahead != 0 || by < 0 || by > MaxAhead {
+		return ErrTooFar
+	}
+	return shift(ctx, url, conn, -by)
+}
+
+// CatchUp moves the time of a server that was set back to the machine's. It returns by how much it moved.
+func CatchUp(ctx context.Context, url string) (by time.Duration, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return 0, fmt.Errorf("move a development clock: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is used no more
+	ahead, err := Ahead(ctx, conn)
+	if err != nil || ahead >= 0 {
+		return 0, err
+	}
+	return -ahead, shift(ctx, url, conn, 0)
+}
+
+// shift makes ahead the shift of a server, and returns once new sessions have it.
+func shift(ctx context.Context, url string, conn *pgx.Conn, ahead time.Duration) error {
 	// A setting of ours is known to a session only after the session has set it.
 	for _, sql := range []string{
 		`SET ` + setting + ` = '0'`,
@@ -131,10 +167,10 @@ func Advance(ctx context.Context, url string, by time.Duration) (ahead time.Dura
 		`SELECT pg_reload_conf()`,
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
-			return 0, fmt.Errorf("move a development clock: %w", err)
+			return fmt.Errorf("move a development clock: %w", err)
 		}
 	}
-	return ahead, settle(ctx, url, ahead)
+	return settle(ctx, url, ahead)
 }
 
 // settle returns once a new session has the shift: the server has read its settings then, and has told the others.

@@ -2,6 +2,7 @@ package devclock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -110,5 +111,44 @@ func TestTheNextDayIsClosed(t *testing.T) {
 	now := time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC)
 	if got, want := devclock.NextDay(now), 17*time.Minute; got != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAPastIsPlayedUntilNow(t *testing.T) {
+	t.Parallel()
+	url, pool := start(t)
+	if err := devclock.Install(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	pool.Reset() // as a pool does with sessions that were ended
+	behind := func() (by time.Duration) {
+		var at, machine time.Time
+		if err := pool.QueryRow(t.Context(), `SELECT now(), machine_now()`).Scan(&at, &machine); err != nil {
+			t.Fatal(err)
+		}
+		return machine.Sub(at)
+	}
+	const past = 72 * time.Hour
+	if err := devclock.SetBack(t.Context(), url, past); err != nil {
+		t.Fatal(err)
+	}
+	if got := behind(); got != past {
+		t.Errorf("set back: got %v behind, want %v", got, past)
+	}
+	if err := devclock.SetBack(t.Context(), url, past); !errors.Is(err, devclock.ErrTooFar) {
+		t.Errorf("set back again: got the error %v, want %v", err, devclock.ErrTooFar)
+	}
+	if _, err := devclock.Advance(t.Context(), url, 24*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	by, err := devclock.CatchUp(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by != past-24*time.Hour {
+		t.Errorf("caught up: got %v, want %v", by, past-24*time.Hour)
+	}
+	if got := behind(); got != 0 {
+		t.Errorf("caught up: got %v behind, want 0", got)
 	}
 }

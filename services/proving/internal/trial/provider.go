@@ -100,6 +100,12 @@ func (m *Market) Connect(t testing.TB, p *Provider, engineURL string, models ...
 	m.ConnectAt(t, p, m.WSURL(), engineURL, models...)
 }
 
+// ConnectWithin is Connect for models with a window of so many tokens.
+func (m *Market) ConnectWithin(t testing.TB, p *Provider, engineURL string, window int, models ...string) {
+	t.Helper()
+	p.connect(t, m.WSURL(), "agent", engineURL, roomy, window, provideragent.Deps{}, models)
+}
+
 // ConnectAt is Connect at a certain hub.
 func (m *Market) ConnectAt(t testing.TB, p *Provider, wsURL, engineURL string, models ...string) {
 	t.Helper()

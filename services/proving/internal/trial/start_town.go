@@ -20,8 +20,17 @@ const workspace = "../../../.."
 // own. The variables in environ, as NAME=value, are added.
 func StartTown(t *testing.T, dir string, environ ...string) *Town {
 	t.Helper()
+	return StartTownBack(t, dir, 0, environ...)
+}
+
+// StartTownBack is StartTown in a past, of which CatchUp is the end.
+func StartTownBack(t *testing.T, dir string, back time.Duration, environ ...string) *Town {
+	t.Helper()
 	path := anvilPath(t)
 	c := &Town{Chains: map[uint64]string{}, DatabaseURL: MovableDatabase(t)}
+	if err := devclock.SetBack(t.Context(), c.DatabaseURL, back); err != nil {
+		t.Fatal(err)
+	}
 	c.Market = StartIn(t, dir, append([]string{"DATABASE_URL=" + c.DatabaseURL, "SVC_ANVIL=" + path,
 		"SVC_DEVELOPMENT_CHAINS=1,254,8453", "SVC_DEMO_COLLATERAL=chain", "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=info"},
 		environ...)...)
@@ -77,4 +86,12 @@ func (c *Town) NextDay(t testing.TB) (day string) {
 	}
 	c.Pass(t, devclock.NextDay(now))
 	return now.UTC().Format(time.DateOnly)
+}
+
+// CatchUp ends the past of a town that began in one: the database has the machine's time again.
+func (c *Town) CatchUp(t testing.TB) {
+	t.Helper()
+	if _, err := devclock.CatchUp(t.Context(), c.DatabaseURL); err != nil {
+		t.Fatal(err)
+	}
 }
