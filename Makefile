@@ -397,8 +397,13 @@ console-e2e: postgres ## Open each page of the console in Chromium, and go throu
 	@. deploy/dev/postgres.env.sh && go test -count=1 -vet=off -timeout 40m -v ./services/proving/e2e/console
 
 .PHONY: screenshots
-screenshots: ## Write pictures of the console's pages at 1440 and 360 pixels, light and dark, to .run/screenshots
-	@SCREENSHOTS=$(CURDIR)/.run/screenshots CONSOLE_TESTS=pages $(MAKE) --no-print-directory console-e2e
+screenshots: ## Write pictures of the console's pages at 1440 and 360 pixels, light and dark, to .run/screenshots (CONSOLE_NAMES=regexp)
+	@SCREENSHOTS=$(CURDIR)/.run/screenshots CONSOLE_TESTS="$(or $(CONSOLE_TESTS),pages pictures)" $(MAKE) --no-print-directory console-e2e
+
+.PHONY: pictures
+pictures: ## Write the pictures that the READMEs show, light and dark, to services/console/pictures
+	@PICTURES=$(CURDIR)/services/console/pictures CONSOLE_TESTS=pictures CONSOLE_NAMES='^pictures of READMEs' \
+	  $(MAKE) --no-print-directory console-e2e
 
 .PHONY: postgres
 postgres: # Makes sure that PostgreSQL's server programs are there

@@ -39,8 +39,8 @@ export async function asMachine<T>(method: string, path: string, body?: unknown)
 export const somePassword = () => `correct horse ${randomUUID()}`;
 
 /** Signs a new user up. */
-export async function signUp(name = 'Ann'): Promise<TestUser> {
-  const user = { email: `${randomUUID()}@example.org`, password: somePassword() };
+export async function signUp(name = 'Ann', email = `${randomUUID()}@example.org`): Promise<TestUser> {
+  const user = { email, password: somePassword() };
   const answer = await call<{ token: string; api_key: string; user: { account_id: string } }>(
     'POST',
     '/api/v1/user/signup',

@@ -29,11 +29,27 @@ const town = "town"
 // chosen are the parts of names of files of tests that CONSOLE_TESTS chooses; empty for all.
 func chosen() []string { return strings.Fields(os.Getenv("CONSOLE_TESTS")) }
 
-// TestEachPageAndFlowOfTheConsoleWorksInABrowser runs the browser's tests of the console but those in town.
-// CONSOLE_TESTS chooses files of them by parts of their names, and SCREENSHOTS names a folder for pictures of
-// each page.
+// isChosen reports whether the tests of a folder of their own are to run.
+func isChosen(folder string) bool { return len(chosen()) == 0 || slices.Contains(chosen(), folder) }
+
+// chosenHere are those of chosen that are not in folders of their own.
+func chosenHere() []string {
+	return slices.DeleteFunc(chosen(), func(part string) bool { return part == town || part == pictures })
+}
+
+// named chooses single tests: those whose names fit the regular expression CONSOLE_NAMES, if there is one.
+func named() []string {
+	if names := os.Getenv("CONSOLE_NAMES"); names != "" {
+		return []string{"--testNamePattern", names}
+	}
+	return nil
+}
+
+// TestEachPageAndFlowOfTheConsoleWorksInABrowser runs the browser's tests of the console but those in town and the
+// pictures. CONSOLE_TESTS chooses files of them by parts of their names, CONSOLE_NAMES single tests, and SCREENSHOTS
+// names a folder for pictures of each page.
 func TestEachPageAndFlowOfTheConsoleWorksInABrowser(t *testing.T) {
-	if testing.Short() || slices.Contains(chosen(), town) {
+	if testing.Short() || len(chosen()) > 0 && len(chosenHere()) == 0 {
 		t.Skip("it takes minutes, and was not chosen")
 	}
 	chromium := needBrowser(t)
@@ -41,11 +57,26 @@ func TestEachPageAndFlowOfTheConsoleWorksInABrowser(t *testing.T) {
 	m := trial.StartIn(t, t.TempDir(), append(visited(),
 		"DATABASE_URL="+pgtest.URL(t), "SVC_HTTP_ADDR="+strings.TrimPrefix(address, "http://"),
 		"SVC_MAIL_SENDER=file", "SVC_MAIL_FOLDER="+letters, "SVC_MAIL_SITE_URL="+address)...)
-	browse(t, m, nil, append(chosen(), "--exclude", "e2e/"+town+"/**"),
+	browse(t, m, nil, slices.Concat(named(), chosenHere(),
+		[]string{"--exclude", "e2e/" + town + "/**", "--exclude", "e2e/" + pictures + "/**"}), append(inCI(t),
 		"CHROMIUM="+chromium, "SVC_MAIL_FOLDER="+letters,
 		"SVC_INVITATION_FORMS="+invitation(t, m, "forms.admin"),
 		"SVC_INVITATION_PAGES="+invitation(t, m, "pages.admin"),
-		"SVC_INVITATION_OPERATOR="+invitation(t, m, "operator.admin"))
+		"SVC_INVITATION_OPERATOR="+invitation(t, m, "operator.admin"))...)
+}
+
+// inCI has CI keep one picture of each page, wide and light, unless SCREENSHOTS says otherwise: all four would take
+// minutes.
+func inCI(t *testing.T) []string {
+	t.Helper()
+	if os.Getenv("CI") != "true" || os.Getenv("SCREENSHOTS") != "" {
+		return nil
+	}
+	folder, err := filepath.Abs(filepath.Join("..", "..", "..", "..", ".run", "screenshots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"SCREENSHOTS=" + folder, "SCREENSHOTS_ONLY=1440-light"}
 }
 
 // visited are the settings of a marketplace whose visitors each say that they come from an address of their own,

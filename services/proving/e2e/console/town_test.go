@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 // TestProvidersArePaidAndAppealInABrowser runs the browser's tests of how providers get through, earn, are paid and
 // appeal: on a marketplace with chains, whose time a test moves. CONSOLE_TESTS=town chooses it alone.
 func TestProvidersArePaidAndAppealInABrowser(t *testing.T) {
-	if testing.Short() || len(chosen()) > 0 && !slices.Contains(chosen(), town) {
+	if testing.Short() || !isChosen(town) {
 		t.Skip("it takes minutes, and was not chosen")
 	}
 	chromium := needBrowser(t)
@@ -32,7 +33,7 @@ func TestProvidersArePaidAndAppealInABrowser(t *testing.T) {
 	server := httptest.NewServer(s.handler(t))
 	t.Cleanup(server.Close)
 	// The flows follow each other, so the first one that fails ends them.
-	browse(t, c.Market, s.acts, []string{"e2e/" + town + "/", "--bail", "1"},
+	browse(t, c.Market, s.acts, append(named(), "e2e/"+town+"/", "--bail", "1"),
 		"CHROMIUM="+chromium, "SVC_STAGE_URL="+server.URL, "SVC_ENGINE_URL="+engine.URL+"/v1", "SVC_MODEL="+trial.Dear,
 		"SVC_INVITATION_TOWN="+invitation(t, c.Market, "town.admin"))
 }
@@ -60,12 +61,25 @@ func (s *stage) handler(t *testing.T) http.Handler {
 	}))
 	mux.HandleFunc("POST /connect/{provider}/{key}", s.does(t, func(r *http.Request) any {
 		p := &trial.Provider{ID: r.PathValue("provider"), Key: r.PathValue("key"), Leave: func() {}}
-		s.town.Connect(t, p, s.engine, trial.Dear)
+		models := r.URL.Query()["model"]
+		if len(models) == 0 {
+			models = []string{trial.Dear}
+		}
+		if window, err := strconv.Atoi(r.URL.Query().Get("window")); err == nil {
+			s.town.ConnectWithin(t, p, s.engine, window, models...)
+		} else {
+			s.town.Connect(t, p, s.engine, models...)
+		}
 		return nil
 	}))
+	// An invitation of the past has expired once it is over.
+	mux.HandleFunc("POST /invite/{name}", s.does(t, func(r *http.Request) any {
+		return invitation(t, s.town.Market, r.PathValue("name"))
+	}))
+	mux.HandleFunc("POST /catch-up", s.does(t, func(*http.Request) any { s.town.CatchUp(t); return nil }))
 	mux.HandleFunc("POST /next-day", s.does(t, func(*http.Request) any { return s.town.NextDay(t) }))
 	mux.HandleFunc("POST /penalty/{provider}", s.does(t, func(r *http.Request) any {
-		penalty, err := peers.Penalty(r.PathValue("provider"), trial.Dear, 1_000)
+		penalty, err := peers.Penalty(r.PathValue("provider"), cmp.Or(r.URL.Query().Get("model"), trial.Dear), 1_000)
 		if err != nil {
 			t.Fatal(err)
 		}
