@@ -54,8 +54,8 @@ export function Shell() {
         Skip to the content
       </a>
       <AppShell.Header>
-        <Group h="100%" px="md" justify="space-between" wrap="nowrap">
-          <Group gap="sm" wrap="nowrap">
+        <Group h="100%" px={{ base: 'xs', xs: 'md' }} justify="space-between" gap="xs" wrap="nowrap">
+          <Group gap="xs" wrap="nowrap" miw={0}>
             <Burger
               opened={opened}
               onClick={toggle}
@@ -64,7 +64,7 @@ export function Shell() {
               aria-label={opened ? 'Close the menu' : 'Open the menu'}
               aria-expanded={opened}
             />
-            <Text component={Link} to="/" fw={700} fz={{ base: 'sm', xs: 'md' }} c="inherit" td="none" lineClamp={1}>
+            <Text component={Link} to="/" fw={700} fz={{ base: 13, xs: 'md' }} c="inherit" td="none" lineClamp={1}>
               {isOperatorSite ? 'Operators' : 'Inference marketplace'}
             </Text>
           </Group>
@@ -75,10 +75,10 @@ export function Shell() {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Pages">
-        <ScrollArea type="auto" viewportProps={{ tabIndex: -1 }}>
+        <ScrollArea type="auto" scrollbarSize={6} viewportProps={{ tabIndex: -1 }}>
           {menu(session).map((group) => (
             <div key={group.name} role="group" aria-label={group.name}>
-              <Text size="xs" fw={600} c="var(--muted)" px="sm" pt="sm" pb={4}>
+              <Text size="xs" fw={600} c="var(--muted)" px="sm" pt="xs" pb={2}>
                 {group.name}
               </Text>
               {group.items.map((item) => (
@@ -87,7 +87,7 @@ export function Shell() {
                   className="place"
                   component={NavLink}
                   to={item.to}
-                  end={item.to === '/'}
+                  end={item.to === '/' || item.to === '/provider'}
                   label={item.label}
                 />
               ))}

@@ -51,6 +51,8 @@ describe('coverage', () => {
     expect(coverage('0', '5')).toBe('0.00%');
     expect(coverage('1', '100')).toBe('1.00%');
     expect(coverage('5', '0')).toBe('–');
+    expect(coverage('10', '1')).toBe('1000.00%');
+    expect(coverage('11', '1')).toBe('over 1,000%');
   });
 });
 

@@ -37,10 +37,14 @@ export function isBelow(a: string, b: string): boolean {
   return left !== null && right !== null && left < right;
 }
 
-/** What is held as a share of what is owed: `104.21%`. Both are in one unit. `–` where nothing is owed. */
+/**
+ * What is held as a share of what is owed: `104.21%`. Both are in one unit. `–` where nothing is owed, and `over 1,000%`
+ * where the digits would say nothing more.
+ */
 export function coverage(held: string, owed: string): string {
   const [a, b] = [whole(held), whole(owed)];
   if (a === null || b === null || b <= 0n) return '–';
+  if (a > 10n * b) return 'over 1,000%';
   const basis = ((a * 10_000n) / b).toString().padStart(3, '0');
   return `${basis.slice(0, -2)}.${basis.slice(-2)}%`;
 }

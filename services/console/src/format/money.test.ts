@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { dollars, isNegative, isZero, units } from './money';
+import { aligned, cents, dollars, isNegative, isZero, units } from './money';
 
 describe('dollars', () => {
   it.each([
@@ -22,6 +22,32 @@ describe('dollars', () => {
 
   it.each(['', 'x', '1e5', '.5', '1,000', '--1', 'NaN'])('leaves %j, which is no decimal, as it is', (amount) => {
     expect(dollars(amount)).toBe(amount);
+  });
+});
+
+describe('aligned', () => {
+  it.each([
+    ['5', '$5.00'],
+    ['-0.116', '-$0.116000'],
+    ['0.0000001', '$0.000000100'],
+    ['1234.000000001', '$1,234.000000001'],
+    ['0.0000000001', '$0.0000000001'],
+    ['x', 'x'],
+  ])('shows %s with two, six or nine digits', (amount, want) => {
+    expect(aligned(amount)).toBe(want);
+  });
+});
+
+describe('cents', () => {
+  it.each([
+    ['2.899984827', '$2.89'],
+    ['0', '$0.00'],
+    ['0.004', 'below $0.01'],
+    ['-0.004', '-$0.004'],
+    ['1234.5', '$1,234.50'],
+    ['x', 'x'],
+  ])('shows %s as %s', (amount, want) => {
+    expect(cents(amount)).toBe(want);
   });
 });
 

@@ -17,11 +17,33 @@ function grouped(whole: string): string {
  * not zero.
  */
 export function dollars(amount: string): string {
+  return shown(amount, (digits) => Math.max(2, digits));
+}
+
+/** How many digits follow the point in a column: those of cents, of a token's price, of a nano-dollar. */
+const widths = [2, 6, 9];
+
+/** Shows dollars as dollars does, but with two, six or nine digits, so that a column has its points below each other. */
+export function aligned(amount: string): string {
+  return shown(amount, (digits) => widths.find((width) => width >= digits) ?? digits);
+}
+
+/** Shows dollars with as many digits after the point as `width` makes of those that are not zero. */
+function shown(amount: string, width: (digits: number) => number): string {
   const parts = split(amount);
   if (parts === null) return amount;
-  const fraction = parts.fraction.replace(/0+$/, '').padEnd(2, '0');
-  const zero = /^0*$/.test(parts.whole + fraction);
-  return `${zero ? '' : parts.sign}$${grouped(parts.whole)}.${fraction}`;
+  const digits = parts.fraction.replace(/0+$/, '');
+  const zero = /^0*$/.test(parts.whole + digits);
+  return `${zero ? '' : parts.sign}$${grouped(parts.whole)}.${digits.padEnd(width(digits.length), '0')}`;
+}
+
+/** Shows dollars in whole cents, cut off: `$2.89`. What is above zero and below a cent is `below $0.01`. */
+export function cents(amount: string): string {
+  const parts = split(amount);
+  if (parts === null) return amount;
+  const cut = `${parts.whole}.${parts.fraction.slice(0, 2)}`;
+  if (isZero(cut) && !isZero(amount)) return parts.sign === '-' ? dollars(amount) : 'below $0.01';
+  return dollars(`${parts.sign}${cut}`);
 }
 
 /** Reports whether a decimal string is below zero. */

@@ -41,7 +41,11 @@ interface DrawingProps {
 }
 
 // One colour a series, told apart by readers who do not see all colours, too.
-const palette = ['#0b7285', '#e8590c', '#4c6ef5', '#5c940d', '#ae3ec9', '#f08c00', '#868e96', '#c2255c'];
+// In the dark they are brighter.
+const palettes = {
+  light: ['#0b7285', '#e8590c', '#4c6ef5', '#5c940d', '#ae3ec9', '#f08c00', '#868e96', '#c2255c'],
+  dark: ['#3bc9db', '#ff922b', '#91a7ff', '#94d82d', '#da77f2', '#ffd43b', '#adb5bd', '#f783ac'],
+};
 
 export default function Drawing(props: DrawingProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -67,6 +71,7 @@ function useConfig(props: DrawingProps, dark: boolean, still: boolean): ChartCon
 function configure({ rows, at, series, kind, value }: DrawingProps, dark: boolean, still: boolean): ChartConfiguration {
   const text = dark ? '#ced4da' : '#495057';
   const grid = dark ? '#373a40' : '#e9ecef';
+  const palette = dark ? palettes.dark : palettes.light;
   const show = (n: number) => (value === undefined ? n.toLocaleString('en-US') : value(n));
   return {
     type: kind,
@@ -81,6 +86,8 @@ function configure({ rows, at, series, kind, value }: DrawingProps, dark: boolea
           borderColor: color,
           borderWidth: kind === 'line' ? 2 : 0,
           pointRadius: 2,
+          borderRadius: kind === 'bar' ? 3 : 0,
+          maxBarThickness: 56,
         };
       }),
     },

@@ -73,11 +73,11 @@ export function Form({ form, label, params = [], children, secondary, destructiv
       <Stack gap="sm">
         {children}
         {shown && <Failure error={form.error} />}
-        <Group justify="flex-end">
-          {secondary}
+        <Group>
           <Button type="submit" loading={form.busy} color={destructive ? 'red' : undefined}>
             {label}
           </Button>
+          {secondary}
         </Group>
       </Stack>
     </form>

@@ -33,7 +33,7 @@ export function Page({
             {title}
           </Title>
           {lead !== undefined && (
-            <Text c="var(--muted)" maw={720}>
+            <Text c="var(--muted)" maw={720} mt={4} component="div">
               {lead}
             </Text>
           )}
@@ -177,15 +177,15 @@ export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; child
 /** A figure that a page leads with. */
 export function Figure({ label, children, note }: { label: string; children: ReactNode; note?: ReactNode }) {
   return (
-    <Paper withBorder p="md" radius="md">
+    <Paper withBorder p={{ base: 'xs', xs: 'md' }} radius="md" className="figure">
       <Text size="sm" c="var(--muted)">
         {label}
       </Text>
-      <Text fz={{ base: 22, sm: 26 }} fw={600} className="tabular breakable" component="div">
+      <Text fz={{ base: 18, xs: 22, sm: 26 }} fw={600} className="tabular breakable" component="div">
         {children}
       </Text>
       {note !== undefined && (
-        <Text size="sm" c="var(--muted)" component="div">
+        <Text size="sm" c="var(--muted)" component="div" className="figure-note">
           {note}
         </Text>
       )}

@@ -11,7 +11,14 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
   /** Numbers and money stand at the right. */
   numeric?: boolean;
+  /** Left out where no row has a value. */
+  optional?: boolean;
+  /** Left out of cards on a narrow screen: what another column leads to, such as an id. */
+  wideOnly?: boolean;
 }
+
+/** What stands where there is no value. Cards on a narrow screen leave it out. */
+const none = '–';
 
 interface TableProps<Row> {
   /** What the table has, for screen readers. */
@@ -45,13 +52,14 @@ export function DataTable<Row>({
   const hidden = more === undefined && rows.length > bound;
   const shown = hidden ? rows.slice(0, bound) : rows;
   const next = hidden ? () => setBound(bound + step) : more;
+  const kept = columns.filter(({ optional, cell }) => optional !== true || rows.some((row) => cell(row) !== none));
   return (
     <>
       <Table className="cards" verticalSpacing={6} highlightOnHover>
         <caption className="visually-hidden">{caption}</caption>
         <Table.Thead>
           <Table.Tr>
-            {columns.map((column) => (
+            {kept.map((column) => (
               <Table.Th key={column.name} scope="col" ta={column.numeric === true ? 'right' : undefined}>
                 {column.name}
               </Table.Th>
@@ -61,10 +69,12 @@ export function DataTable<Row>({
         <Table.Tbody>
           {shown.map((row) => (
             <Table.Tr key={id(row)}>
-              {columns.map((column, n) => (
+              {kept.map((column, n) => (
                 <Table.Td
                   key={column.name}
                   data-label={column.name}
+                  data-empty={n > 0 && column.cell(row) === none ? true : undefined}
+                  data-wide={column.wideOnly}
                   ta={column.numeric === true ? 'right' : undefined}
                   className={column.numeric === true ? 'tabular' : undefined}
                 >

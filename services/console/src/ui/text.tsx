@@ -4,16 +4,21 @@ import { ActionIcon, Badge, Code, CopyButton, Group, Text, Tooltip } from '@mant
 
 import { usePreferences } from '../app/preferences';
 import { useNow } from '../app/live';
-import { dollars, isNegative } from '../format/money';
+import { aligned, cents, isNegative } from '../format/money';
 import { moment, relative } from '../format/time';
 import { CheckIcon, CopyIcon } from './icons';
 
-/** Dollars, in digits of one width. */
-export function Money({ usd }: { usd: string | null }) {
+/** Dollars, in digits of one width. What is only an estimate may be rounded to cents; a title has it whole. */
+export function Money({ usd, rounded = false }: { usd: string | null; rounded?: boolean }) {
   if (usd === null) return '–';
   return (
-    <Text span inherit className={isNegative(usd) ? 'tabular negative' : 'tabular'}>
-      {dollars(usd)}
+    <Text
+      span
+      inherit
+      className={isNegative(usd) ? 'tabular negative' : 'tabular'}
+      title={rounded ? aligned(usd) : undefined}
+    >
+      {rounded ? cents(usd) : aligned(usd)}
     </Text>
   );
 }
@@ -47,7 +52,7 @@ export function Id({ value, what = 'id', full = false }: { value: string; what?:
   const shown = full || value.length <= 14 ? value : `${value.slice(0, 8)}…${value.slice(-4)}`;
   return (
     <Group component="span" gap={2} wrap="nowrap" display="inline-flex">
-      <Code title={value} className={full ? 'breakable' : undefined}>
+      <Code title={value} className={full ? 'breakable' : 'short'}>
         {shown}
       </Code>
       <Copy value={value} what={what} />

@@ -138,7 +138,7 @@ function Board({ demand, view, reset }: { demand: Demanded; view: View; reset: (
           <>
             Only open models are here, because providers serve no gateway models. A trend compares with the 24 hours
             before.
-            {demand.age !== null && ` These figures are ${duration(demand.age)} old.`}
+            {demand.age !== null && demand.age >= 60 && ` These figures are ${duration(demand.age)} old.`}
           </>
         }
       >
@@ -190,7 +190,12 @@ const columns: Column<Wanted>[] = [
     numeric: true,
     cell: (one) => (one.avg_latency_ms === 0 ? '–' : milliseconds(one.avg_latency_ms)),
   },
-  { name: 'VRAM', numeric: true, cell: (one) => (one.min_vram_gb === 0 ? 'not known' : `${one.min_vram_gb} GB`) },
+  {
+    name: 'VRAM',
+    numeric: true,
+    optional: true,
+    cell: (one) => (one.min_vram_gb === 0 ? '–' : `${one.min_vram_gb} GB`),
+  },
 ];
 
 function Name({ one }: { one: Wanted }) {
@@ -222,9 +227,11 @@ function Trend({ one }: { one: Wanted }) {
   return (
     <>
       <State tone={tone}>{word}</State>{' '}
-      <Text span size="sm" className="tabular">
-        {change}
-      </Text>
+      {one.demand_change_pct !== 0 && (
+        <Text span size="sm" className="tabular">
+          {change}
+        </Text>
+      )}
     </>
   );
 }

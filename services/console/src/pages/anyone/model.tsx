@@ -63,7 +63,7 @@ function Details({ model }: { model: Model }) {
       <Leaving model={model} />
       <Coming model={model} />
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
-        <Figure label="Now" note={callable ? `${count(model.online_providers)} providers online` : notCallable(model)}>
+        <Figure label="Now" note={callable ? providersOnline(model.online_providers) : notCallable(model)}>
           {callable ? 'Callable' : 'Not callable'}
         </Figure>
         <Figure label="Input price" note={`US dollars for each ${unitOf(model)}`}>
@@ -120,6 +120,10 @@ function LastDay({ model }: { model: Model }) {
       </Figure>
     </SimpleGrid>
   );
+}
+
+function providersOnline(n: number): string {
+  return n === 1 ? '1 provider online' : `${count(n)} providers online`;
 }
 
 function notCallable(model: Model): string {

@@ -13,7 +13,7 @@ import { allModels, isCallable, sorts, valuesOf, viewed, type View } from './cat
 import { bytes } from './figures';
 import { useModelStats, type ModelStats } from './stats';
 import { told } from './told';
-import { GuaranteedContext, Price, categories, kinds, planCoverages, tiers, wordFor } from './words';
+import { GuaranteedContext, Price, categories, kinds, shortCoverages, tiers, wordFor } from './words';
 
 /** The first page of the site: what can be called now, and what it costs. */
 export default function Models() {
@@ -67,7 +67,7 @@ function Catalog({ models }: { models: Model[] }) {
   const shown = viewed(models, view);
   return (
     <>
-      <SimpleGrid cols={{ base: 2, sm: 3 }}>
+      <SimpleGrid cols={{ base: 1, xs: 3 }}>
         <Figure label="Callable now" note={`of ${models.length} models`}>
           {callable}
         </Figure>
@@ -125,7 +125,7 @@ function Filters({ models, view, setView }: FilterProps & { models: Model[] }) {
   );
   return (
     <>
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }} spacing="sm">
+      <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="sm">
         <TextInput
           label="Search"
           type="search"
@@ -221,12 +221,12 @@ function columns(
         <Text span inherit>
           {wordFor(tiers, model.tier)}
           <Text span size="sm" c="var(--muted)" display="block">
-            {wordFor(planCoverages, model.plan_coverage)}
+            {wordFor(shortCoverages, model.plan_coverage)}
           </Text>
         </Text>
       ),
     },
-    { name: 'To serve it', cell: (model) => toServe(model, weights?.get(model.id)) },
+    { name: 'To serve it', optional: true, cell: (model) => toServe(model, weights?.get(model.id)) },
   ];
 }
 

@@ -32,10 +32,9 @@ export default function Status() {
       title="Service status"
       lead={
         <>
-          What the service says of itself, asked every 15 seconds, and its figures, which are at most a few minutes old
-          and rounded to two significant digits. A number is withheld where fewer than 5 consumers paid, because it
-          would show what one of them did. A 0 stands for fewer than 10 requests, and a dash for a share or a time of
-          fewer than 10. The page of a model has the figures of its providers.
+          Whether requests are served now, and how the last 30 days went, in rounded figures. A number is withheld where
+          fewer than 5 consumers paid, because it would show what one of them did. A 0 stands for fewer than 10
+          requests, and a dash for a share or a time of fewer than 10.
         </>
       }
       actions={
@@ -171,7 +170,7 @@ const columns: Column<Model>[] = [
   {
     name: 'Model',
     cell: (model) => (
-      <Anchor component={Link} to={modelPath(model.id)} className="breakable">
+      <Anchor component={Link} to={modelPath(model.id)} className="breakable" inherit>
         {model.name || model.id}
       </Anchor>
     ),

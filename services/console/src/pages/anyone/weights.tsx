@@ -60,7 +60,7 @@ function Source({ file }: { file: File }) {
       </Text>
     );
   return (
-    <Anchor href={file.url} target="_blank" rel="noopener noreferrer" className="breakable">
+    <Anchor href={file.url} target="_blank" rel="noopener noreferrer" className="breakable" inherit>
       {file.filename}
     </Anchor>
   );

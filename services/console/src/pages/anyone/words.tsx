@@ -45,6 +45,16 @@ export const planCoverages: Record<string, string> = {
   unneeded: 'Costs nothing',
 };
 
+/** The same in a word or two, for tables. */
+export const shortCoverages: Record<string, string> = {
+  tokens: 'covered by its tokens',
+  images: 'covered by its images',
+  money: 'covered if in money',
+  undrawn: 'covered in full',
+  none: 'not covered',
+  unneeded: 'costs nothing',
+};
+
 /** Returns the words for a value, or the value of a newer service that this page has no words for. */
 export function wordFor(words: Record<string, string>, value: string): string {
   return own(words, value) ?? value.replaceAll('_', ' ');

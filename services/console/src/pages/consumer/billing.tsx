@@ -50,21 +50,21 @@ function Standing() {
             label="Credit"
             note="Available and held together: the balance of the newest line, some seconds later."
           >
-            <Money usd={data.credit_usd_str} />
+            <Money usd={data.credit_usd_str} rounded />
           </Figure>
           <Figure
             label="Held"
             note="Set aside for requests under way. What a request does not use comes back when it settles."
           >
-            <Money usd={data.held_usd_str} />
+            <Money usd={data.held_usd_str} rounded />
           </Figure>
           <Figure label="Available" note="What further requests may use.">
-            <Money usd={data.available_usd_str} />
+            <Money usd={data.available_usd_str} rounded />
           </Figure>
           <Burn balance={data} />
           {!isZero(data.debt_usd_str) && (
             <Figure label="Owed" note="For card payments that were taken back. Credit that you add pays this first.">
-              <Money usd={data.debt_usd_str} />
+              <Money usd={data.debt_usd_str} rounded />
             </Figure>
           )}
         </Figures>
@@ -92,12 +92,7 @@ function Ledger() {
     <Section
       title="Ledger"
       json={lines}
-      note={
-        <>
-          The ledger is double-entry: each line is your side of an entry, and what it is about is the other side. The
-          newest line is first. The balance is the credit after the line.
-        </>
-      }
+      note={<>Everything that moved your credit, the newest first. The balance is your credit after the line.</>}
     >
       <Group justify="space-between" align="flex-end" mb="sm">
         <Group gap="xs" align="flex-end">
@@ -146,7 +141,7 @@ const columns: Column<Line>[] = [
   { name: 'Recorded', cell: (line) => <Moment at={line.at} /> },
   { name: 'What', cell: (line) => <span className="breakable">{line.text}</span> },
   { name: 'About', cell: (line) => <About line={line} /> },
-  { name: 'Entry', cell: (line) => <Id value={line.entry_id} what="entry id" /> },
+  { name: 'Entry', wideOnly: true, cell: (line) => <Id value={line.entry_id} what="entry id" /> },
   { name: 'Amount', numeric: true, cell: (line) => <Money usd={line.amount_usd_str} /> },
   { name: 'Balance', numeric: true, cell: (line) => <Money usd={line.balance_usd_str} /> },
 ];

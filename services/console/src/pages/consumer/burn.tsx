@@ -8,7 +8,7 @@ export function Burn({ balance }: { balance: Schemas['GetBalanceResponse'] }) {
   return (
     <>
       <Figure label="Spent a day" note="The mean of today and the 6 days before.">
-        <Money usd={balance.burn_usd_per_day_str} />
+        <Money usd={balance.burn_usd_per_day_str} rounded />
       </Figure>
       <Figure
         label="Lasts"

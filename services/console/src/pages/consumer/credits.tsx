@@ -37,7 +37,7 @@ function Available() {
         <div aria-live="polite">
           <Figures>
             <Figure label="Available credit" note="What further requests may use.">
-              <Money usd={balance.available_usd_str} />
+              <Money usd={balance.available_usd_str} rounded />
             </Figure>
           </Figures>
         </div>

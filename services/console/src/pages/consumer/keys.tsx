@@ -119,7 +119,7 @@ const columns: Column<Key>[] = [
   { name: 'Expires', cell: (key) => (key.expires_at === null ? 'Never' : <Moment at={key.expires_at} />) },
   { name: 'Last used', cell: (key) => (key.last_used_at === null ? 'Never' : <Moment at={key.last_used_at} />) },
   { name: 'Spent of its budget', numeric: true, cell: (key) => <Budget budget={key.budget} /> },
-  { name: 'Id', cell: (key) => <Id value={key.key_id} what="key id" /> },
+  { name: 'Id', wideOnly: true, cell: (key) => <Id value={key.key_id} what="key id" /> },
 ];
 
 function Budget({ budget }: { budget: Schemas['SpendBound'] | null }) {

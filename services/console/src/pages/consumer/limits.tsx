@@ -43,7 +43,7 @@ function Spending({ limits }: { limits: ConsumerLimits }) {
   const bounds = [limits.day, limits.month].filter((bound) => bound !== null);
   return (
     <Section
-      title="Spent of the caps"
+      title="Spent of your caps"
       json={limits}
       note={
         <>

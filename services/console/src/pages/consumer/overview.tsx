@@ -42,11 +42,11 @@ function Standing({ balance }: { balance: Schemas['GetBalanceResponse'] }) {
     <div aria-live="polite">
       <Figures>
         <Figure label="Available credit" note="What further requests may use.">
-          <Money usd={balance.available_usd_str} />
+          <Money usd={balance.available_usd_str} rounded />
         </Figure>
         <Burn balance={balance} />
         <Figure label="Held" note="Set aside for requests under way.">
-          <Money usd={balance.held_usd_str} />
+          <Money usd={balance.held_usd_str} rounded />
         </Figure>
       </Figures>
     </div>
@@ -81,7 +81,7 @@ function ToDo({ balance }: { balance: Schemas['GetBalanceResponse'] }) {
         json={balance}
         note={
           <>
-            The credit is of now. What was spent counts up to <Moment at={balance.as_of} />.
+            Credit is up to date. Spending is counted up to <Moment at={balance.as_of} />.
           </>
         }
       >

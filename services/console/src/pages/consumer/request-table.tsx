@@ -34,10 +34,10 @@ export function RequestTable({ requests, empty, keyName, more, loadingMore }: Re
     ...(keyName === undefined
       ? []
       : [{ name: 'Key', cell: (request: Used) => <span className="breakable">{keyName(request.key_id)}</span> }]),
-    { name: 'Amount', numeric: true, cell: (request) => amount(request) },
+    { name: 'Tokens', numeric: true, cell: (request) => amount(request) },
     { name: 'Paid by', cell: (request) => billingWord(request.billing_type) },
     { name: 'Charged', numeric: true, cell: (request) => <Money usd={request.charged_usd_str} /> },
-    { name: 'Request', cell: (request) => <Id value={request.request_id} what="request id" /> },
+    { name: 'Request', wideOnly: true, cell: (request) => <Id value={request.request_id} what="request id" /> },
   ];
   return (
     <DataTable
@@ -56,5 +56,5 @@ export function RequestTable({ requests, empty, keyName, more, loadingMore }: Re
 function amount(request: Used): string {
   if (request.images > 0) return `${count(request.images)} images`;
   if (request.audio_seconds > 0) return `${count(request.audio_seconds)} s of audio`;
-  return `${count(request.prompt_tokens)} + ${count(request.completion_tokens)} tokens`;
+  return `${count(request.prompt_tokens)} in, ${count(request.completion_tokens)} out`;
 }

@@ -62,7 +62,7 @@ const columns: Column<Identity>[] = [
   },
   { name: 'Linked', cell: (identity) => <Moment at={identity.created_at} /> },
   { name: 'Last used', cell: (identity) => <Moment at={identity.used_at} withAge /> },
-  { name: 'Id', cell: (identity) => <Id value={identity.identity_id} what="identity id" /> },
+  { name: 'Id', wideOnly: true, cell: (identity) => <Id value={identity.identity_id} what="identity id" /> },
   { name: 'Unlink', cell: (identity) => <Unlink identity={identity} /> },
 ];
 

@@ -43,7 +43,7 @@ const columns: Column<Session>[] = [
   { name: 'Last used', cell: (session) => <Moment at={session.used_at} withAge /> },
   { name: 'Ends', cell: (session) => <Moment at={session.expires_at} /> },
   { name: 'Kept by', cell: (session) => (session.remembered ? "A browser's cookie" : 'A program') },
-  { name: 'Id', cell: (session) => <Id value={session.session_id} what="session id" /> },
+  { name: 'Id', wideOnly: true, cell: (session) => <Id value={session.session_id} what="session id" /> },
   {
     name: 'End it',
     cell: (session) => (session.current ? <State tone="good">This one</State> : <End session={session} />),

@@ -75,10 +75,10 @@ function Totals({ total }: { total: Sum }) {
   return (
     <Figures>
       <Figure label="Charged" note="Paid from credit.">
-        <Money usd={total.charged_usd_str} />
+        <Money usd={total.charged_usd_str} rounded />
       </Figure>
       <Figure label="Covered by the plan" note="At list prices.">
-        <Money usd={total.covered_usd_str} />
+        <Money usd={total.covered_usd_str} rounded />
       </Figure>
       <Figure label="Requests" note="That were settled.">
         {count(total.requests)}
@@ -178,8 +178,8 @@ function Groups({ by, data }: { by: By; data: Schemas['GetUsageResponse'] }) {
     { name: 'Requests', numeric: true, cell: (group) => count(group.requests) },
     { name: 'Prompt tokens', numeric: true, cell: (group) => count(group.prompt_tokens) },
     { name: 'Answer tokens', numeric: true, cell: (group) => count(group.completion_tokens) },
-    { name: 'Images', numeric: true, cell: (group) => count(group.images) },
-    { name: 'Audio, s', numeric: true, cell: (group) => count(group.audio_seconds) },
+    { name: 'Images', numeric: true, optional: true, cell: (group) => some(group.images) },
+    { name: 'Audio, s', numeric: true, optional: true, cell: (group) => some(group.audio_seconds) },
     { name: 'Charged', numeric: true, cell: (group) => <Money usd={group.charged_usd_str} /> },
     { name: 'Covered', numeric: true, cell: (group) => <Money usd={group.covered_usd_str} /> },
   ];
@@ -215,4 +215,9 @@ function Of({ by, group }: { by: By; group: Sum }) {
   }
   if (by === 'provider') return <Id value={group.of} what="provider id" />;
   return <span className="breakable">{group.of}</span>;
+}
+
+/** A count, or a dash for none: most accounts ask for text alone. */
+function some(n: number): string {
+  return n === 0 ? '–' : count(n);
 }

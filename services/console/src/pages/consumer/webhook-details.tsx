@@ -173,7 +173,7 @@ const columns: Column<Delivery>[] = [
   { name: 'Problem', cell: (delivery) => problemText(delivery.problem) },
   { name: 'Last try', cell: (delivery) => <Moment at={delivery.tried_at} /> },
   { name: 'Next try', cell: (delivery) => <Moment at={delivery.next_at} withAge /> },
-  { name: 'Id', cell: (delivery) => <Id value={delivery.event_id} what="event id" /> },
+  { name: 'Id', wideOnly: true, cell: (delivery) => <Id value={delivery.event_id} what="event id" /> },
 ];
 
 const pollMs = 3_000;

@@ -103,7 +103,7 @@ const columns: Column<Webhook>[] = [
   { name: 'State', cell: (webhook) => <State tone={webhookState(webhook).tone}>{webhookState(webhook).word}</State> },
   { name: 'Events', cell: (webhook) => webhook.kinds.join(', ') },
   { name: 'Made', cell: (webhook) => <Moment at={webhook.created_at} /> },
-  { name: 'Id', cell: (webhook) => <Id value={webhook.webhook_id} what="webhook id" /> },
+  { name: 'Id', wideOnly: true, cell: (webhook) => <Id value={webhook.webhook_id} what="webhook id" /> },
 ];
 
 function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {

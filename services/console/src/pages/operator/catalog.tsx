@@ -3,10 +3,11 @@ import type { ChangeEvent } from 'react';
 import { Link } from 'react-router';
 
 import { useNow } from '../../app/live';
+import { dollars } from '../../format/money';
 import { useFilters } from '../../ui/filters';
 import { Figure, Loaded, Page, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
-import { Copy, Moment, Money, State } from '../../ui/text';
+import { Copy, Moment, State } from '../../ui/text';
 import { modelPath, newModel, stateOf, unitWords, useCatalog, type Model } from './catalog-data';
 import { counts, margin, unitOf } from './invariants';
 
@@ -138,7 +139,7 @@ function columns(now: number): Column<Model>[] {
 function Name({ model }: { model: Model }) {
   return (
     <span className="breakable">
-      <Anchor component={Link} to={modelPath(model.id)} underline="always">
+      <Anchor component={Link} to={modelPath(model.id)} underline="always" inherit>
         {model.id}
       </Anchor>
       <Copy value={model.id} what="model id" />
@@ -163,9 +164,9 @@ function Prices({
   const counted = counts(unitOf(model.category));
   return (
     <>
-      {counted.input && <Money usd={input} />}
-      {counted.input && counted.output && ', '}
-      {counted.output && <Money usd={output} />}
+      {[counted.input ? dollars(input) : '', counted.output ? dollars(output) : '']
+        .filter((one) => one !== '')
+        .join(', ')}
       {unit && (
         <Text size="xs" c="var(--muted)" component="div">
           {unitWords(model.pricing_unit)}
@@ -188,7 +189,7 @@ function margins(model: Model): string {
     counted.output ? margin(unit, model.output_price_str, model.payout_output_price_str) : null,
   ];
   const shown = shares.filter((one) => one !== null).map((one) => one.share ?? '–');
-  return shown.join(', ');
+  return [...new Set(shown)].join(', '); // mostly both are the same
 }
 
 function StateOf({ model, now }: { model: Model; now: number }) {

@@ -80,7 +80,7 @@ export default function Health() {
 function To({ to, children }: { to: string; children: string }) {
   return (
     <List.Item>
-      <Anchor component={Link} to={to}>
+      <Anchor component={Link} to={to} inherit>
         {children}
       </Anchor>
     </List.Item>

@@ -1,6 +1,6 @@
 // The trial balance: what every kind of account comes to, and the totals, which are zero.
 
-import { Text } from '@mantine/core';
+import { Group, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
@@ -47,13 +47,17 @@ export function TrialBalance() {
       <Loaded query={query}>
         {(data) => (
           <>
-            <State tone={data.balanced ? 'good' : 'bad'}>{data.balanced ? 'balances' : 'does not balance'}</State>{' '}
-            {data.totals.map((total) => (
-              <span key={total.asset}>
-                total <LedgerAmount asset={total.asset} amount={total.amount} />{' '}
+            <Group gap="md" mb="sm" fz="sm">
+              <State tone={data.balanced ? 'good' : 'bad'}>{data.balanced ? 'balances' : 'does not balance'}</State>
+              {data.totals.map((total) => (
+                <span key={total.asset}>
+                  Total <LedgerAmount asset={total.asset} amount={total.amount} />
+                </span>
+              ))}
+              <span>
+                Read <Moment at={data.read_at} withAge />
               </span>
-            ))}
-            read <Moment at={data.read_at} withAge />
+            </Group>
             <DataTable
               caption="Kinds of accounts"
               columns={columns}

@@ -13,7 +13,7 @@ export function IdLink({ value, to, what }: { value: string; to: string; what: s
   if (value === '') return <>–</>;
   return (
     <Group component="span" gap={2} wrap="nowrap" display="inline-flex">
-      <Anchor component={Link} to={to} underline="always" title={value}>
+      <Anchor component={Link} to={to} underline="always" title={value} inherit>
         <span className="visually-hidden">{what} </span>
         <Code c="inherit">{shortId(value)}</Code>
       </Anchor>

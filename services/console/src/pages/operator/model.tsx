@@ -45,7 +45,7 @@ function Absent({ id }: { id: string }) {
   return (
     <Empty
       action={
-        <Anchor component={Link} to="/catalog">
+        <Anchor component={Link} to="/catalog" inherit>
           To the catalog
         </Anchor>
       }

@@ -25,10 +25,12 @@ export function books(list: Reserve[]): Reserve | undefined {
   return list.find((reserve) => reserve.subject === 'books');
 }
 
-/** An amount of a subject. Books are in nano-dollars; USDC has six decimals on every chain; the rest stays as read. */
+/** An amount of a subject. Books are in nano-dollars; USDC has six decimals on every chain, and a coin 18; the rest stays as read. */
 export function reserveAmount(subject: string, amount: string): string {
   if (subject === 'books') return dollars(usd(amount));
   if (subject.endsWith(':usdc')) return `${units(amount, 6)} USDC`;
+  // The coin of a chain has 18 decimals.
+  if (/:(eth|native)$/i.test(subject)) return units(amount, 18);
   return units(amount, 0);
 }
 
@@ -54,8 +56,8 @@ export function Reserves() {
       title="Reserves"
       json={query.data}
       note="Each hour the platform reads, at a final block, what it holds and what it owes. A shortfall that two readings in a row
-        find halts payouts. Two readings without it lift the halt; no operator can lift it before. Tokens without a name of a unit
-        are in their smallest unit."
+        find halts payouts. Two readings without it lift the halt; no operator can lift it before. Collateral is in the smallest unit
+        of its token."
     >
       <Loaded query={query}>
         {(data) => (

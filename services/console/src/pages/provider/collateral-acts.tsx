@@ -199,5 +199,5 @@ const pastColumns: Column<Refund>[] = [
   { name: 'Ended', cell: (refund) => <Moment at={refund.ended_at} /> },
   { name: 'State', cell: (refund) => <State tone={tones[refund.state]}>{refund.state}</State> },
   { name: 'Parts', cell: (refund) => refund.parts.length, numeric: true },
-  { name: 'Id', cell: (refund) => <Id value={refund.refund_id} what="refund id" /> },
+  { name: 'Id', wideOnly: true, cell: (refund) => <Id value={refund.refund_id} what="refund id" /> },
 ];

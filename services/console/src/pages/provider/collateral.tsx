@@ -170,7 +170,7 @@ const whereColumns: Column<Chain>[] = [
     name: 'Explorer',
     cell: (chain) =>
       /^https?:\/\//.test(chain.explorer_url) ? (
-        <Anchor href={chain.explorer_url} target="_blank" rel="noreferrer">
+        <Anchor href={chain.explorer_url} target="_blank" rel="noreferrer" inherit>
           Open
         </Anchor>
       ) : (

@@ -75,7 +75,7 @@ export function Convert({ me, earnings }: { me: Account; earnings: Earnings }) {
             {done !== '' && (
               <>
                 {dollars(done)} became credit.{' '}
-                <Anchor component={Link} to="/billing">
+                <Anchor component={Link} to="/billing" inherit>
                   See your balance
                 </Anchor>
               </>

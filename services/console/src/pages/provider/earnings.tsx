@@ -31,7 +31,7 @@ export default function EarningsPage() {
           <>
             <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} aria-live="polite">
               <Figure label="Payable now" note="Paid out when you ask">
-                <Money usd={e.payable_usd_str} />
+                <Money usd={e.payable_usd_str} rounded />
               </Figure>
               <Period label="Earned today" of={e.today} />
               <Period label="Earned in 7 days" of={e.last_7_days} />
@@ -55,11 +55,11 @@ function Period({ label, of: period }: { label: string; of: Earnings['today'] })
       label={label}
       note={
         <>
-          Since {period.since}, of which <Money usd={period.unbatched_usd_str} /> is not batched yet
+          Since {period.since}, of which <Money usd={period.unbatched_usd_str} rounded /> is not batched yet
         </>
       }
     >
-      <Money usd={period.earned_usd_str} />
+      <Money usd={period.earned_usd_str} rounded />
     </Figure>
   );
 }

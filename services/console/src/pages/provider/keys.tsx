@@ -58,7 +58,7 @@ const columns: Column<Key>[] = [
     name: 'Ends',
     cell: (key) => <Moment at={key.revoked_at ?? key.expires_at} withAge={key.active && key.expires_at !== null} />,
   },
-  { name: 'Id', cell: (key) => <Id value={key.key_id} what="key id" /> },
+  { name: 'Id', wideOnly: true, cell: (key) => <Id value={key.key_id} what="key id" /> },
   { name: 'End it', cell: (key) => (key.active ? <Revoke of={key} /> : '–') },
 ];
 

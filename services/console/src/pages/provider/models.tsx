@@ -99,7 +99,7 @@ const machineColumns: Column<Machine>[] = [
     cell: (machine) =>
       `${machine.agent_version === '' ? 'version not known' : machine.agent_version}, protocol ${machine.dialect}`,
   },
-  { name: 'Id', cell: (machine) => <Id value={machine.node_id} what="machine id" /> },
+  { name: 'Id', wideOnly: true, cell: (machine) => <Id value={machine.node_id} what="machine id" /> },
 ];
 
 type AtRouter = NonNullable<Status['traffic']>['nodes'];
@@ -136,7 +136,7 @@ const modelColumns: Column<Model>[] = [
   {
     name: 'Model',
     cell: (model) => (
-      <Anchor component={Link} to={`/models/${model.model_id}`} className="breakable">
+      <Anchor component={Link} to={`/models/${model.model_id}`} className="breakable" inherit>
         {model.model_id}
       </Anchor>
     ),

@@ -184,7 +184,7 @@ function blockers({ me, earnings, payouts }: Own, terms: PayoutTerms, now: numbe
       text: (
         <>
           No beneficiary address is set.{' '}
-          <Anchor component={Link} to="/provider/settings">
+          <Anchor component={Link} to="/provider/settings" inherit>
             Set one
           </Anchor>
         </>

@@ -28,13 +28,13 @@ export default function Payouts() {
           <>
             <SimpleGrid cols={{ base: 1, xs: 2, lg: 3 }} aria-live="polite">
               <Figure label="Payable now" note="Before the fee of a payout">
-                <Money usd={e.payable_usd_str} />
+                <Money usd={e.payable_usd_str} rounded />
               </Figure>
               <Figure label="In flight" note="In a payout that is not confirmed">
-                <Money usd={e.in_flight_usd_str} />
+                <Money usd={e.in_flight_usd_str} rounded />
               </Figure>
               <Figure label="Paid out so far" note="Before fees">
-                <Money usd={e.paid_usd_str} />
+                <Money usd={e.paid_usd_str} rounded />
               </Figure>
             </SimpleGrid>
             <Loaded query={account}>
@@ -120,7 +120,7 @@ function List({
     { name: 'Chain', cell: (payout) => name(payout.chain_id ?? 0) },
     { name: 'To', cell: (payout) => <Id value={payout.address ?? ''} what="address" /> },
     { name: 'Transaction', cell: (payout) => <Transaction hash={payout.tx_hash ?? ''} chain={payout.chain_id ?? 0} /> },
-    { name: 'Id', cell: (payout) => <Id value={payout.payout_id ?? ''} what="payout id" /> },
+    { name: 'Id', wideOnly: true, cell: (payout) => <Id value={payout.payout_id ?? ''} what="payout id" /> },
     { name: 'More', cell: (payout) => <Acts of={payout} /> },
   ];
   return (

@@ -33,7 +33,7 @@ export default function Penalties() {
             <Section title="No penalties">
               <Empty
                 action={
-                  <Anchor component={Link} to="/provider/verification">
+                  <Anchor component={Link} to="/provider/verification" inherit>
                     See how your models stand
                   </Anchor>
                 }

@@ -50,17 +50,17 @@ function Lead({ me }: { me: Account }) {
         </Figure>
         {earnings?.today != null && (
           <Figure label="Earned today" note="Since 00:00 UTC">
-            <Money usd={earnings.today.earned_usd_str} />
+            <Money usd={earnings.today.earned_usd_str} rounded />
           </Figure>
         )}
         {earnings?.last_7_days != null && (
           <Figure label="Earned in 7 days" note={`Since ${earnings.last_7_days.since}`}>
-            <Money usd={earnings.last_7_days.earned_usd_str} />
+            <Money usd={earnings.last_7_days.earned_usd_str} rounded />
           </Figure>
         )}
         {earnings?.last_30_days != null && (
           <Figure label="Earned in 30 days" note={`Since ${earnings.last_30_days.since}`}>
-            <Money usd={earnings.last_30_days.earned_usd_str} />
+            <Money usd={earnings.last_30_days.earned_usd_str} rounded />
           </Figure>
         )}
       </SimpleGrid>
@@ -100,7 +100,7 @@ function Blockers({ me }: { me: Account }) {
           <Text>
             {none}{' '}
             {me.status === 'active' && (
-              <Anchor component={Link} to="/provider/traffic">
+              <Anchor component={Link} to="/provider/traffic" inherit>
                 Why requests come or do not
               </Anchor>
             )}
@@ -159,7 +159,7 @@ function Watch({ me }: { me: Account }) {
       text: (
         <>
           A penalty on {penalty.model_id} can be appealed until <Moment at={penalty.appeal_until} withAge />.{' '}
-          <Anchor component={Link} to="/provider/penalties">
+          <Anchor component={Link} to="/provider/penalties" inherit>
             See it
           </Anchor>
         </>
@@ -172,7 +172,7 @@ function Watch({ me }: { me: Account }) {
       text: (
         <>
           No beneficiary address is set, so nothing can be paid out.{' '}
-          <Anchor component={Link} to="/provider/settings">
+          <Anchor component={Link} to="/provider/settings" inherit>
             Set one
           </Anchor>
         </>

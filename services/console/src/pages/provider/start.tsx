@@ -74,11 +74,11 @@ function What() {
         <List size="sm" spacing={4}>
           <List.Item>
             A served request earns its tokens times the payout price of the model. See{' '}
-            <Anchor component={Link} to="/">
+            <Anchor component={Link} to="/" inherit>
               prices
             </Anchor>{' '}
             and{' '}
-            <Anchor component={Link} to="/demand">
+            <Anchor component={Link} to="/demand" inherit>
               demand
             </Anchor>
             .

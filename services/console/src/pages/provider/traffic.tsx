@@ -116,7 +116,7 @@ const rejectColumns: Column<Reject>[] = [
       const step = steps[reject.reason];
       if (step === undefined) return advice[reject.reason] ?? '–';
       return (
-        <Anchor component={Link} to={step.to}>
+        <Anchor component={Link} to={step.to} inherit>
           {step.label}
         </Anchor>
       );
@@ -162,7 +162,7 @@ const modelColumns: Column<Model>[] = [
   {
     name: 'Model',
     cell: (model) => (
-      <Anchor component={Link} to={`/models/${model.model_id}`} className="breakable">
+      <Anchor component={Link} to={`/models/${model.model_id}`} className="breakable" inherit>
         {model.model_id}
       </Anchor>
     ),

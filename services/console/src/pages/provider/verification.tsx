@@ -88,7 +88,7 @@ function Judged({ of: one }: { of: Standing }) {
       <State tone={one.standing === 'penalty' ? 'bad' : 'warning'}>{one.standing}</State> {kindWord(one.kind)}, since{' '}
       <Moment at={one.since} />{' '}
       {one.penalty_id !== '' && (
-        <Anchor component={Link} to="/provider/penalties">
+        <Anchor component={Link} to="/provider/penalties" inherit>
           See it
         </Anchor>
       )}
@@ -121,7 +121,7 @@ const benchmarkColumns: Column<Benchmark>[] = [
         ? '–'
         : run.findings.map((finding) => findings[finding] ?? sentence(finding.replaceAll('_', ' '))).join(' '),
   },
-  { name: 'Id', cell: (run) => <Id value={run.run_id} what="benchmark id" /> },
+  { name: 'Id', wideOnly: true, cell: (run) => <Id value={run.run_id} what="benchmark id" /> },
 ];
 
 function Benchmarks({ models }: { models: string[] }) {
