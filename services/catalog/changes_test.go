@@ -54,6 +54,19 @@ func (r *replica) priceChange(t *testing.T) *catalogv1.PriceChange {
 	return resp.GetData().GetList()[0].GetPriceChange()
 }
 
+// onlyChange is the one change of test/plain.
+func (r *replica) onlyChange(t *testing.T) *catalogv1.ModelChange {
+	t.Helper()
+	resp, err := r.admin.ListModelChanges(t.Context(), &catalogv1.ListModelChangesRequest{ModelId: "test/plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.GetList()) != 1 {
+		t.Fatalf("got %d changes, want 1", len(resp.GetList()))
+	}
+	return resp.GetList()[0]
+}
+
 func TestAScheduledPriceIsPublicAndThenInForceOnEveryReplica(t *testing.T) {
 	b := setup(t)
 	b.put(t, wish("test/plain"))
@@ -70,11 +83,12 @@ func TestAScheduledPriceIsPublicAndThenInForceOnEveryReplica(t *testing.T) {
 	case c.GetBase().GetInputPrice() != "1.00":
 		t.Errorf("the price of the base: got %q, want 1.00", c.GetBase().GetInputPrice())
 	}
-	coming := b.priceChange(t)
-	if coming.GetInputPriceStr() != "1.50" || !proto.Equal(coming.GetEffectiveFrom(), c.GetEffectiveFrom()) ||
-		coming.GetInputPrice() != 1.5 || coming.GetPayoutOutputPriceStr() != "2.70" ||
-		coming.GetPricingUnit() != "per_1m_tokens" {
-		t.Errorf("the public reads: got %v, want an input price of 1.50 from %v", coming, c.GetEffectiveFrom())
+	want := &catalogv1.PriceChange{EffectiveFrom: c.GetEffectiveFrom(), PricingUnit: "per_1m_tokens",
+		InputPrice: 1.5, InputPriceStr: "1.50", OutputPrice: 3, OutputPriceStr: "3.00",
+		PayoutInputPrice: 0.9, PayoutInputPriceStr: "0.90", PayoutOutputPrice: 2.7, PayoutOutputPriceStr: "2.70",
+		PayoutCachedInputPriceStr: "0.00"}
+	if coming := b.priceChange(t); !proto.Equal(coming, want) {
+		t.Errorf("the public reads: got %v, want %v", coming, want)
 	}
 	b.clock.Advance(time.Hour)
 	dearer := func(m *catalogv1.Model) bool { return m.GetPrice().GetRates().GetInputPicoUsdPerToken() == 1_500_000 }
@@ -83,13 +97,13 @@ func TestAScheduledPriceIsPublicAndThenInForceOnEveryReplica(t *testing.T) {
 	if coming := b.priceChange(t); coming != nil {
 		t.Errorf("once it is in force: got the price to come %v, want none", coming)
 	}
-	resp, err := other.admin.ListModelChanges(t.Context(), &catalogv1.ListModelChangesRequest{ModelId: "test/plain"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list := resp.GetList(); len(list) != 1 || list[0].GetState() != "applied" ||
-		list[0].GetPriceVersionId() != m.GetPrice().GetPriceVersionId() || list[0].GetEndedBy() != "" {
-		t.Errorf("the changes: got %v, want one that was applied as %s", list, m.GetPrice().GetPriceVersionId())
+	switch done := other.onlyChange(t); {
+	case done.GetState() != "applied":
+		t.Errorf("the change: got %q, want applied", done.GetState())
+	case done.GetPriceVersionId() != m.GetPrice().GetPriceVersionId():
+		t.Errorf("its price version: got %q, want %q", done.GetPriceVersionId(), m.GetPrice().GetPriceVersionId())
+	case done.GetEndedBy() != "":
+		t.Errorf("ended by: got %q, want nobody but the catalog", done.GetEndedBy())
 	}
 }
 
@@ -112,13 +126,10 @@ func TestAChangeOfTheModelRefusesTheScheduledOneAndSaysWhy(t *testing.T) {
 	if put := b.put(t, renamed); put.GetModel().GetPriceChange() != nil {
 		t.Errorf("the answer: got the price to come %v, want none", put.GetModel().GetPriceChange())
 	}
-	resp, err := b.admin.ListModelChanges(t.Context(), &catalogv1.ListModelChangesRequest{ModelId: "test/plain"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list := resp.GetList(); len(list) != 1 || list[0].GetState() != "refused" ||
-		!strings.HasSuffix(list[0].GetReason(), ": name") {
-		t.Errorf("the changes: got %v, want one that was refused because of the name", list)
+	if done := b.onlyChange(t); done.GetState() != "refused" {
+		t.Errorf("the change: got %q, want refused", done.GetState())
+	} else if !strings.HasSuffix(done.GetReason(), ": name") {
+		t.Errorf("the reason: got %q, want it to end in the name", done.GetReason())
 	}
 	if coming := b.priceChange(t); coming != nil {
 		t.Errorf("the public reads: got %v, want none", coming)
@@ -148,10 +159,13 @@ func TestAScheduleThatCannotStandIsRefusedByField(t *testing.T) {
 		req := b.dearer("test/plain")
 		spoil(req)
 		_, err := b.admin.ScheduleModelChange(t.Context(), req)
-		if f, ok := fault.As(err); !ok {
+		switch f, ok := fault.As(err); {
+		case !ok:
 			t.Errorf("a bad %s: got the error %v, want a fault", field, err)
-		} else if f.Reason != fault.InvalidValue || f.Param != field {
-			t.Errorf("a bad %s: got %s of %q, want %s of it", field, f.Reason, f.Param, fault.InvalidValue)
+		case f.Reason != fault.InvalidValue:
+			t.Errorf("a bad %s: got %s, want %s", field, f.Reason, fault.InvalidValue)
+		case f.Param != field:
+			t.Errorf("a bad %s: got a fault of %q, want of it", field, f.Param)
 		}
 	}
 	if _, err := b.admin.ScheduleModelChange(t.Context(), b.dearer("test/none")); !fault.Is(err, fault.ModelNotFound) {

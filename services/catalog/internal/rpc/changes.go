@@ -99,19 +99,3 @@ func entryToProto(d entry.Draft, rates money.Rates) *catalogv1.ModelEntry {
 		DeprecatedAt: timeToProto(d.DeprecatedAt), MinVramGb: d.MinVRAMGB, Successor: d.Successor,
 	}
 }
-
-// priceChangeToProto returns the prices that are scheduled for a model; nil where there are none.
-func priceChangeToProto(m entry.Model) *catalogv1.PriceChange {
-	coming := m.Coming
-	if coming.From.IsZero() {
-		return nil
-	}
-	rates := coming.Rates
-	out := &catalogv1.PriceChange{EffectiveFrom: timestamppb.New(coming.From), PricingUnit: rates.Unit.String()}
-	out.InputPrice, out.InputPriceStr = dollars(rates.Unit, rates.Input)
-	out.OutputPrice, out.OutputPriceStr = dollars(rates.Unit, rates.Output)
-	out.PayoutInputPrice, out.PayoutInputPriceStr = dollars(rates.Unit, rates.PayoutInput)
-	out.PayoutOutputPrice, out.PayoutOutputPriceStr = dollars(rates.Unit, rates.PayoutOutput)
-	out.PayoutCachedInputPrice, out.PayoutCachedInputPriceStr = dollars(rates.Unit, rates.PayoutCachedInput)
-	return out
-}

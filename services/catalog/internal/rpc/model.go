@@ -70,6 +70,22 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 	return public
 }
 
+// priceChangeToProto returns the prices that are scheduled for a model; nil where there are none.
+func priceChangeToProto(m entry.Model) *catalogv1.PriceChange {
+	coming := m.Coming
+	if coming.From.IsZero() {
+		return nil
+	}
+	rates := coming.Rates
+	out := &catalogv1.PriceChange{EffectiveFrom: timestamppb.New(coming.From), PricingUnit: rates.Unit.String()}
+	out.InputPrice, out.InputPriceStr = dollars(rates.Unit, rates.Input)
+	out.OutputPrice, out.OutputPriceStr = dollars(rates.Unit, rates.Output)
+	out.PayoutInputPrice, out.PayoutInputPriceStr = dollars(rates.Unit, rates.PayoutInput)
+	out.PayoutOutputPrice, out.PayoutOutputPriceStr = dollars(rates.Unit, rates.PayoutOutput)
+	out.PayoutCachedInputPrice, out.PayoutCachedInputPriceStr = dollars(rates.Unit, rates.PayoutCachedInput)
+	return out
+}
+
 // dollars is a price in US dollars per pricing unit.
 func dollars(unit money.Unit, p money.PicoUSD) (number float64, exact string) {
 	return unit.Number(p), unit.Price(p)

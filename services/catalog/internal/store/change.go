@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/money"
 	"svc.internal/services/catalog/internal/change"
 	"svc.internal/services/catalog/internal/entry"
 )
@@ -75,19 +75,6 @@ func draftFromColumn(id string, column []byte) (entry.Draft, error) {
 		d.DeprecatedAt = *c.DeprecatedAt
 	}
 	return d, nil
-}
-
-// ratesColumns are rates as columns have them.
-type ratesColumns struct {
-	unit                                                        string
-	input, output, payoutInput, payoutOutput, payoutCachedInput int64
-}
-
-func (r ratesColumns) rates() (money.Rates, error) {
-	unit, err := money.ParseUnit(r.unit)
-	return money.Rates{Unit: unit, Input: money.PicoUSD(r.input), Output: money.PicoUSD(r.output),
-		PayoutInput: money.PicoUSD(r.payoutInput), PayoutOutput: money.PicoUSD(r.payoutOutput),
-		PayoutCachedInput: money.PicoUSD(r.payoutCachedInput)}, err
 }
 
 func scanChange(row pgx.CollectableRow) (change.Change, error) {
@@ -168,4 +155,21 @@ func writeEnd(ctx context.Context, tx pgx.Tx, c change.Change) error {
 		return fmt.Errorf("end a scheduled change: %w", err)
 	}
 	return nil
+}
+
+// refuseWaiting refuses the change of a model that waits, because the model is changed.
+func refuseWaiting(ctx context.Context, tx pgx.Tx, before, after entry.Model, now time.Time) error {
+	c, err := readWaiting(ctx, tx, after.ID)
+	if err != nil || c == nil {
+		return err
+	}
+	done, err := c.Overtake(before, after, now)
+	if err != nil {
+		return err
+	}
+	done.EndedBy = actor.OfOperator(ctx)
+	if err := writeEnd(ctx, tx, done); err != nil {
+		return err
+	}
+	return auditChange(ctx, tx, refuseChange, done)
 }

@@ -133,14 +133,6 @@ func priceColumns(modelID string, v price.Version) []any {
 		int64(v.Rates.PayoutCachedInput)}
 }
 
-// orNull is the column's form of an instant that may be absent.
-func orNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // orEmpty keeps NULL out of columns that have an empty array instead.
 func orEmpty(words []string) []string {
 	if words == nil {

@@ -199,23 +199,6 @@ func put(
 	return waiting.Refuse(refusal, now)
 }
 
-// refuseWaiting refuses the change of a model that waits, because the model is changed.
-func refuseWaiting(ctx context.Context, tx pgx.Tx, before, after entry.Model, now time.Time) error {
-	c, err := readWaiting(ctx, tx, after.ID)
-	if err != nil || c == nil {
-		return err
-	}
-	done, err := c.Overtake(before, after, now)
-	if err != nil {
-		return err
-	}
-	done.EndedBy = actor.OfOperator(ctx)
-	if err := writeEnd(ctx, tx, done); err != nil {
-		return err
-	}
-	return auditChange(ctx, tx, refuseChange, done)
-}
-
 // Changes implements change.Store.
 func (s *Store) Changes(ctx context.Context, modelID string, limit int) ([]change.Change, error) {
 	var list []change.Change

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -31,10 +32,21 @@ type planner struct {
 	clock *clock.Manual
 }
 
-func (r *rig) planner() planner {
+// planner is a catalog that fails the test where it logs an error, as where two catalogs get in each
+// other's way.
+func (r *rig) planner(t *testing.T) planner {
+	t.Helper()
 	c := clock.NewManual(noon)
-	return planner{&change.Scheduler{Store: New(r.app), Clock: c, Random: rand.Reader,
-		Log: slog.New(slog.DiscardHandler)}, c}
+	log := slog.NewTextHandler(failing{t}, &slog.HandlerOptions{Level: slog.LevelError})
+	return planner{&change.Scheduler{Store: New(r.app), Clock: c, Random: rand.Reader, Log: slog.New(log)}, c}
+}
+
+// failing is a log of which each line fails the test.
+type failing struct{ t *testing.T }
+
+func (f failing) Write(line []byte) (int, error) {
+	f.t.Errorf("logged: %s", line)
+	return len(line), nil
 }
 
 // oldDraft is the model "old" as setup made it.
@@ -105,7 +117,7 @@ func (r *rig) acts(t *testing.T) string {
 
 func TestAChangeHoldsFromItsMomentAndNotBefore(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	draft := oldDraft()
 	draft.Name, draft.DeprecatedAt, draft.Parameters = "dear", later.Add(entry.Notice), []string{"seed"}
 	written, err := p.Schedule(byAlice(t), draft, dear, later)
@@ -114,10 +126,17 @@ func TestAChangeHoldsFromItsMomentAndNotBefore(t *testing.T) {
 	}
 	p.clock.Advance(time.Hour - time.Microsecond)
 	p.applyDue(t)
-	if got := p.only(t); got.State != change.Scheduled {
+	switch got := p.only(t); {
+	case got.State != change.Scheduled:
 		t.Fatalf("before the moment: got %s, want %s", got.State, change.Scheduled)
-	} else if got.From != later || !got.Draft.Equal(written.Draft) || got.Rates != dear || !got.Base.Same(written.Base) {
-		t.Fatalf("what waits: got %+v, want %+v", got, written)
+	case !got.From.Equal(later):
+		t.Errorf("what waits, from: got %v, want %v", got.From, later)
+	case !got.Draft.Equal(written.Draft):
+		t.Errorf("what waits: got %+v, want %+v", got.Draft, written.Draft)
+	case got.Rates != dear:
+		t.Errorf("what waits: got %+v, want %+v", got.Rates, dear)
+	case !got.Base.Same(written.Base):
+		t.Errorf("the base: got %+v, want %+v", got.Base, written.Base)
 	}
 	p.clock.Advance(time.Microsecond)
 	p.applyDue(t)
@@ -135,9 +154,13 @@ func TestAChangeHoldsFromItsMomentAndNotBefore(t *testing.T) {
 	case !m.Coming.From.IsZero():
 		t.Errorf("a price to come: got %+v, want none", m.Coming)
 	}
-	done := p.only(t)
-	if done.State != change.Applied || done.Price != models[0].Price.ID || done.EndedBy != "" {
-		t.Errorf("the change: got %+v, want it applied by the catalog with the version %s", done, models[0].Price.ID)
+	switch done := p.only(t); {
+	case done.State != change.Applied:
+		t.Errorf("the change: got %s, want %s", done.State, change.Applied)
+	case done.Price != models[0].Price.ID:
+		t.Errorf("its price version: got %s, want %s", done.Price, models[0].Price.ID)
+	case done.EndedBy != "":
+		t.Errorf("ended by: got %q, want nobody but the catalog", done.EndedBy)
 	}
 	const want = "operator:alice@ops schedule_model_change, operator:alice@ops apply_model_change"
 	if got := r.acts(t); got != want {
@@ -147,7 +170,7 @@ func TestAChangeHoldsFromItsMomentAndNotBefore(t *testing.T) {
 
 func TestAPriceToComeIsLoadedWithTheModel(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	before := r.number(t, "SELECT revision FROM revision")
 	c := p.schedule(t)
 	coming := func() entry.Model {
@@ -161,9 +184,12 @@ func TestAPriceToComeIsLoadedWithTheModel(t *testing.T) {
 		}
 		return models[0]
 	}
-	if m := coming(); !m.Coming.From.Equal(later) || m.Coming.Rates != dear {
-		t.Errorf("to come: got %+v, want %+v from %v", m.Coming, dear, later)
-	} else if m.Price.Rates.Input != 20 {
+	switch m := coming(); {
+	case !m.Coming.From.Equal(later):
+		t.Errorf("to come from: got %v, want %v", m.Coming.From, later)
+	case m.Coming.Rates != dear:
+		t.Errorf("to come: got %+v, want %+v", m.Coming.Rates, dear)
+	case m.Price.Rates.Input != 20:
 		t.Errorf("in force: got %d, want 20", m.Price.Rates.Input)
 	}
 	before = r.number(t, "SELECT revision FROM revision")
@@ -186,11 +212,11 @@ func TestAPriceToComeIsLoadedWithTheModel(t *testing.T) {
 // Two catalogs look at once, again and again: the change is applied by one of them.
 func TestOneOfSeveralCatalogsAppliesAChange(t *testing.T) {
 	r := setup(t)
-	first := r.planner()
+	first := r.planner(t)
 	first.schedule(t)
 	var all sync.WaitGroup
 	for range 8 {
-		p := r.planner()
+		p := r.planner(t)
 		p.clock.Advance(time.Hour)
 		all.Go(func() {
 			for range 3 {
@@ -214,8 +240,8 @@ func TestOneOfSeveralCatalogsAppliesAChange(t *testing.T) {
 
 func TestACatalogThatWasAwayAppliesWhatIsDue(t *testing.T) {
 	r := setup(t)
-	r.planner().schedule(t)
-	again := r.planner() // another process, days later
+	r.planner(t).schedule(t)
+	again := r.planner(t) // another process, days later
 	again.clock.Advance(72 * time.Hour)
 	again.applyDue(t)
 	if got := r.input(t); got != 40 {
@@ -229,7 +255,7 @@ func TestACatalogThatWasAwayAppliesWhatIsDue(t *testing.T) {
 
 func TestAChangeByAnOperatorRefusesTheOneThatWaits(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	p.schedule(t)
 	r.put(t, "old", money.Rates{Input: 20, PayoutInput: 18}, ids.PriceVersionID{3}) // changes nothing
 	if got := p.only(t); got.State != change.Scheduled {
@@ -254,15 +280,17 @@ func TestAChangeByAnOperatorRefusesTheOneThatWaits(t *testing.T) {
 
 func TestAChangeByHandRefusesTheOneThatWaitsAtItsMoment(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	p.schedule(t)
 	if _, err := r.owner.Exec(t.Context(), "UPDATE model SET name = 'by hand'"); err != nil {
 		t.Fatal(err)
 	}
 	p.clock.Advance(time.Hour)
 	p.applyDue(t)
-	if got := p.only(t); got.State != change.Refused || !strings.HasSuffix(got.Reason, ": name") {
-		t.Errorf("got %s (%s), want %s because of the name", got.State, got.Reason, change.Refused)
+	if got := p.only(t); got.State != change.Refused {
+		t.Errorf("got %s, want %s", got.State, change.Refused)
+	} else if !strings.HasSuffix(got.Reason, ": name") {
+		t.Errorf("the reason: got %q, want it to end in the name", got.Reason)
 	}
 	if input := r.input(t); input != 20 {
 		t.Errorf("the price: got %d, want what it was, 20", input)
@@ -275,7 +303,7 @@ func TestAChangeByHandRefusesTheOneThatWaitsAtItsMoment(t *testing.T) {
 
 func TestAChangeThatTheDatabaseDoesNotTakeIsRefused(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	taken := oldDraft()
 	taken.Slug = "taken"
 	r.putDraft(t, entry.Draft{ID: "other", Slug: "taken", ContextTokens: 1}, money.Rates{}, ids.PriceVersionID{5})
@@ -300,8 +328,10 @@ func TestAChangeThatTheDatabaseDoesNotTakeIsRefused(t *testing.T) {
 	r.putDraft(t, entry.Draft{ID: "third", Slug: "free-as-yet", ContextTokens: 1}, money.Rates{}, ids.PriceVersionID{6})
 	p.clock.Advance(2 * time.Hour)
 	p.applyDue(t)
-	if got := p.only(t); got.State != change.Refused || got.Reason != "slug is another model's" {
-		t.Errorf("got %s (%s), want %s because of the slug", got.State, got.Reason, change.Refused)
+	if got := p.only(t); got.State != change.Refused {
+		t.Errorf("got %s, want %s", got.State, change.Refused)
+	} else if got.Reason != "slug is another model's" {
+		t.Errorf("the reason: got %q, want that the slug is another model's", got.Reason)
 	}
 	if input := r.input(t); input != 20 {
 		t.Errorf("the price: got %d, want what it was, 20", input)
@@ -314,7 +344,7 @@ func TestAChangeThatTheDatabaseDoesNotTakeIsRefused(t *testing.T) {
 // Whoever is first wins: a change that an operator could cancel never changed a price.
 func TestACancelAndTheMomentNeverBothWin(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	for i := range 10 {
 		before := r.input(t)
 		after := before + 1
@@ -348,7 +378,7 @@ func TestACancelAndTheMomentNeverBothWin(t *testing.T) {
 
 func TestACancelledChangeIsOverAndAnotherModelsIsNotFound(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	c := p.schedule(t)
 	r.put(t, "other", money.Rates{}, ids.PriceVersionID{5})
 	for name, try := range map[string]struct {
@@ -361,10 +391,14 @@ func TestACancelledChangeIsOverAndAnotherModelsIsNotFound(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if done, err := p.Cancel(actor.WithOperator(t.Context(), "bob"), "old", c.ID); err != nil {
+		done, err := p.Cancel(actor.WithOperator(t.Context(), "bob"), "old", c.ID)
+		switch {
+		case err != nil:
 			t.Fatal(err)
-		} else if done.State != change.Cancelled || done.EndedBy != "operator:bob" {
-			t.Errorf("got %s by %q, want %s by operator:bob", done.State, done.EndedBy, change.Cancelled)
+		case done.State != change.Cancelled:
+			t.Errorf("got %s, want %s", done.State, change.Cancelled)
+		case done.EndedBy != "operator:bob":
+			t.Errorf("ended by: got %q, want operator:bob", done.EndedBy)
 		}
 	}
 	p.clock.Advance(time.Hour)
@@ -389,7 +423,7 @@ func TestOfOneModelOneChangeWaits(t *testing.T) {
 	var mu sync.Mutex
 	outcomes := map[string]int{}
 	for i := range 6 {
-		p := r.planner()
+		p := r.planner(t)
 		all.Go(func() {
 			_, err := p.Schedule(byAlice(t), oldDraft(), money.Rates{Input: money.PicoUSD(50 + i), PayoutInput: 1}, later)
 			mu.Lock()
@@ -405,8 +439,8 @@ func TestOfOneModelOneChangeWaits(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if outcomes["written"] != 1 || outcomes["refused"] != 5 {
-		t.Errorf("six at once: got %v, want 1 written and 5 refused", outcomes)
+	if want := (map[string]int{"written": 1, "refused": 5}); !maps.Equal(outcomes, want) {
+		t.Errorf("six at once: got %v, want %v", outcomes, want)
 	}
 }
 
@@ -432,7 +466,7 @@ func TestAtMostAThousandChangesWait(t *testing.T) {
 	if _, err := r.app.Exec(t.Context(), fmt.Sprintf(insertWaiting, change.MaxWaiting)); err != nil {
 		t.Fatal(err)
 	}
-	p := r.planner()
+	p := r.planner(t)
 	if _, err := p.Schedule(byAlice(t), oldDraft(), dear, later); !fault.Is(err, fault.TooManyChanges) {
 		t.Errorf("one more: got the error %v, want %s", err, fault.TooManyChanges)
 	}
@@ -445,7 +479,7 @@ func TestAtMostAThousandChangesWait(t *testing.T) {
 
 func TestAListOfChangesIsBoundedAndHasTheNewestFirst(t *testing.T) {
 	r := setup(t)
-	p := r.planner()
+	p := r.planner(t)
 	var last ids.ChangeID
 	for range change.MaxListed + 1 {
 		p.clock.Advance(time.Millisecond)
@@ -470,7 +504,7 @@ func TestAListOfChangesIsBoundedAndHasTheNewestFirst(t *testing.T) {
 func TestTheDatabaseKeepsScheduledChanges(t *testing.T) {
 	r := setup(t)
 	r.put(t, "other", money.Rates{}, ids.PriceVersionID{5})
-	p := r.planner()
+	p := r.planner(t)
 	c := p.schedule(t)
 	insert := func(from, to string) string {
 		return strings.Replace(fmt.Sprintf(insertWaiting, 1), from, to, 1)

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/catalog/internal/change"
 	"svc.internal/services/catalog/internal/entry"
@@ -103,6 +104,27 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	m.Coming.From = *from
 	m.Coming.Rates, err = then.rates()
 	return m, err
+}
+
+// ratesColumns are rates as columns have them.
+type ratesColumns struct {
+	unit                                                        string
+	input, output, payoutInput, payoutOutput, payoutCachedInput int64
+}
+
+func (r ratesColumns) rates() (money.Rates, error) {
+	unit, err := money.ParseUnit(r.unit)
+	return money.Rates{Unit: unit, Input: money.PicoUSD(r.input), Output: money.PicoUSD(r.output),
+		PayoutInput: money.PicoUSD(r.payoutInput), PayoutOutput: money.PicoUSD(r.payoutOutput),
+		PayoutCachedInput: money.PicoUSD(r.payoutCachedInput)}, err
+}
+
+// orNull is the column's form of an instant that may be absent.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // mendable makes a fault of each error that the caller can mend. It returns all other

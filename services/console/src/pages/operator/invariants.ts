@@ -260,7 +260,7 @@ function checkEnd(draft: Draft, current: Standing | null, now: number): Problems
   return { deprecated_at: `A model goes away at least ${noticeDays} days after it is announced.` };
 }
 
-/** What is wrong with the moment from which a change is to hold; empty for nothing. `now` is in milliseconds since 1970. */
+/** What is wrong with the moment of a scheduled change; empty for nothing. `now` is in milliseconds since 1970. */
 export function momentProblem(text: string, now: number): string {
   const at = momentOf(text);
   if (at === null) return 'Choose the moment.';
