@@ -47,6 +47,7 @@ func Spec() node.Spec {
 			billingv1.CardSandboxService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.AccountFreezeAdminService_ServiceDesc.ServiceName:   {node.EdgeGateway},
 			billingv1.CheckoutAdminService_ServiceDesc.ServiceName:        {node.EdgeGateway},
+			billingv1.PlanService_ServiceDesc.ServiceName:                 {node.EdgeGateway},
 			billingv1.SubscriptionService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.SubscriptionAdminService_ServiceDesc.ServiceName:    {node.EdgeGateway},
 			billingv1.AccountOverviewAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},

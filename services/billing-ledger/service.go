@@ -262,7 +262,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterConsumerKeyServiceServer(r, &rpc.ConsumerKeys{Keys: &key.Own{
 		Keys: s.keys, Store: s.store, KnownModel: s.prices.Known,
 	}})
-	billingv1.RegisterConsumerLimitServiceServer(r, &rpc.ConsumerLimits{Spending: &account.Spending{Store: s.store}})
+	billingv1.RegisterConsumerLimitServiceServer(r, &rpc.ConsumerLimits{Spending: &account.Spending{Store: s.store},
+		Defaults: s.cfg.limits()})
 	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer,
 		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})

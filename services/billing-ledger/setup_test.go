@@ -102,6 +102,8 @@ type fleet struct {
 	checkouts billingv1.CheckoutServiceClient
 	freezes   billingv1.AccountFreezeAdminServiceClient
 
+	plans         billingv1.PlanServiceClient
+	ownLimits     billingv1.ConsumerLimitServiceClient
 	subscriptions billingv1.SubscriptionServiceClient
 	planInvoices  billingv1.SubscriptionAdminServiceClient
 
@@ -215,6 +217,8 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	f.sandbox = billingv1.NewCardSandboxServiceClient(calls)
 	f.checkouts = billingv1.NewCheckoutServiceClient(calls)
 	f.freezes = billingv1.NewAccountFreezeAdminServiceClient(calls)
+	f.plans = billingv1.NewPlanServiceClient(calls)
+	f.ownLimits = billingv1.NewConsumerLimitServiceClient(calls)
 	f.subscriptions = billingv1.NewSubscriptionServiceClient(calls)
 	f.planInvoices = billingv1.NewSubscriptionAdminServiceClient(calls)
 	f.passbooks = billingv1.NewPassbookServiceClient(calls)

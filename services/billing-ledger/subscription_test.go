@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
@@ -109,6 +110,26 @@ func TestAPlanIsSoldRenewedDeclinedAndRefundedInTheSandbox(t *testing.T) {
 	})
 	f.wantInvoices(t, account, "pro 6.00 of which 6.00, operator, ends false", "pro 6.00 of which 0.00, , ends false")
 	f.sound(t)
+}
+
+func TestAnybodySeesWhatIsSold(t *testing.T) {
+	t.Parallel()
+	f := assemble(t)
+	got, err := f.plans.ListPlans(t.Context(), &billingv1.ListPlansRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, both := []string{"free", "standard", "premium"}, []string{"free", "standard"}
+	want := &billingv1.ListPlansResponse{Plans: []*billingv1.Plan{{Id: "pro", Name: "Pro", PriceUsdStr: "6.00",
+		Covers: []*billingv1.PlanCoverage{{PricingUnit: "per_1m_tokens", Tiers: both},
+			{PricingUnit: "per_image", Tiers: both}},
+		Limits: []*billingv1.PlanLimit{{Kind: "concurrent", Period: "none", Cap: 8, Tiers: all},
+			{Kind: "images", Period: "day", Cap: 75, Tiers: all}, {Kind: "requests", Period: "day", Cap: 1500, Tiers: all},
+			{Kind: "requests", Period: "minute", Cap: 50, Tiers: all},
+			{Kind: "tokens", Period: "week", Cap: 40_000_000, Tiers: []string{"standard"}}}}}}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 // A page of a plan leads where the consumer says, as a page of a top-up does, and nowhere else.

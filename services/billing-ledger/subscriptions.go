@@ -15,6 +15,7 @@ import (
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
+	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/subscription"
@@ -22,6 +23,7 @@ import (
 
 // subscriptionWork sells plans by the month.
 type subscriptionWork struct {
+	offers *plan.Offers
 	sales  *subscription.Sales
 	worker *subscription.Worker
 }
@@ -40,7 +42,8 @@ type subscriptionDeps struct {
 // newSubscriptionWork makes the work on subscriptions.
 func newSubscriptionWork(deps subscriptionDeps) *subscriptionWork {
 	keeper := store.Subscriptions{Store: deps.store}
-	w := &subscriptionWork{worker: subscription.NewWorker(subscription.Worker{
+	offers := plan.NewOffers(deps.store, deps.clock)
+	w := &subscriptionWork{offers: offers, worker: subscription.NewWorker(subscription.Worker{
 		Store: keeper, Processor: planProcessor{deps.cards.checkouts.Processors}, Clock: deps.clock, Random: deps.random,
 		Log: deps.log,
 		Alarm: func(ctx context.Context, invoice, detail string) error {
@@ -61,6 +64,7 @@ func newSubscriptionWork(deps subscriptionDeps) *subscriptionWork {
 }
 
 func (w *subscriptionWork) register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterPlanServiceServer(r, &rpc.Plans{Offers: w.offers})
 	billingv1.RegisterSubscriptionServiceServer(r, &rpc.Subscriptions{Sales: w.sales})
 	billingv1.RegisterSubscriptionAdminServiceServer(r, &rpc.SubscriptionAdmin{Sales: w.sales})
 }

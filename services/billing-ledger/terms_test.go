@@ -9,6 +9,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	billingledger "svc.internal/services/billing-ledger"
 )
 
 // What an operator agrees is told by admission, with the key, and on the receipt.
@@ -98,6 +99,29 @@ func TestTermsOfUnknownCategoriesAndAccountsAreRefused(t *testing.T) {
 	if _, err := f.terms.GetAccountTerms(t.Context(), &billingv1.GetAccountTermsRequest{AccountId: "x"}); !fault.Is(err,
 		fault.AccountNotFound) {
 		t.Errorf("no account: got the error %v, want the reason %v", err, fault.AccountNotFound)
+	}
+}
+
+// What a page says of limits is what admission counts by.
+func TestLimitsAreToldWithTheDefaultsOfThisLedger(t *testing.T) {
+	f := assemble(t, func(c *billingledger.Config) { c.LLMPerMinute, c.ConcurrentPerKey = 7, -1 })
+	c := f.consumer(t, "")
+	got, err := f.ownLimits.GetConsumerLimits(asUser(t, c.account), &billingv1.GetConsumerLimitsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := f.ownLimits.SetSpendCaps(asUser(t, c.account), &billingv1.SetSpendCapsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &billingv1.DefaultLimits{ZeroPricedRequestsPerMinute: 10, ConcurrentRequests: -1,
+		Categories: []*billingv1.CategoryRate{{Category: "llm", RequestsPerMinute: 7},
+			{Category: "multimodal", RequestsPerMinute: 200}, {Category: "embedding", RequestsPerMinute: 500},
+			{Category: "image", RequestsPerMinute: 60}, {Category: "audio", RequestsPerMinute: 60}}}
+	for name, got := range map[string]*billingv1.ConsumerLimits{"read": got.GetLimits(), "set": set.GetLimits()} {
+		if !proto.Equal(got.GetDefaults(), want) {
+			t.Errorf("%s: got %v, want %v", name, got.GetDefaults(), want)
+		}
 	}
 }
 

@@ -123,6 +123,7 @@ func clients(billing, router, catalog, hub, settlement, verifier grpc.ClientConn
 		Webhooks:          billingv1.NewWebhookServiceClient(billing),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(billing),
 		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(billing),
+		Plans:             billingv1.NewPlanServiceClient(billing),
 		ConsumerTerms:     billingv1.NewConsumerTermsServiceClient(billing),
 		Passbooks:         billingv1.NewPassbookServiceClient(billing),
 		PassbookExports:   billingv1.NewPassbookExportServiceClient(billing),

@@ -106,6 +106,8 @@ type Deps struct {
 	Streams billingv1.StreamAdminServiceClient
 	// Terms has what operators agree with accounts.
 	Terms billingv1.EnterpriseAdminServiceClient
+	// Plans shows anybody the plans that are sold.
+	Plans billingv1.PlanServiceClient
 	// ConsumerTerms shows users what operators agreed with their accounts, and takes their messages.
 	ConsumerTerms billingv1.ConsumerTermsServiceClient
 	// Payables has what vendors are owed.
@@ -203,6 +205,7 @@ func (d Deps) market() marketapi.Peers {
 		ConsumerKeys:   d.ConsumerKeys,
 		ConsumerLimits: d.ConsumerLimits,
 		ConsumerTerms:  d.ConsumerTerms,
+		Plans:          d.Plans,
 		Passbooks:      d.Passbooks,
 		Providers:      d.ProviderAdmin,
 		Router:         d.Router,

@@ -36,6 +36,7 @@ func (f *fleet) register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterCheckoutServiceServer(r, f.shop)
 	billingv1.RegisterAccountFreezeAdminServiceServer(r, billingv1.UnimplementedAccountFreezeAdminServiceServer{})
 	billingv1.RegisterCheckoutAdminServiceServer(r, billingv1.UnimplementedCheckoutAdminServiceServer{})
+	billingv1.RegisterPlanServiceServer(r, subscriptions{})
 	billingv1.RegisterSubscriptionServiceServer(r, subscriptions{})
 	billingv1.RegisterSubscriptionAdminServiceServer(r, subscriptions{})
 	billingv1.RegisterCardWebhookServiceServer(r, f.cards)
@@ -137,6 +138,7 @@ func peersAt(conn grpc.ClientConnInterface) Deps {
 		Webhooks:          billingv1.NewWebhookServiceClient(conn),
 		ConsumerKeys:      billingv1.NewConsumerKeyServiceClient(conn),
 		ConsumerLimits:    billingv1.NewConsumerLimitServiceClient(conn),
+		Plans:             billingv1.NewPlanServiceClient(conn),
 		ConsumerTerms:     billingv1.NewConsumerTermsServiceClient(conn),
 		Passbooks:         billingv1.NewPassbookServiceClient(conn),
 		PassbookExports:   billingv1.NewPassbookExportServiceClient(conn),

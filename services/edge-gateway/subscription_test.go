@@ -16,6 +16,21 @@ import (
 type subscriptions struct {
 	billingv1.UnimplementedSubscriptionServiceServer
 	billingv1.UnimplementedSubscriptionAdminServiceServer
+	billingv1.UnimplementedPlanServiceServer
+}
+
+func (subscriptions) ListPlans(context.Context, *billingv1.ListPlansRequest) (*billingv1.ListPlansResponse, error) {
+	return &billingv1.ListPlansResponse{Plans: []*billingv1.Plan{{Id: "pro", Name: "Pro", PriceUsdStr: "6.00"}}}, nil
+}
+
+func TestAnybodySeesThePlansThatAreSold(t *testing.T) {
+	f := start(t)
+	want := `{"plans":[{"id":"pro","name":"Pro","price_usd_str":"6.00","covers":[],"limits":[]}]}`
+	if body := read(t, f.do(http.MethodGet, "/api/v1/plans", "")); body != want {
+		t.Errorf("got %q, want %q", body, want)
+	}
+	wantError(t, f.do(http.MethodPost, "/api/v1/plans", "{}"), 405, "method_not_allowed")
+	wantError(t, f.do(http.MethodGet, "/api/v1/plans/pro", ""), 404, "unknown_route")
 }
 
 func (subscriptions) GetSubscription(

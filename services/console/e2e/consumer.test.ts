@@ -128,7 +128,7 @@ describe('a consumer', () => {
 
   it('subscribes to the plan, and cancels it', async () => {
     await open(who, '/plan');
-    await button(page, 'Subscribe').click();
+    await button(page, 'Subscribe to Pro').click();
     await page.getByRole('link', { name: /on the card page$/ }).click();
     await page.getByRole('button', { name: /^Pay \$/ }).click();
     await page.getByText('Paid, with sandbox money.').waitFor();

@@ -213,8 +213,11 @@ type ConsumerLimits struct {
 	OwnMonthCapUsdStr string `protobuf:"bytes,4,opt,name=own_month_cap_usd_str,json=ownMonthCapUsdStr,proto3" json:"own_month_cap_usd_str,omitempty"`
 	// Those that count, with what is spent; absent where there is none. Spending is counted from
 	// the moment on that there is a cap.
-	Day           *SpendBound `protobuf:"bytes,5,opt,name=day,proto3" json:"day,omitempty"`
-	Month         *SpendBound `protobuf:"bytes,6,opt,name=month,proto3" json:"month,omitempty"`
+	Day   *SpendBound `protobuf:"bytes,5,opt,name=day,proto3" json:"day,omitempty"`
+	Month *SpendBound `protobuf:"bytes,6,opt,name=month,proto3" json:"month,omitempty"`
+	// What counts where requests_per_minute and concurrent_requests are 0, unless terms were agreed
+	// for a category (GET /api/v1/consumer/terms). Only the calls of ConsumerLimitService tell it.
+	Defaults      *DefaultLimits `protobuf:"bytes,7,opt,name=defaults,proto3" json:"defaults,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +294,131 @@ func (x *ConsumerLimits) GetMonth() *SpendBound {
 	return nil
 }
 
+func (x *ConsumerLimits) GetDefaults() *DefaultLimits {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+// DefaultLimits are those of every account. -1 is without limit.
+type DefaultLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of each key alone, for the models of a category.
+	Categories []*CategoryRate `protobuf:"bytes,1,rep,name=categories,proto3" json:"categories,omitempty"`
+	// Of all keys together, for all models that cost nothing.
+	ZeroPricedRequestsPerMinute int32 `protobuf:"varint,2,opt,name=zero_priced_requests_per_minute,json=zeroPricedRequestsPerMinute,proto3" json:"zero_priced_requests_per_minute,omitempty"`
+	// Of all keys together.
+	ConcurrentRequests int32 `protobuf:"varint,3,opt,name=concurrent_requests,json=concurrentRequests,proto3" json:"concurrent_requests,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *DefaultLimits) Reset() {
+	*x = DefaultLimits{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DefaultLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DefaultLimits) ProtoMessage() {}
+
+func (x *DefaultLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DefaultLimits.ProtoReflect.Descriptor instead.
+func (*DefaultLimits) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DefaultLimits) GetCategories() []*CategoryRate {
+	if x != nil {
+		return x.Categories
+	}
+	return nil
+}
+
+func (x *DefaultLimits) GetZeroPricedRequestsPerMinute() int32 {
+	if x != nil {
+		return x.ZeroPricedRequestsPerMinute
+	}
+	return 0
+}
+
+func (x *DefaultLimits) GetConcurrentRequests() int32 {
+	if x != nil {
+		return x.ConcurrentRequests
+	}
+	return 0
+}
+
+// CategoryRate is a rate for the models of a category.
+type CategoryRate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// llm, multimodal, embedding, image or audio.
+	Category          string `protobuf:"bytes,1,opt,name=category,proto3" json:"category,omitempty"`
+	RequestsPerMinute int32  `protobuf:"varint,2,opt,name=requests_per_minute,json=requestsPerMinute,proto3" json:"requests_per_minute,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *CategoryRate) Reset() {
+	*x = CategoryRate{}
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CategoryRate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CategoryRate) ProtoMessage() {}
+
+func (x *CategoryRate) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CategoryRate.ProtoReflect.Descriptor instead.
+func (*CategoryRate) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CategoryRate) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+func (x *CategoryRate) GetRequestsPerMinute() int32 {
+	if x != nil {
+		return x.RequestsPerMinute
+	}
+	return 0
+}
+
 // ConsumerKey is a key without its text, which nobody keeps.
 type ConsumerKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -322,7 +450,7 @@ type ConsumerKey struct {
 
 func (x *ConsumerKey) Reset() {
 	*x = ConsumerKey{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +462,7 @@ func (x *ConsumerKey) String() string {
 func (*ConsumerKey) ProtoMessage() {}
 
 func (x *ConsumerKey) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +475,7 @@ func (x *ConsumerKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerKey.ProtoReflect.Descriptor instead.
 func (*ConsumerKey) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConsumerKey) GetKeyId() string {
@@ -465,7 +593,7 @@ type SpendBound struct {
 
 func (x *SpendBound) Reset() {
 	*x = SpendBound{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -477,7 +605,7 @@ func (x *SpendBound) String() string {
 func (*SpendBound) ProtoMessage() {}
 
 func (x *SpendBound) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -490,7 +618,7 @@ func (x *SpendBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendBound.ProtoReflect.Descriptor instead.
 func (*SpendBound) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SpendBound) GetBoundUsd() float64 {
@@ -586,7 +714,7 @@ type ConsumerKeySettings struct {
 
 func (x *ConsumerKeySettings) Reset() {
 	*x = ConsumerKeySettings{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +726,7 @@ func (x *ConsumerKeySettings) String() string {
 func (*ConsumerKeySettings) ProtoMessage() {}
 
 func (x *ConsumerKeySettings) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +739,7 @@ func (x *ConsumerKeySettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerKeySettings.ProtoReflect.Descriptor instead.
 func (*ConsumerKeySettings) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConsumerKeySettings) GetName() string {
@@ -670,7 +798,7 @@ type ListConsumerKeysRequest struct {
 
 func (x *ListConsumerKeysRequest) Reset() {
 	*x = ListConsumerKeysRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +810,7 @@ func (x *ListConsumerKeysRequest) String() string {
 func (*ListConsumerKeysRequest) ProtoMessage() {}
 
 func (x *ListConsumerKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +823,7 @@ func (x *ListConsumerKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumerKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumerKeysRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListConsumerKeysRequest) GetPageSize() int32 {
@@ -730,7 +858,7 @@ type ListConsumerKeysResponse struct {
 
 func (x *ListConsumerKeysResponse) Reset() {
 	*x = ListConsumerKeysResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +870,7 @@ func (x *ListConsumerKeysResponse) String() string {
 func (*ListConsumerKeysResponse) ProtoMessage() {}
 
 func (x *ListConsumerKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +883,7 @@ func (x *ListConsumerKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumerKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumerKeysResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListConsumerKeysResponse) GetList() []*ConsumerKey {
@@ -781,7 +909,7 @@ type CreateConsumerKeyRequest struct {
 
 func (x *CreateConsumerKeyRequest) Reset() {
 	*x = CreateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +921,7 @@ func (x *CreateConsumerKeyRequest) String() string {
 func (*CreateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *CreateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +934,7 @@ func (x *CreateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateConsumerKeyRequest) GetSettings() *ConsumerKeySettings {
@@ -827,7 +955,7 @@ type CreateConsumerKeyResponse struct {
 
 func (x *CreateConsumerKeyResponse) Reset() {
 	*x = CreateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +967,7 @@ func (x *CreateConsumerKeyResponse) String() string {
 func (*CreateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *CreateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +980,7 @@ func (x *CreateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -878,7 +1006,7 @@ type GetConsumerKeyRequest struct {
 
 func (x *GetConsumerKeyRequest) Reset() {
 	*x = GetConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1018,7 @@ func (x *GetConsumerKeyRequest) String() string {
 func (*GetConsumerKeyRequest) ProtoMessage() {}
 
 func (x *GetConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1031,7 @@ func (x *GetConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*GetConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetConsumerKeyRequest) GetKeyId() string {
@@ -922,7 +1050,7 @@ type GetConsumerKeyResponse struct {
 
 func (x *GetConsumerKeyResponse) Reset() {
 	*x = GetConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1062,7 @@ func (x *GetConsumerKeyResponse) String() string {
 func (*GetConsumerKeyResponse) ProtoMessage() {}
 
 func (x *GetConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1075,7 @@ func (x *GetConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*GetConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -967,7 +1095,7 @@ type UpdateConsumerKeyRequest struct {
 
 func (x *UpdateConsumerKeyRequest) Reset() {
 	*x = UpdateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1107,7 @@ func (x *UpdateConsumerKeyRequest) String() string {
 func (*UpdateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *UpdateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1120,7 @@ func (x *UpdateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateConsumerKeyRequest) GetKeyId() string {
@@ -1018,7 +1146,7 @@ type UpdateConsumerKeyResponse struct {
 
 func (x *UpdateConsumerKeyResponse) Reset() {
 	*x = UpdateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1158,7 @@ func (x *UpdateConsumerKeyResponse) String() string {
 func (*UpdateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *UpdateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1171,7 @@ func (x *UpdateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -1065,7 +1193,7 @@ type RotateConsumerKeyRequest struct {
 
 func (x *RotateConsumerKeyRequest) Reset() {
 	*x = RotateConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1205,7 @@ func (x *RotateConsumerKeyRequest) String() string {
 func (*RotateConsumerKeyRequest) ProtoMessage() {}
 
 func (x *RotateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1218,7 @@ func (x *RotateConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RotateConsumerKeyRequest) GetKeyId() string {
@@ -1118,7 +1246,7 @@ type RotateConsumerKeyResponse struct {
 
 func (x *RotateConsumerKeyResponse) Reset() {
 	*x = RotateConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1258,7 @@ func (x *RotateConsumerKeyResponse) String() string {
 func (*RotateConsumerKeyResponse) ProtoMessage() {}
 
 func (x *RotateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1271,7 @@ func (x *RotateConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RotateConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -1169,7 +1297,7 @@ type RevokeConsumerKeyRequest struct {
 
 func (x *RevokeConsumerKeyRequest) Reset() {
 	*x = RevokeConsumerKeyRequest{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1309,7 @@ func (x *RevokeConsumerKeyRequest) String() string {
 func (*RevokeConsumerKeyRequest) ProtoMessage() {}
 
 func (x *RevokeConsumerKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[18]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1322,7 @@ func (x *RevokeConsumerKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeConsumerKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeConsumerKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{18}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RevokeConsumerKeyRequest) GetKeyId() string {
@@ -1213,7 +1341,7 @@ type RevokeConsumerKeyResponse struct {
 
 func (x *RevokeConsumerKeyResponse) Reset() {
 	*x = RevokeConsumerKeyResponse{}
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1353,7 @@ func (x *RevokeConsumerKeyResponse) String() string {
 func (*RevokeConsumerKeyResponse) ProtoMessage() {}
 
 func (x *RevokeConsumerKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[19]
+	mi := &file_svc_billing_v1_consumerkey_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1366,7 @@ func (x *RevokeConsumerKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeConsumerKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeConsumerKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{19}
+	return file_svc_billing_v1_consumerkey_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokeConsumerKeyResponse) GetKey() *ConsumerKey {
@@ -1260,14 +1388,24 @@ const file_svc_billing_v1_consumerkey_proto_rawDesc = "" +
 	"\vday_cap_usd\x18\x01 \x01(\tR\tdayCapUsd\x12\"\n" +
 	"\rmonth_cap_usd\x18\x02 \x01(\tR\vmonthCapUsd\"N\n" +
 	"\x14SetSpendCapsResponse\x126\n" +
-	"\x06limits\x18\x01 \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\"\xb1\x02\n" +
+	"\x06limits\x18\x01 \x01(\v2\x1e.svc.billing.v1.ConsumerLimitsR\x06limits\"\xec\x02\n" +
 	"\x0eConsumerLimits\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12/\n" +
 	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\x12,\n" +
 	"\x13own_day_cap_usd_str\x18\x03 \x01(\tR\x0fownDayCapUsdStr\x120\n" +
 	"\x15own_month_cap_usd_str\x18\x04 \x01(\tR\x11ownMonthCapUsdStr\x12,\n" +
 	"\x03day\x18\x05 \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x03day\x120\n" +
-	"\x05month\x18\x06 \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x05month\"\xcb\x04\n" +
+	"\x05month\x18\x06 \x01(\v2\x1a.svc.billing.v1.SpendBoundR\x05month\x129\n" +
+	"\bdefaults\x18\a \x01(\v2\x1d.svc.billing.v1.DefaultLimitsR\bdefaults\"\xc4\x01\n" +
+	"\rDefaultLimits\x12<\n" +
+	"\n" +
+	"categories\x18\x01 \x03(\v2\x1c.svc.billing.v1.CategoryRateR\n" +
+	"categories\x12D\n" +
+	"\x1fzero_priced_requests_per_minute\x18\x02 \x01(\x05R\x1bzeroPricedRequestsPerMinute\x12/\n" +
+	"\x13concurrent_requests\x18\x03 \x01(\x05R\x12concurrentRequests\"Z\n" +
+	"\fCategoryRate\x12\x1a\n" +
+	"\bcategory\x18\x01 \x01(\tR\bcategory\x12.\n" +
+	"\x13requests_per_minute\x18\x02 \x01(\x05R\x11requestsPerMinute\"\xcb\x04\n" +
 	"\vConsumerKey\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
@@ -1367,73 +1505,77 @@ func file_svc_billing_v1_consumerkey_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_consumerkey_proto_rawDescData
 }
 
-var file_svc_billing_v1_consumerkey_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_svc_billing_v1_consumerkey_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_svc_billing_v1_consumerkey_proto_goTypes = []any{
 	(*GetConsumerLimitsRequest)(nil),  // 0: svc.billing.v1.GetConsumerLimitsRequest
 	(*GetConsumerLimitsResponse)(nil), // 1: svc.billing.v1.GetConsumerLimitsResponse
 	(*SetSpendCapsRequest)(nil),       // 2: svc.billing.v1.SetSpendCapsRequest
 	(*SetSpendCapsResponse)(nil),      // 3: svc.billing.v1.SetSpendCapsResponse
 	(*ConsumerLimits)(nil),            // 4: svc.billing.v1.ConsumerLimits
-	(*ConsumerKey)(nil),               // 5: svc.billing.v1.ConsumerKey
-	(*SpendBound)(nil),                // 6: svc.billing.v1.SpendBound
-	(*ConsumerKeySettings)(nil),       // 7: svc.billing.v1.ConsumerKeySettings
-	(*ListConsumerKeysRequest)(nil),   // 8: svc.billing.v1.ListConsumerKeysRequest
-	(*ListConsumerKeysResponse)(nil),  // 9: svc.billing.v1.ListConsumerKeysResponse
-	(*CreateConsumerKeyRequest)(nil),  // 10: svc.billing.v1.CreateConsumerKeyRequest
-	(*CreateConsumerKeyResponse)(nil), // 11: svc.billing.v1.CreateConsumerKeyResponse
-	(*GetConsumerKeyRequest)(nil),     // 12: svc.billing.v1.GetConsumerKeyRequest
-	(*GetConsumerKeyResponse)(nil),    // 13: svc.billing.v1.GetConsumerKeyResponse
-	(*UpdateConsumerKeyRequest)(nil),  // 14: svc.billing.v1.UpdateConsumerKeyRequest
-	(*UpdateConsumerKeyResponse)(nil), // 15: svc.billing.v1.UpdateConsumerKeyResponse
-	(*RotateConsumerKeyRequest)(nil),  // 16: svc.billing.v1.RotateConsumerKeyRequest
-	(*RotateConsumerKeyResponse)(nil), // 17: svc.billing.v1.RotateConsumerKeyResponse
-	(*RevokeConsumerKeyRequest)(nil),  // 18: svc.billing.v1.RevokeConsumerKeyRequest
-	(*RevokeConsumerKeyResponse)(nil), // 19: svc.billing.v1.RevokeConsumerKeyResponse
-	(*timestamppb.Timestamp)(nil),     // 20: google.protobuf.Timestamp
+	(*DefaultLimits)(nil),             // 5: svc.billing.v1.DefaultLimits
+	(*CategoryRate)(nil),              // 6: svc.billing.v1.CategoryRate
+	(*ConsumerKey)(nil),               // 7: svc.billing.v1.ConsumerKey
+	(*SpendBound)(nil),                // 8: svc.billing.v1.SpendBound
+	(*ConsumerKeySettings)(nil),       // 9: svc.billing.v1.ConsumerKeySettings
+	(*ListConsumerKeysRequest)(nil),   // 10: svc.billing.v1.ListConsumerKeysRequest
+	(*ListConsumerKeysResponse)(nil),  // 11: svc.billing.v1.ListConsumerKeysResponse
+	(*CreateConsumerKeyRequest)(nil),  // 12: svc.billing.v1.CreateConsumerKeyRequest
+	(*CreateConsumerKeyResponse)(nil), // 13: svc.billing.v1.CreateConsumerKeyResponse
+	(*GetConsumerKeyRequest)(nil),     // 14: svc.billing.v1.GetConsumerKeyRequest
+	(*GetConsumerKeyResponse)(nil),    // 15: svc.billing.v1.GetConsumerKeyResponse
+	(*UpdateConsumerKeyRequest)(nil),  // 16: svc.billing.v1.UpdateConsumerKeyRequest
+	(*UpdateConsumerKeyResponse)(nil), // 17: svc.billing.v1.UpdateConsumerKeyResponse
+	(*RotateConsumerKeyRequest)(nil),  // 18: svc.billing.v1.RotateConsumerKeyRequest
+	(*RotateConsumerKeyResponse)(nil), // 19: svc.billing.v1.RotateConsumerKeyResponse
+	(*RevokeConsumerKeyRequest)(nil),  // 20: svc.billing.v1.RevokeConsumerKeyRequest
+	(*RevokeConsumerKeyResponse)(nil), // 21: svc.billing.v1.RevokeConsumerKeyResponse
+	(*timestamppb.Timestamp)(nil),     // 22: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_consumerkey_proto_depIdxs = []int32{
 	4,  // 0: svc.billing.v1.GetConsumerLimitsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
 	4,  // 1: svc.billing.v1.SetSpendCapsResponse.limits:type_name -> svc.billing.v1.ConsumerLimits
-	6,  // 2: svc.billing.v1.ConsumerLimits.day:type_name -> svc.billing.v1.SpendBound
-	6,  // 3: svc.billing.v1.ConsumerLimits.month:type_name -> svc.billing.v1.SpendBound
-	20, // 4: svc.billing.v1.ConsumerKey.created_at:type_name -> google.protobuf.Timestamp
-	20, // 5: svc.billing.v1.ConsumerKey.expires_at:type_name -> google.protobuf.Timestamp
-	20, // 6: svc.billing.v1.ConsumerKey.revoked_at:type_name -> google.protobuf.Timestamp
-	20, // 7: svc.billing.v1.ConsumerKey.last_used_at:type_name -> google.protobuf.Timestamp
-	20, // 8: svc.billing.v1.ConsumerKey.old_works_until:type_name -> google.protobuf.Timestamp
-	6,  // 9: svc.billing.v1.ConsumerKey.budget:type_name -> svc.billing.v1.SpendBound
-	20, // 10: svc.billing.v1.SpendBound.resets_at:type_name -> google.protobuf.Timestamp
-	20, // 11: svc.billing.v1.ConsumerKeySettings.expires_at:type_name -> google.protobuf.Timestamp
-	5,  // 12: svc.billing.v1.ListConsumerKeysResponse.list:type_name -> svc.billing.v1.ConsumerKey
-	7,  // 13: svc.billing.v1.CreateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
-	5,  // 14: svc.billing.v1.CreateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	5,  // 15: svc.billing.v1.GetConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	7,  // 16: svc.billing.v1.UpdateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
-	5,  // 17: svc.billing.v1.UpdateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	20, // 18: svc.billing.v1.RotateConsumerKeyRequest.old_works_until:type_name -> google.protobuf.Timestamp
-	5,  // 19: svc.billing.v1.RotateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	5,  // 20: svc.billing.v1.RevokeConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
-	8,  // 21: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:input_type -> svc.billing.v1.ListConsumerKeysRequest
-	10, // 22: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:input_type -> svc.billing.v1.CreateConsumerKeyRequest
-	12, // 23: svc.billing.v1.ConsumerKeyService.GetConsumerKey:input_type -> svc.billing.v1.GetConsumerKeyRequest
-	14, // 24: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:input_type -> svc.billing.v1.UpdateConsumerKeyRequest
-	16, // 25: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:input_type -> svc.billing.v1.RotateConsumerKeyRequest
-	18, // 26: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:input_type -> svc.billing.v1.RevokeConsumerKeyRequest
-	0,  // 27: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:input_type -> svc.billing.v1.GetConsumerLimitsRequest
-	2,  // 28: svc.billing.v1.ConsumerLimitService.SetSpendCaps:input_type -> svc.billing.v1.SetSpendCapsRequest
-	9,  // 29: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:output_type -> svc.billing.v1.ListConsumerKeysResponse
-	11, // 30: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:output_type -> svc.billing.v1.CreateConsumerKeyResponse
-	13, // 31: svc.billing.v1.ConsumerKeyService.GetConsumerKey:output_type -> svc.billing.v1.GetConsumerKeyResponse
-	15, // 32: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:output_type -> svc.billing.v1.UpdateConsumerKeyResponse
-	17, // 33: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:output_type -> svc.billing.v1.RotateConsumerKeyResponse
-	19, // 34: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:output_type -> svc.billing.v1.RevokeConsumerKeyResponse
-	1,  // 35: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:output_type -> svc.billing.v1.GetConsumerLimitsResponse
-	3,  // 36: svc.billing.v1.ConsumerLimitService.SetSpendCaps:output_type -> svc.billing.v1.SetSpendCapsResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	8,  // 2: svc.billing.v1.ConsumerLimits.day:type_name -> svc.billing.v1.SpendBound
+	8,  // 3: svc.billing.v1.ConsumerLimits.month:type_name -> svc.billing.v1.SpendBound
+	5,  // 4: svc.billing.v1.ConsumerLimits.defaults:type_name -> svc.billing.v1.DefaultLimits
+	6,  // 5: svc.billing.v1.DefaultLimits.categories:type_name -> svc.billing.v1.CategoryRate
+	22, // 6: svc.billing.v1.ConsumerKey.created_at:type_name -> google.protobuf.Timestamp
+	22, // 7: svc.billing.v1.ConsumerKey.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 8: svc.billing.v1.ConsumerKey.revoked_at:type_name -> google.protobuf.Timestamp
+	22, // 9: svc.billing.v1.ConsumerKey.last_used_at:type_name -> google.protobuf.Timestamp
+	22, // 10: svc.billing.v1.ConsumerKey.old_works_until:type_name -> google.protobuf.Timestamp
+	8,  // 11: svc.billing.v1.ConsumerKey.budget:type_name -> svc.billing.v1.SpendBound
+	22, // 12: svc.billing.v1.SpendBound.resets_at:type_name -> google.protobuf.Timestamp
+	22, // 13: svc.billing.v1.ConsumerKeySettings.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 14: svc.billing.v1.ListConsumerKeysResponse.list:type_name -> svc.billing.v1.ConsumerKey
+	9,  // 15: svc.billing.v1.CreateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
+	7,  // 16: svc.billing.v1.CreateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	7,  // 17: svc.billing.v1.GetConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	9,  // 18: svc.billing.v1.UpdateConsumerKeyRequest.settings:type_name -> svc.billing.v1.ConsumerKeySettings
+	7,  // 19: svc.billing.v1.UpdateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	22, // 20: svc.billing.v1.RotateConsumerKeyRequest.old_works_until:type_name -> google.protobuf.Timestamp
+	7,  // 21: svc.billing.v1.RotateConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	7,  // 22: svc.billing.v1.RevokeConsumerKeyResponse.key:type_name -> svc.billing.v1.ConsumerKey
+	10, // 23: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:input_type -> svc.billing.v1.ListConsumerKeysRequest
+	12, // 24: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:input_type -> svc.billing.v1.CreateConsumerKeyRequest
+	14, // 25: svc.billing.v1.ConsumerKeyService.GetConsumerKey:input_type -> svc.billing.v1.GetConsumerKeyRequest
+	16, // 26: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:input_type -> svc.billing.v1.UpdateConsumerKeyRequest
+	18, // 27: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:input_type -> svc.billing.v1.RotateConsumerKeyRequest
+	20, // 28: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:input_type -> svc.billing.v1.RevokeConsumerKeyRequest
+	0,  // 29: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:input_type -> svc.billing.v1.GetConsumerLimitsRequest
+	2,  // 30: svc.billing.v1.ConsumerLimitService.SetSpendCaps:input_type -> svc.billing.v1.SetSpendCapsRequest
+	11, // 31: svc.billing.v1.ConsumerKeyService.ListConsumerKeys:output_type -> svc.billing.v1.ListConsumerKeysResponse
+	13, // 32: svc.billing.v1.ConsumerKeyService.CreateConsumerKey:output_type -> svc.billing.v1.CreateConsumerKeyResponse
+	15, // 33: svc.billing.v1.ConsumerKeyService.GetConsumerKey:output_type -> svc.billing.v1.GetConsumerKeyResponse
+	17, // 34: svc.billing.v1.ConsumerKeyService.UpdateConsumerKey:output_type -> svc.billing.v1.UpdateConsumerKeyResponse
+	19, // 35: svc.billing.v1.ConsumerKeyService.RotateConsumerKey:output_type -> svc.billing.v1.RotateConsumerKeyResponse
+	21, // 36: svc.billing.v1.ConsumerKeyService.RevokeConsumerKey:output_type -> svc.billing.v1.RevokeConsumerKeyResponse
+	1,  // 37: svc.billing.v1.ConsumerLimitService.GetConsumerLimits:output_type -> svc.billing.v1.GetConsumerLimitsResponse
+	3,  // 38: svc.billing.v1.ConsumerLimitService.SetSpendCaps:output_type -> svc.billing.v1.SetSpendCapsResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_consumerkey_proto_init() }
@@ -1447,7 +1589,7 @@ func file_svc_billing_v1_consumerkey_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_consumerkey_proto_rawDesc), len(file_svc_billing_v1_consumerkey_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -25,6 +25,299 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListPlansRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlansRequest) Reset() {
+	*x = ListPlansRequest{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlansRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlansRequest) ProtoMessage() {}
+
+func (x *ListPlansRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlansRequest.ProtoReflect.Descriptor instead.
+func (*ListPlansRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{0}
+}
+
+type ListPlansResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Plans         []*Plan                `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPlansResponse) Reset() {
+	*x = ListPlansResponse{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPlansResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPlansResponse) ProtoMessage() {}
+
+func (x *ListPlansResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPlansResponse.ProtoReflect.Descriptor instead.
+func (*ListPlansResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListPlansResponse) GetPlans() []*Plan {
+	if x != nil {
+		return x.Plans
+	}
+	return nil
+}
+
+// Plan is a plan that is sold by the month.
+type Plan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What SubscribeRequest.plan names.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id as a title.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// A month, in US dollars.
+	PriceUsdStr string `protobuf:"bytes,3,opt,name=price_usd_str,json=priceUsdStr,proto3" json:"price_usd_str,omitempty"`
+	// What it covers. Everything else is paid from credit, and so are requests that choose their
+	// provider.
+	Covers []*PlanCoverage `protobuf:"bytes,4,rep,name=covers,proto3" json:"covers,omitempty"`
+	// An allowance is of tokens or list_price. Above it, and above what a day allows, credit pays.
+	// Above what a minute allows, and above concurrent, requests are refused with 429.
+	Limits        []*PlanLimit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Plan) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Plan) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Plan) GetPriceUsdStr() string {
+	if x != nil {
+		return x.PriceUsdStr
+	}
+	return ""
+}
+
+func (x *Plan) GetCovers() []*PlanCoverage {
+	if x != nil {
+		return x.Covers
+	}
+	return nil
+}
+
+func (x *Plan) GetLimits() []*PlanLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// PlanCoverage is which models of a pricing unit a plan covers.
+type PlanCoverage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// per_1m_tokens, per_image or per_minute, as in the catalog.
+	PricingUnit string `protobuf:"bytes,1,opt,name=pricing_unit,json=pricingUnit,proto3" json:"pricing_unit,omitempty"`
+	// free, standard or premium.
+	Tiers         []string `protobuf:"bytes,2,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanCoverage) Reset() {
+	*x = PlanCoverage{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanCoverage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanCoverage) ProtoMessage() {}
+
+func (x *PlanCoverage) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanCoverage.ProtoReflect.Descriptor instead.
+func (*PlanCoverage) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PlanCoverage) GetPricingUnit() string {
+	if x != nil {
+		return x.PricingUnit
+	}
+	return ""
+}
+
+func (x *PlanCoverage) GetTiers() []string {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+// PlanLimit is one limit of a plan. It counts all requests that the plan covers of an account.
+type PlanLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// requests, images, tokens, list_price or concurrent.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// minute, day, week or month, in UTC, weeks as in ISO 8601; none for concurrent.
+	Period string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	// Of list_price in US dollars, exact to the nano-dollar; else a count.
+	Cap float64 `protobuf:"fixed64,3,opt,name=cap,proto3" json:"cap,omitempty"`
+	// The tiers of which requests count: free, standard or premium. What is covered of other tiers
+	// takes nothing of the limit.
+	Tiers         []string `protobuf:"bytes,4,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanLimit) Reset() {
+	*x = PlanLimit{}
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanLimit) ProtoMessage() {}
+
+func (x *PlanLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanLimit.ProtoReflect.Descriptor instead.
+func (*PlanLimit) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PlanLimit) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PlanLimit) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *PlanLimit) GetCap() float64 {
+	if x != nil {
+		return x.Cap
+	}
+	return 0
+}
+
+func (x *PlanLimit) GetTiers() []string {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
 // PlanSubscription is the subscription of an account. Its field names are part of the API.
 type PlanSubscription struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -55,7 +348,7 @@ type PlanSubscription struct {
 
 func (x *PlanSubscription) Reset() {
 	*x = PlanSubscription{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -67,7 +360,7 @@ func (x *PlanSubscription) String() string {
 func (*PlanSubscription) ProtoMessage() {}
 
 func (x *PlanSubscription) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[0]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -80,7 +373,7 @@ func (x *PlanSubscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSubscription.ProtoReflect.Descriptor instead.
 func (*PlanSubscription) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{0}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PlanSubscription) GetState() string {
@@ -178,7 +471,7 @@ type SubscriptionLimit struct {
 
 func (x *SubscriptionLimit) Reset() {
 	*x = SubscriptionLimit{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -190,7 +483,7 @@ func (x *SubscriptionLimit) String() string {
 func (*SubscriptionLimit) ProtoMessage() {}
 
 func (x *SubscriptionLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[1]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -203,7 +496,7 @@ func (x *SubscriptionLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionLimit.ProtoReflect.Descriptor instead.
 func (*SubscriptionLimit) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{1}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubscriptionLimit) GetKind() string {
@@ -249,7 +542,7 @@ type GetSubscriptionRequest struct {
 
 func (x *GetSubscriptionRequest) Reset() {
 	*x = GetSubscriptionRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -261,7 +554,7 @@ func (x *GetSubscriptionRequest) String() string {
 func (*GetSubscriptionRequest) ProtoMessage() {}
 
 func (x *GetSubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[2]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -274,7 +567,7 @@ func (x *GetSubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*GetSubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{2}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{7}
 }
 
 type GetSubscriptionResponse struct {
@@ -286,7 +579,7 @@ type GetSubscriptionResponse struct {
 
 func (x *GetSubscriptionResponse) Reset() {
 	*x = GetSubscriptionResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +591,7 @@ func (x *GetSubscriptionResponse) String() string {
 func (*GetSubscriptionResponse) ProtoMessage() {}
 
 func (x *GetSubscriptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +604,7 @@ func (x *GetSubscriptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*GetSubscriptionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{3}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSubscriptionResponse) GetSubscription() *PlanSubscription {
@@ -333,7 +626,7 @@ type SubscribeRequest struct {
 
 func (x *SubscribeRequest) Reset() {
 	*x = SubscribeRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +638,7 @@ func (x *SubscribeRequest) String() string {
 func (*SubscribeRequest) ProtoMessage() {}
 
 func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +651,7 @@ func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{4}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubscribeRequest) GetPlan() string {
@@ -386,7 +679,7 @@ type SubscribeResponse struct {
 
 func (x *SubscribeResponse) Reset() {
 	*x = SubscribeResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +691,7 @@ func (x *SubscribeResponse) String() string {
 func (*SubscribeResponse) ProtoMessage() {}
 
 func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +704,7 @@ func (x *SubscribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeResponse.ProtoReflect.Descriptor instead.
 func (*SubscribeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubscribeResponse) GetUrl() string {
@@ -436,7 +729,7 @@ type CancelSubscriptionRequest struct {
 
 func (x *CancelSubscriptionRequest) Reset() {
 	*x = CancelSubscriptionRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +741,7 @@ func (x *CancelSubscriptionRequest) String() string {
 func (*CancelSubscriptionRequest) ProtoMessage() {}
 
 func (x *CancelSubscriptionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +754,7 @@ func (x *CancelSubscriptionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelSubscriptionRequest.ProtoReflect.Descriptor instead.
 func (*CancelSubscriptionRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{11}
 }
 
 type CancelSubscriptionResponse struct {
@@ -473,7 +766,7 @@ type CancelSubscriptionResponse struct {
 
 func (x *CancelSubscriptionResponse) Reset() {
 	*x = CancelSubscriptionResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +778,7 @@ func (x *CancelSubscriptionResponse) String() string {
 func (*CancelSubscriptionResponse) ProtoMessage() {}
 
 func (x *CancelSubscriptionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +791,7 @@ func (x *CancelSubscriptionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelSubscriptionResponse.ProtoReflect.Descriptor instead.
 func (*CancelSubscriptionResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CancelSubscriptionResponse) GetSubscription() *PlanSubscription {
@@ -517,7 +810,7 @@ type ListPlanInvoicesRequest struct {
 
 func (x *ListPlanInvoicesRequest) Reset() {
 	*x = ListPlanInvoicesRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +822,7 @@ func (x *ListPlanInvoicesRequest) String() string {
 func (*ListPlanInvoicesRequest) ProtoMessage() {}
 
 func (x *ListPlanInvoicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +835,7 @@ func (x *ListPlanInvoicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlanInvoicesRequest.ProtoReflect.Descriptor instead.
 func (*ListPlanInvoicesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListPlanInvoicesRequest) GetAccountId() string {
@@ -561,7 +854,7 @@ type ListPlanInvoicesResponse struct {
 
 func (x *ListPlanInvoicesResponse) Reset() {
 	*x = ListPlanInvoicesResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +866,7 @@ func (x *ListPlanInvoicesResponse) String() string {
 func (*ListPlanInvoicesResponse) ProtoMessage() {}
 
 func (x *ListPlanInvoicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +879,7 @@ func (x *ListPlanInvoicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPlanInvoicesResponse.ProtoReflect.Descriptor instead.
 func (*ListPlanInvoicesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListPlanInvoicesResponse) GetList() []*PlanInvoice {
@@ -622,7 +915,7 @@ type PlanInvoice struct {
 
 func (x *PlanInvoice) Reset() {
 	*x = PlanInvoice{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +927,7 @@ func (x *PlanInvoice) String() string {
 func (*PlanInvoice) ProtoMessage() {}
 
 func (x *PlanInvoice) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +940,7 @@ func (x *PlanInvoice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanInvoice.ProtoReflect.Descriptor instead.
 func (*PlanInvoice) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlanInvoice) GetInvoiceId() string {
@@ -739,7 +1032,7 @@ type RefundPlanInvoiceRequest struct {
 
 func (x *RefundPlanInvoiceRequest) Reset() {
 	*x = RefundPlanInvoiceRequest{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +1044,7 @@ func (x *RefundPlanInvoiceRequest) String() string {
 func (*RefundPlanInvoiceRequest) ProtoMessage() {}
 
 func (x *RefundPlanInvoiceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +1057,7 @@ func (x *RefundPlanInvoiceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundPlanInvoiceRequest.ProtoReflect.Descriptor instead.
 func (*RefundPlanInvoiceRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RefundPlanInvoiceRequest) GetInvoiceId() string {
@@ -789,7 +1082,7 @@ type RefundPlanInvoiceResponse struct {
 
 func (x *RefundPlanInvoiceResponse) Reset() {
 	*x = RefundPlanInvoiceResponse{}
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +1094,7 @@ func (x *RefundPlanInvoiceResponse) String() string {
 func (*RefundPlanInvoiceResponse) ProtoMessage() {}
 
 func (x *RefundPlanInvoiceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_subscription_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_subscription_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,14 +1107,31 @@ func (x *RefundPlanInvoiceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundPlanInvoiceResponse.ProtoReflect.Descriptor instead.
 func (*RefundPlanInvoiceResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_subscription_proto_rawDescGZIP(), []int{17}
 }
 
 var File_svc_billing_v1_subscription_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_subscription_proto_rawDesc = "" +
 	"\n" +
-	"!svc/billing/v1/subscription.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe3\x03\n" +
+	"!svc/billing/v1/subscription.proto\x12\x0esvc.billing.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"\x10ListPlansRequest\"?\n" +
+	"\x11ListPlansResponse\x12*\n" +
+	"\x05plans\x18\x01 \x03(\v2\x14.svc.billing.v1.PlanR\x05plans\"\xb7\x01\n" +
+	"\x04Plan\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
+	"\rprice_usd_str\x18\x03 \x01(\tR\vpriceUsdStr\x124\n" +
+	"\x06covers\x18\x04 \x03(\v2\x1c.svc.billing.v1.PlanCoverageR\x06covers\x121\n" +
+	"\x06limits\x18\x05 \x03(\v2\x19.svc.billing.v1.PlanLimitR\x06limits\"G\n" +
+	"\fPlanCoverage\x12!\n" +
+	"\fpricing_unit\x18\x01 \x01(\tR\vpricingUnit\x12\x14\n" +
+	"\x05tiers\x18\x02 \x03(\tR\x05tiers\"_\n" +
+	"\tPlanLimit\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06period\x18\x02 \x01(\tR\x06period\x12\x10\n" +
+	"\x03cap\x18\x03 \x01(\x01R\x03cap\x12\x14\n" +
+	"\x05tiers\x18\x04 \x03(\tR\x05tiers\"\xe3\x03\n" +
 	"\x10PlanSubscription\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\tR\x04plan\x12\"\n" +
@@ -880,7 +1190,9 @@ const file_svc_billing_v1_subscription_proto_rawDesc = "" +
 	"\n" +
 	"invoice_id\x18\x01 \x01(\tR\tinvoiceId\x12\x12\n" +
 	"\x04memo\x18\x02 \x01(\tR\x04memo\"\x1b\n" +
-	"\x19RefundPlanInvoiceResponse2\xbb\x03\n" +
+	"\x19RefundPlanInvoiceResponse2y\n" +
+	"\vPlanService\x12j\n" +
+	"\tListPlans\x12 .svc.billing.v1.ListPlansRequest\x1a!.svc.billing.v1.ListPlansResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/plans\x90\x02\x012\xbb\x03\n" +
 	"\x13SubscriptionService\x12\x8c\x01\n" +
 	"\x0fGetSubscription\x12&.svc.billing.v1.GetSubscriptionRequest\x1a'.svc.billing.v1.GetSubscriptionResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/consumer/subscription\x90\x02\x01\x12}\n" +
 	"\tSubscribe\x12 .svc.billing.v1.SubscribeRequest\x1a!.svc.billing.v1.SubscribeResponse\"+\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/api/v1/consumer/subscription\x90\x02\x02\x12\x95\x01\n" +
@@ -901,51 +1213,61 @@ func file_svc_billing_v1_subscription_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_subscription_proto_rawDescData
 }
 
-var file_svc_billing_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_svc_billing_v1_subscription_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_svc_billing_v1_subscription_proto_goTypes = []any{
-	(*PlanSubscription)(nil),           // 0: svc.billing.v1.PlanSubscription
-	(*SubscriptionLimit)(nil),          // 1: svc.billing.v1.SubscriptionLimit
-	(*GetSubscriptionRequest)(nil),     // 2: svc.billing.v1.GetSubscriptionRequest
-	(*GetSubscriptionResponse)(nil),    // 3: svc.billing.v1.GetSubscriptionResponse
-	(*SubscribeRequest)(nil),           // 4: svc.billing.v1.SubscribeRequest
-	(*SubscribeResponse)(nil),          // 5: svc.billing.v1.SubscribeResponse
-	(*CancelSubscriptionRequest)(nil),  // 6: svc.billing.v1.CancelSubscriptionRequest
-	(*CancelSubscriptionResponse)(nil), // 7: svc.billing.v1.CancelSubscriptionResponse
-	(*ListPlanInvoicesRequest)(nil),    // 8: svc.billing.v1.ListPlanInvoicesRequest
-	(*ListPlanInvoicesResponse)(nil),   // 9: svc.billing.v1.ListPlanInvoicesResponse
-	(*PlanInvoice)(nil),                // 10: svc.billing.v1.PlanInvoice
-	(*RefundPlanInvoiceRequest)(nil),   // 11: svc.billing.v1.RefundPlanInvoiceRequest
-	(*RefundPlanInvoiceResponse)(nil),  // 12: svc.billing.v1.RefundPlanInvoiceResponse
-	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
+	(*ListPlansRequest)(nil),           // 0: svc.billing.v1.ListPlansRequest
+	(*ListPlansResponse)(nil),          // 1: svc.billing.v1.ListPlansResponse
+	(*Plan)(nil),                       // 2: svc.billing.v1.Plan
+	(*PlanCoverage)(nil),               // 3: svc.billing.v1.PlanCoverage
+	(*PlanLimit)(nil),                  // 4: svc.billing.v1.PlanLimit
+	(*PlanSubscription)(nil),           // 5: svc.billing.v1.PlanSubscription
+	(*SubscriptionLimit)(nil),          // 6: svc.billing.v1.SubscriptionLimit
+	(*GetSubscriptionRequest)(nil),     // 7: svc.billing.v1.GetSubscriptionRequest
+	(*GetSubscriptionResponse)(nil),    // 8: svc.billing.v1.GetSubscriptionResponse
+	(*SubscribeRequest)(nil),           // 9: svc.billing.v1.SubscribeRequest
+	(*SubscribeResponse)(nil),          // 10: svc.billing.v1.SubscribeResponse
+	(*CancelSubscriptionRequest)(nil),  // 11: svc.billing.v1.CancelSubscriptionRequest
+	(*CancelSubscriptionResponse)(nil), // 12: svc.billing.v1.CancelSubscriptionResponse
+	(*ListPlanInvoicesRequest)(nil),    // 13: svc.billing.v1.ListPlanInvoicesRequest
+	(*ListPlanInvoicesResponse)(nil),   // 14: svc.billing.v1.ListPlanInvoicesResponse
+	(*PlanInvoice)(nil),                // 15: svc.billing.v1.PlanInvoice
+	(*RefundPlanInvoiceRequest)(nil),   // 16: svc.billing.v1.RefundPlanInvoiceRequest
+	(*RefundPlanInvoiceResponse)(nil),  // 17: svc.billing.v1.RefundPlanInvoiceResponse
+	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_subscription_proto_depIdxs = []int32{
-	13, // 0: svc.billing.v1.PlanSubscription.period_start:type_name -> google.protobuf.Timestamp
-	13, // 1: svc.billing.v1.PlanSubscription.period_end:type_name -> google.protobuf.Timestamp
-	13, // 2: svc.billing.v1.PlanSubscription.in_force_until:type_name -> google.protobuf.Timestamp
-	1,  // 3: svc.billing.v1.PlanSubscription.limits:type_name -> svc.billing.v1.SubscriptionLimit
-	13, // 4: svc.billing.v1.SubscriptionLimit.resets_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: svc.billing.v1.GetSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
-	0,  // 6: svc.billing.v1.SubscribeResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
-	0,  // 7: svc.billing.v1.CancelSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
-	10, // 8: svc.billing.v1.ListPlanInvoicesResponse.list:type_name -> svc.billing.v1.PlanInvoice
-	13, // 9: svc.billing.v1.PlanInvoice.period_start:type_name -> google.protobuf.Timestamp
-	13, // 10: svc.billing.v1.PlanInvoice.period_end:type_name -> google.protobuf.Timestamp
-	13, // 11: svc.billing.v1.PlanInvoice.paid_at:type_name -> google.protobuf.Timestamp
-	2,  // 12: svc.billing.v1.SubscriptionService.GetSubscription:input_type -> svc.billing.v1.GetSubscriptionRequest
-	4,  // 13: svc.billing.v1.SubscriptionService.Subscribe:input_type -> svc.billing.v1.SubscribeRequest
-	6,  // 14: svc.billing.v1.SubscriptionService.CancelSubscription:input_type -> svc.billing.v1.CancelSubscriptionRequest
-	8,  // 15: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:input_type -> svc.billing.v1.ListPlanInvoicesRequest
-	11, // 16: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:input_type -> svc.billing.v1.RefundPlanInvoiceRequest
-	3,  // 17: svc.billing.v1.SubscriptionService.GetSubscription:output_type -> svc.billing.v1.GetSubscriptionResponse
-	5,  // 18: svc.billing.v1.SubscriptionService.Subscribe:output_type -> svc.billing.v1.SubscribeResponse
-	7,  // 19: svc.billing.v1.SubscriptionService.CancelSubscription:output_type -> svc.billing.v1.CancelSubscriptionResponse
-	9,  // 20: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:output_type -> svc.billing.v1.ListPlanInvoicesResponse
-	12, // 21: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:output_type -> svc.billing.v1.RefundPlanInvoiceResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	2,  // 0: svc.billing.v1.ListPlansResponse.plans:type_name -> svc.billing.v1.Plan
+	3,  // 1: svc.billing.v1.Plan.covers:type_name -> svc.billing.v1.PlanCoverage
+	4,  // 2: svc.billing.v1.Plan.limits:type_name -> svc.billing.v1.PlanLimit
+	18, // 3: svc.billing.v1.PlanSubscription.period_start:type_name -> google.protobuf.Timestamp
+	18, // 4: svc.billing.v1.PlanSubscription.period_end:type_name -> google.protobuf.Timestamp
+	18, // 5: svc.billing.v1.PlanSubscription.in_force_until:type_name -> google.protobuf.Timestamp
+	6,  // 6: svc.billing.v1.PlanSubscription.limits:type_name -> svc.billing.v1.SubscriptionLimit
+	18, // 7: svc.billing.v1.SubscriptionLimit.resets_at:type_name -> google.protobuf.Timestamp
+	5,  // 8: svc.billing.v1.GetSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
+	5,  // 9: svc.billing.v1.SubscribeResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
+	5,  // 10: svc.billing.v1.CancelSubscriptionResponse.subscription:type_name -> svc.billing.v1.PlanSubscription
+	15, // 11: svc.billing.v1.ListPlanInvoicesResponse.list:type_name -> svc.billing.v1.PlanInvoice
+	18, // 12: svc.billing.v1.PlanInvoice.period_start:type_name -> google.protobuf.Timestamp
+	18, // 13: svc.billing.v1.PlanInvoice.period_end:type_name -> google.protobuf.Timestamp
+	18, // 14: svc.billing.v1.PlanInvoice.paid_at:type_name -> google.protobuf.Timestamp
+	0,  // 15: svc.billing.v1.PlanService.ListPlans:input_type -> svc.billing.v1.ListPlansRequest
+	7,  // 16: svc.billing.v1.SubscriptionService.GetSubscription:input_type -> svc.billing.v1.GetSubscriptionRequest
+	9,  // 17: svc.billing.v1.SubscriptionService.Subscribe:input_type -> svc.billing.v1.SubscribeRequest
+	11, // 18: svc.billing.v1.SubscriptionService.CancelSubscription:input_type -> svc.billing.v1.CancelSubscriptionRequest
+	13, // 19: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:input_type -> svc.billing.v1.ListPlanInvoicesRequest
+	16, // 20: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:input_type -> svc.billing.v1.RefundPlanInvoiceRequest
+	1,  // 21: svc.billing.v1.PlanService.ListPlans:output_type -> svc.billing.v1.ListPlansResponse
+	8,  // 22: svc.billing.v1.SubscriptionService.GetSubscription:output_type -> svc.billing.v1.GetSubscriptionResponse
+	10, // 23: svc.billing.v1.SubscriptionService.Subscribe:output_type -> svc.billing.v1.SubscribeResponse
+	12, // 24: svc.billing.v1.SubscriptionService.CancelSubscription:output_type -> svc.billing.v1.CancelSubscriptionResponse
+	14, // 25: svc.billing.v1.SubscriptionAdminService.ListPlanInvoices:output_type -> svc.billing.v1.ListPlanInvoicesResponse
+	17, // 26: svc.billing.v1.SubscriptionAdminService.RefundPlanInvoice:output_type -> svc.billing.v1.RefundPlanInvoiceResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_subscription_proto_init() }
@@ -959,9 +1281,9 @@ func file_svc_billing_v1_subscription_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_subscription_proto_rawDesc), len(file_svc_billing_v1_subscription_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   18,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_svc_billing_v1_subscription_proto_goTypes,
 		DependencyIndexes: file_svc_billing_v1_subscription_proto_depIdxs,

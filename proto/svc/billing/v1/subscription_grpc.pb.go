@@ -21,6 +21,116 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	PlanService_ListPlans_FullMethodName = "/svc.billing.v1.PlanService/ListPlans"
+)
+
+// PlanServiceClient is the client API for PlanService service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// PlanService shows the plans that are sold to anybody.
+type PlanServiceClient interface {
+	// ListPlans lists the plans that are sold, the cheapest first: at most 100. The answer may be a
+	// minute old, or an hour while the store cannot be read. Read only.
+	ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error)
+}
+
+type planServiceClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewPlanServiceClient(cc grpc.ClientConnInterface) PlanServiceClient {
+	return &planServiceClient{cc}
+}
+
+func (c *planServiceClient) ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPlansResponse)
+	err := c.cc.Invoke(ctx, PlanService_ListPlans_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// PlanServiceServer is the server API for PlanService service.
+// All implementations must embed UnimplementedPlanServiceServer
+// for forward compatibility.
+//
+// PlanService shows the plans that are sold to anybody.
+type PlanServiceServer interface {
+	// ListPlans lists the plans that are sold, the cheapest first: at most 100. The answer may be a
+	// minute old, or an hour while the store cannot be read. Read only.
+	ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error)
+	mustEmbedUnimplementedPlanServiceServer()
+}
+
+// UnimplementedPlanServiceServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedPlanServiceServer struct{}
+
+func (UnimplementedPlanServiceServer) ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPlans not implemented")
+}
+func (UnimplementedPlanServiceServer) mustEmbedUnimplementedPlanServiceServer() {}
+func (UnimplementedPlanServiceServer) testEmbeddedByValue()                     {}
+
+// UnsafePlanServiceServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to PlanServiceServer will
+// result in compilation errors.
+type UnsafePlanServiceServer interface {
+	mustEmbedUnimplementedPlanServiceServer()
+}
+
+func RegisterPlanServiceServer(s grpc.ServiceRegistrar, srv PlanServiceServer) {
+	// If the following call panics, it indicates UnimplementedPlanServiceServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&PlanService_ServiceDesc, srv)
+}
+
+func _PlanService_ListPlans_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPlansRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PlanServiceServer).ListPlans(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PlanService_ListPlans_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PlanServiceServer).ListPlans(ctx, req.(*ListPlansRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// PlanService_ServiceDesc is the grpc.ServiceDesc for PlanService service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var PlanService_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "svc.billing.v1.PlanService",
+	HandlerType: (*PlanServiceServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListPlans",
+			Handler:    _PlanService_ListPlans_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "svc/billing/v1/subscription.proto",
+}
+
+const (
 	SubscriptionService_GetSubscription_FullMethodName    = "/svc.billing.v1.SubscriptionService/GetSubscription"
 	SubscriptionService_Subscribe_FullMethodName          = "/svc.billing.v1.SubscriptionService/Subscribe"
 	SubscriptionService_CancelSubscription_FullMethodName = "/svc.billing.v1.SubscriptionService/CancelSubscription"

@@ -48,6 +48,7 @@ var fixed = map[string]route{
 	"/v1/messages":             {"/v1/messages", nil, useChat},
 	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
 	"/api/v1/models/catalog":   {"/api/v1/models/catalog", get, (*Handler).market},
+	"/api/v1/plans":            {"/api/v1/plans", get, (*Handler).market},
 	describedAt:                {describedAt, get, (*Handler).describeAPI},
 	webhookPath:                {webhookPath, post, (*Handler).cardWebhook},
 	healthPath:                 {healthPath, get, (*Handler).healthz},

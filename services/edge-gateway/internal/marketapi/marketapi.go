@@ -71,6 +71,7 @@ type Peers struct {
 	ConsumerKeys   billingv1.ConsumerKeyServiceClient
 	ConsumerLimits billingv1.ConsumerLimitServiceClient
 	ConsumerTerms  billingv1.ConsumerTermsServiceClient
+	Plans          billingv1.PlanServiceClient
 	Passbooks      billingv1.PassbookServiceClient
 	Providers      hubv1.ProviderAdminServiceClient
 	Router         routerv1.RouterServiceClient
@@ -137,6 +138,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		billingv1.RegisterConsumerKeyServiceHandlerClient(ctx, mux, peers.ConsumerKeys),
 		billingv1.RegisterConsumerLimitServiceHandlerClient(ctx, mux, peers.ConsumerLimits),
 		billingv1.RegisterConsumerTermsServiceHandlerClient(ctx, mux, peers.ConsumerTerms),
+		billingv1.RegisterPlanServiceHandlerClient(ctx, mux, peers.Plans),
 		billingv1.RegisterPassbookServiceHandlerClient(ctx, mux, peers.Passbooks),
 		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
 		routerv1.RegisterRouterServiceHandlerClient(ctx, mux, peers.Router),

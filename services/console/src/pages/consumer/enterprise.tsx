@@ -8,7 +8,7 @@ import { Facts } from '../../ui/table';
 import { ContactForm } from './enterprise-contact';
 import { AgreedTerms } from './enterprise-terms';
 import { useLimits } from './queries';
-import { limitText } from './rates';
+import { atATime, categoryRates } from './rates';
 
 export default function Enterprise() {
   const limits = useLimits();
@@ -41,11 +41,13 @@ export default function Enterprise() {
             ) : (
               <Facts
                 facts={[
-                  ['Requests a minute, for each key', limitText(data.limits.requests_per_minute, 'The default')],
                   [
-                    'Requests at a time, for all keys together',
-                    limitText(data.limits.concurrent_requests, 'The default'),
+                    'Requests a minute, for each key',
+                    categoryRates(data.limits)
+                      .map(({ category, rate }) => `${category} ${rate}`)
+                      .join(', '),
                   ],
+                  ['Requests at a time, for all keys together', atATime(data.limits)],
                   ['Spend cap of a day', data.limits.day === null ? 'None' : dollars(data.limits.day.bound_usd_str)],
                   [
                     'Spend cap of a month',

@@ -6,12 +6,12 @@ import { answer, api, type Schemas } from '../../api/client';
 import { dollars } from '../../format/money';
 import { Form, useForm } from '../../ui/form';
 import { Empty, Loaded, Page, Section } from '../../ui/page';
-import { Facts } from '../../ui/table';
+import { DataTable, Facts, type Column } from '../../ui/table';
 import { Moment } from '../../ui/text';
 import { usedPercent } from './exact';
 import { Gauge } from './gauge';
 import { balanceKey, limitsKey, useLimits } from './queries';
-import { limitText } from './rates';
+import { atATime, categoryRates, limitText } from './rates';
 
 type ConsumerLimits = Schemas['ConsumerLimits'];
 
@@ -139,6 +139,11 @@ function Caps({ limits }: { limits: ConsumerLimits }) {
   );
 }
 
+const rateColumns: Column<{ category: string; rate: string }>[] = [
+  { name: 'Category', cell: (one) => one.category },
+  { name: 'Requests a minute, for each key', numeric: true, cell: (one) => one.rate },
+];
+
 function Rates({ limits }: { limits: ConsumerLimits }) {
   return (
     <Section
@@ -146,19 +151,29 @@ function Rates({ limits }: { limits: ConsumerLimits }) {
       note={
         <>
           Above these, requests get status 429 and the header Retry-After says when to try again. Each answer's header
-          X-Ratelimit-Limit-Requests has the rate that counted for it.
+          X-Ratelimit-Limit-Requests has the rate that counted for it. What an operator agreed with you for a category
+          stands on the page Enterprise and takes the place of these.
         </>
       }
     >
-      <Facts
-        facts={[
-          [
-            'Requests a minute, for each key',
-            limitText(limits.requests_per_minute, "The default of the model's category"),
-          ],
-          ['Requests at a time, for all keys together', limitText(limits.concurrent_requests, 'The default')],
-        ]}
-      />
+      <Stack>
+        <DataTable
+          caption="Requests a minute, for each key, by category of models"
+          columns={rateColumns}
+          rows={categoryRates(limits)}
+          id={(one) => one.category}
+          empty="The service does not say its rates now."
+        />
+        <Facts
+          facts={[
+            [
+              'Requests a minute for models without a price, for all keys together',
+              limitText(limits.defaults?.zero_priced_requests_per_minute ?? 0, 'The default'),
+            ],
+            ['Requests at a time, for all keys together', atATime(limits)],
+          ]}
+        />
+      </Stack>
     </Section>
   );
 }

@@ -1,12 +1,10 @@
-import { Anchor, Button, Group, Stack, Text } from '@mantine/core';
+import { Button, Group, Stack, Text } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link } from 'react-router';
 
 import { usePreferences } from '../../app/preferences';
 import { answer, api, type Schemas } from '../../api/client';
 import { dollars } from '../../format/money';
-import { count } from '../../format/quantity';
 import { moment, type Zone } from '../../format/time';
 import { Confirm } from '../../ui/confirm';
 import { Empty, Failure, Loaded, Page, Section } from '../../ui/page';
@@ -16,11 +14,12 @@ import { usedPercent } from './exact';
 import { factIf } from './facts';
 import { Gauge } from './gauge';
 import { useOnce } from './once';
+import { PlanOffers } from './plan-offers';
+import { amountOf, labelOf } from './plan-words';
 import { subscriptionKey, useSubscription } from './queries';
 import { outside } from './words';
 
 type Subscription = Schemas['PlanSubscription'];
-type Limit = Schemas['SubscriptionLimit'];
 
 const pollSeconds = 5;
 
@@ -44,6 +43,7 @@ export default function Plan() {
             <Stack gap="lg">
               <Standing subscription={data.subscription} />
               <Gauges subscription={data.subscription} />
+              {buys(data.subscription) && <PlanOffers buy={(plan, label) => <Subscribe plan={plan} label={label} />} />}
             </Stack>
           )
         }
@@ -140,9 +140,6 @@ function Explanation({ subscription }: { subscription: Subscription }) {
   }
 }
 
-/** The plan that is sold. The API takes its name and lists no others. */
-const sold = 'pro';
-
 function Actions({ subscription }: { subscription: Subscription }) {
   const page = outside(subscription.url);
   const running = subscription.state === 'active' || subscription.state === 'past_due';
@@ -162,19 +159,12 @@ function Actions({ subscription }: { subscription: Subscription }) {
   }
   if (running && subscription.cancel_at_period_end) return <Subscribe plan={subscription.plan} label="Keep the plan" />;
   if (running) return <Cancel subscription={subscription} />;
-  if (subscription.plan_in_force !== '') return null;
-  return (
-    <Stack gap="xs" align="flex-start">
-      <Subscribe plan={sold} label="Subscribe" />
-      <Text size="sm" c="var(--muted)">
-        The next step shows the price, before anything is paid. Each{' '}
-        <Anchor component={Link} to="/" inherit>
-          model
-        </Anchor>{' '}
-        says whether the plan covers it.
-      </Text>
-    </Stack>
-  );
+  return null;
+}
+
+/** Whether a plan can be bought now. */
+function buys(subscription: Subscription): boolean {
+  return ['none', 'ended'].includes(subscription.state) && subscription.plan_in_force === '';
 }
 
 function Subscribe({ plan, label }: { plan: string; label: string }) {
@@ -267,21 +257,4 @@ function Gauges({ subscription }: { subscription: Subscription }) {
       )}
     </Section>
   );
-}
-
-const kinds: Record<string, string> = {
-  requests: 'Requests',
-  images: 'Images',
-  tokens: 'Tokens',
-  list_price: 'Inference at list prices',
-  concurrent: 'Requests at a time',
-};
-
-function labelOf(limit: Limit): string {
-  const kind = kinds[limit.kind] ?? limit.kind;
-  return limit.period === 'none' ? kind : `${kind} a ${limit.period}`;
-}
-
-function amountOf(limit: Limit, value: number): string {
-  return limit.kind === 'list_price' ? dollars(value.toFixed(9)) : count(value);
 }

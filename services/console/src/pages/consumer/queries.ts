@@ -46,6 +46,11 @@ export function useSubscription(pollSeconds = 0) {
   });
 }
 
+/** The plans that are sold. They change seldom. */
+export function usePlans() {
+  return useQuery({ queryKey: ['plans'], queryFn: () => answer(api.GET('/api/v1/plans')), staleTime: 300_000 });
+}
+
 export function useLimits() {
   return useQuery({ queryKey: limitsKey, queryFn: () => answer(api.GET('/api/v1/consumer/limits')) });
 }
