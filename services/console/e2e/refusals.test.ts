@@ -105,11 +105,17 @@ describe('a connection that is lost', () => {
     const { page } = who;
     await signIn(who, await signUp());
     const refresh = '**/api/v1/user/refresh';
-    await page.route(refresh, async (route) => route.abort('connectionreset'));
+    let lost = 0;
+    await page.route(refresh, async (route) => {
+      lost += 1;
+      await route.abort('connectionreset');
+    });
     await open(who, '/limits');
     await page.getByText('We could not check whether you are signed in').waitFor();
     await page.getByText('The service did not answer. Check the connection, then try again.').waitFor();
+    const before = lost;
     await again(page).click(); // it is still lost
+    await expect.poll(() => lost).toBeGreaterThan(before);
     await page.getByText('We could not check whether you are signed in').waitFor();
     await page.unroute(refresh);
     await again(page).click();
