@@ -1754,7 +1754,7 @@ func (x *PublicModel) GetPriceChange() *PriceChange {
 // number and exact as a string.
 type PriceChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The catalog puts them in force within 2 seconds of it.
+	// The catalog puts them in force within seconds of it.
 	EffectiveFrom             *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=effective_from,json=effectiveFrom,proto3" json:"effective_from,omitempty"`
 	PricingUnit               string                 `protobuf:"bytes,2,opt,name=pricing_unit,json=pricingUnit,proto3" json:"pricing_unit,omitempty"`
 	InputPrice                float64                `protobuf:"fixed64,3,opt,name=input_price,json=inputPrice,proto3" json:"input_price,omitempty"`

@@ -448,7 +448,8 @@ type CatalogAdminServiceClient interface {
 	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
 	PutModelFiles(ctx context.Context, in *PutModelFilesRequest, opts ...grpc.CallOption) (*PutModelFilesResponse, error)
 	// ScheduleModelChange writes now the whole entry that a model is to have from a moment on. The
-	// catalog puts it in force within 2 seconds of the moment, and at once when no catalog ran then.
+	// catalog looks each second for what is due and puts it in force in turn, one model after the
+	// other, and what was due while no catalog ran when one runs again.
 	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
 	// moment; if it cannot stand then, the change is refused. The change is also refused when the
 	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.
@@ -541,7 +542,8 @@ type CatalogAdminServiceServer interface {
 	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
 	PutModelFiles(context.Context, *PutModelFilesRequest) (*PutModelFilesResponse, error)
 	// ScheduleModelChange writes now the whole entry that a model is to have from a moment on. The
-	// catalog puts it in force within 2 seconds of the moment, and at once when no catalog ran then.
+	// catalog looks each second for what is due and puts it in force in turn, one model after the
+	// other, and what was due while no catalog ran when one runs again.
 	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
 	// moment; if it cannot stand then, the change is refused. The change is also refused when the
 	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.

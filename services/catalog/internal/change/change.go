@@ -8,8 +8,9 @@
 // change of the model by an operator refuses the change that waits at once.
 //
 // One change of a model waits at a time, and at most 1,000 in all. The moment is at least a minute
-// and at most 90 days ahead. While a catalog runs, a change is in force at most Interval and one
-// transaction after its moment. When no catalog ran at the moment, it is applied when one begins to.
+// and at most 90 days ahead. While a catalog runs, a change is in force at most Interval after its
+// moment, and the transactions of the changes that are due with it, which are applied one after the
+// other. When no catalog ran at the moment, it is applied when one begins to.
 package change
 
 import (

@@ -147,8 +147,8 @@ function Schedule({ draft, changes, current, from, blocked, onSaved }: ScheduleP
         onSaved(draft.model_id, null);
       }}
     >
-      The catalog puts it in force at the moment, within 2 seconds. It is refused if the model is changed before, or if
-      it cannot stand any more. Consumers see the prices that come.
+      The catalog puts it in force within seconds of the moment. It is refused if the model is changed before, or if it
+      cannot stand any more. Consumers see the prices that come.
       <Consequences said={consequences(changes, false, 'at the moment')} />
     </Act>
   );
