@@ -187,8 +187,9 @@ func TestAContactNeedsAKeyAndIsOfTheCallersAccount(t *testing.T) {
 	}
 	want := &billingv1.EnterpriseContact{ContactId: sent.GetContactId(), AccountId: u.GetAccountId(),
 		Email: "ann@example.com", Message: "more", State: "open", CreatedAt: sent.GetCreatedAt()}
-	if len(list.GetList()) != 1 || !proto.Equal(list.GetList()[0], want) {
-		t.Errorf("listed: got %v, want %v alone", list.GetList(), want)
+	if alone := (&billingv1.ListEnterpriseContactsResponse{List: []*billingv1.EnterpriseContact{want}}); !proto.Equal(
+		list, alone) {
+		t.Errorf("listed: got %v, want %v", list, alone)
 	}
 	for _, id := range []string{"x", ""} {
 		if _, err := f.terms.AnswerEnterpriseContact(t.Context(), &billingv1.AnswerEnterpriseContactRequest{ContactId: id,

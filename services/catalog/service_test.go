@@ -500,8 +500,8 @@ func TestAModelIsReadAloneAsInTheList(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !proto.Equal(got.GetData(), want) || got.GetMsg() != "success" {
-			t.Errorf("%s: got %v, want %v", want.GetId(), got, want)
+		if whole := (&catalogv1.GetModelResponse{Msg: "success", Data: want}); !proto.Equal(got, whole) {
+			t.Errorf("%s: got %v, want %v", want.GetId(), got, whole)
 		}
 	}
 	for _, id := range []string{"", "a", "a/b/", "A/B"} {

@@ -151,8 +151,12 @@ func TestWhatWasPassedOverIsReportedWithTheFirstAttempt(t *testing.T) {
 		t.Fatalf("attempts: got %d, want 2", len(attempts))
 	}
 	want := &billingv1.PassedOver{Reason: "full", Count: 2}
-	if got := attempts[0].GetPassedOver(); len(got) != 1 || !proto.Equal(got[0], want) {
-		t.Errorf("the first attempt: got %v, want %v", got, want)
+	first := attempts[0].GetPassedOver()
+	if len(first) != 1 {
+		t.Fatalf("the first attempt: got %v, want one", first)
+	}
+	if !proto.Equal(first[0], want) {
+		t.Errorf("the first attempt: got %v, want %v", first[0], want)
 	}
 	if got := attempts[1].GetPassedOver(); len(got) != 0 {
 		t.Errorf("the second attempt: got %v, want nothing", got)

@@ -121,7 +121,7 @@ func (o *Offers) List(ctx context.Context) ([]Offer, error) {
 
 // young reports whether the last reading is younger than a time. It is not, where the clock was set
 // back.
-func (o *Offers) young(now time.Time, most time.Duration) bool {
+func (o *Offers) young(now time.Time, bound time.Duration) bool {
 	age := now.Sub(o.at)
-	return !o.at.IsZero() && age >= 0 && age < most
+	return !o.at.IsZero() && age >= 0 && age < bound
 }

@@ -269,8 +269,11 @@ func TestTheServiceOfFewAccountsHasNoFigures(t *testing.T) {
 	if a, err = looked(t, cache); err != nil {
 		t.Fatal(err)
 	}
-	if a.LastHour == nil || *a.LastHour != 0 {
-		t.Errorf("nine requests of enough accounts: got %v, want 0", a.LastHour)
+	if a.LastHour == nil {
+		t.Fatal("nine requests of enough accounts: got none, want 0")
+	}
+	if *a.LastHour != 0 {
+		t.Errorf("nine requests of enough accounts: got %d, want 0", *a.LastHour)
 	}
 }
 
