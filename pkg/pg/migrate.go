@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -19,8 +20,14 @@ const (
 	// versionTable lives in the schema that it describes.
 	versionTable = "schema_migrations"
 	// migrationLockTimeout bounds the wait of a migration for a table lock, because every
-	// later request for the table waits behind it.
-	migrationLockTimeout = 10 * time.Second
+	// later request for the table waits behind it. The migration gives up then, lets them
+	// pass for a migrationPause, and tries again for as long as migrationPatience, so that
+	// a dump under way delays it.
+	migrationLockTimeout = 2 * time.Second
+	migrationPause       = time.Second
+	migrationPatience    = 20 * time.Minute
+	// lockNotAvailable is PostgreSQL's code of a lock that was waited for too long.
+	lockNotAvailable = "55P03"
 	lockPoll             = 50 * time.Millisecond
 )
 
@@ -37,7 +44,9 @@ const (
 //
 // The owner of the schema owns what is created, and the user in url must be a member of
 // it. Off loopback that user must not be a superuser. Statements run with search_path set
-// to the schema alone and without a statement timeout; ctx bounds the whole. Several
+// to the schema alone and without a statement timeout; ctx bounds the whole. A migration
+// whose table others hold is tried again for 20 minutes, and holds up nobody for more than
+// 2 seconds at a time; one without a transaction must therefore be repeatable. Several
 // processes may call Migrate at once: one works, and the others wait for it and then find
 // nothing to do.
 func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) error {
@@ -91,7 +100,7 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 	if err := beside.makeNew(ctx, conn); err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, err)
 	}
-	if err := up(ctx, cc, files); err != nil {
+	if err := upWhenFree(ctx, cc, files); err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, err)
 	}
 	if err := beside.replaceChanged(ctx, conn, role); err != nil {
@@ -145,6 +154,20 @@ func lockKey(schema string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("migrate:" + schema)) // a hash never fails to write
 	return int64(h.Sum64())
+}
+
+// upWhenFree applies the migrations, and tries again while others hold what a migration needs.
+func upWhenFree(ctx context.Context, cc *pgx.ConnConfig, files fs.FS) error {
+	for until := clock.System.Now().Add(migrationPatience); ; {
+		err := up(ctx, cc, files)
+		var refusal *pgconn.PgError
+		if !errors.As(err, &refusal) || refusal.Code != lockNotAvailable || clock.System.Now().After(until) {
+			return err
+		}
+		if clock.Sleep(ctx, migrationPause) != nil {
+			return err
+		}
+	}
 }
 
 func up(ctx context.Context, cc *pgx.ConnConfig, files fs.FS) (err error) {

@@ -6,9 +6,11 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 )
@@ -125,6 +127,45 @@ func TestFailedMigrationLeavesNothingOfItself(t *testing.T) {
 		t.Errorf("what half a migration leaves: got the error %v, want none", err)
 	} else if exists {
 		t.Error("what half a migration leaves: exists: got true, want false")
+	}
+}
+
+// A nightly dump holds each table until it ends. A migration waits for its end, and between two tries
+// lets those pass who came meanwhile.
+func TestAMigrationTriesAgainForATableThatOthersHold(t *testing.T) {
+	url := pgtest.URL(t)
+	files := fstest.MapFS{"1_a.sql": {Data: []byte("-- +goose Up\nCREATE TABLE a ();\n")}}
+	if err := pg.Migrate(t.Context(), url, schema, role, files); err != nil {
+		t.Fatal(err)
+	}
+	owner := pgtest.Open(t, url, schema, "")
+	dump, err := owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dump.Exec(t.Context(), "SELECT FROM a"); err != nil {
+		t.Fatal(err)
+	}
+	files["2_b.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE a ADD COLUMN b text;\n")}
+	done := make(chan error, 1)
+	go func() { done <- pg.Migrate(t.Context(), url, schema, role, files) }()
+	for _, waits := range []bool{true, false, true} {
+		for range clock.Every(t.Context(), 10*time.Millisecond) {
+			var waiting bool
+			if err := owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
+				WHERE relation = to_regclass('a') AND NOT granted)`).Scan(&waiting); err != nil {
+				t.Fatal(err)
+			}
+			if waiting == waits {
+				break
+			}
+		}
+	}
+	if err := dump.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("after the dump: got the error %v, want none", err)
 	}
 }
 

@@ -2,8 +2,6 @@
 -- transaction that changes the model.
 
 -- +goose Up
-SET LOCAL lock_timeout = '5s';
-
 CREATE TABLE model_change (
     change_id uuid PRIMARY KEY,
     model_id text COLLATE "C" NOT NULL REFERENCES model,
