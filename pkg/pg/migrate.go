@@ -28,7 +28,7 @@ const (
 	migrationPatience    = 20 * time.Minute
 	// lockNotAvailable is PostgreSQL's code of a lock that was waited for too long.
 	lockNotAvailable = "55P03"
-	lockPoll             = 50 * time.Millisecond
+	lockPoll         = 50 * time.Millisecond
 )
 
 // Migrate brings schema to the newest version in migrations. migrations holds numbered

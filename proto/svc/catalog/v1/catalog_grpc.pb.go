@@ -155,8 +155,8 @@ const (
 // PublicCatalogService is what anyone may read, without a key.
 type PublicCatalogServiceClient interface {
 	// GetModel is one entry of the public catalog. Read only. It stands first, because of routes that
-	// match a path the last one answers: a model whose id is catalog, or ends with /providers or
-	// /files, is in ListModels alone. Fails with NOT_FOUND (model_not_found).
+	// match a path the last one answers. No model has an id for which that would be another one.
+	// Fails with NOT_FOUND (model_not_found).
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels is one page of the public catalog, ordered by id. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value) on a page below 1 or a page
@@ -238,8 +238,8 @@ func (c *publicCatalogServiceClient) ListModelFiles(ctx context.Context, in *Lis
 // PublicCatalogService is what anyone may read, without a key.
 type PublicCatalogServiceServer interface {
 	// GetModel is one entry of the public catalog. Read only. It stands first, because of routes that
-	// match a path the last one answers: a model whose id is catalog, or ends with /providers or
-	// /files, is in ListModels alone. Fails with NOT_FOUND (model_not_found).
+	// match a path the last one answers. No model has an id for which that would be another one.
+	// Fails with NOT_FOUND (model_not_found).
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels is one page of the public catalog, ordered by id. Read only.
 	// Fails with INVALID_ARGUMENT (invalid_value) on a page below 1 or a page
@@ -453,7 +453,7 @@ type CatalogAdminServiceClient interface {
 	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
 	// moment; if it cannot stand then, the change is refused. The change is also refused when the
 	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.
-	// The same call twice schedules one change. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
+	// The same call again while the change waits schedules nothing more. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
 	// (invalid_value, with the field), ALREADY_EXISTS (already_exists) while another change of the
 	// model waits, and FAILED_PRECONDITION (too_many_changes).
 	ScheduleModelChange(ctx context.Context, in *ScheduleModelChangeRequest, opts ...grpc.CallOption) (*ScheduleModelChangeResponse, error)
@@ -547,7 +547,7 @@ type CatalogAdminServiceServer interface {
 	// What is left out is filled in now. The entry is checked now as of the moment, and again at the
 	// moment; if it cannot stand then, the change is refused. The change is also refused when the
 	// model is changed before. One change of a model waits at a time, and at most 1,000 of all models.
-	// The same call twice schedules one change. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
+	// The same call again while the change waits schedules nothing more. Fails with NOT_FOUND (model_not_found), INVALID_ARGUMENT
 	// (invalid_value, with the field), ALREADY_EXISTS (already_exists) while another change of the
 	// model waits, and FAILED_PRECONDITION (too_many_changes).
 	ScheduleModelChange(context.Context, *ScheduleModelChangeRequest) (*ScheduleModelChangeResponse, error)

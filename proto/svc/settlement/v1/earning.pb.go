@@ -163,7 +163,7 @@ func (x *ListSignersResponse) GetSigners() []*Signer {
 type GetEarningsRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	// How many of the last days are told one by one, today included: at most 92; 0 for none.
+	// How many of the last days are listed one by one, today included: at most 92; 0 for none.
 	Days          int32 `protobuf:"varint,2,opt,name=days,proto3" json:"days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

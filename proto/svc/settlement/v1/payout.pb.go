@@ -128,8 +128,9 @@ type Payout struct {
 	Approvals []*PayoutApproval `protobuf:"bytes,17,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// How many operators have approved, of those who count.
 	ApprovalsGiven int32 `protobuf:"varint,18,opt,name=approvals_given,json=approvalsGiven,proto3" json:"approvals_given,omitempty"`
-	// How many operators must approve: 0, 1 or 2. 0 is for a payout that is approved by itself.
-	ApprovalsNeeded int32 `protobuf:"varint,19,opt,name=approvals_needed,json=approvalsNeeded,proto3" json:"approvals_needed,omitempty"`
+	// How many operators must approve: 0, 1 or 2. 0 is for a payout that is approved by itself. A
+	// settlement of an earlier release does not say.
+	ApprovalsNeeded *int32 `protobuf:"varint,19,opt,name=approvals_needed,json=approvalsNeeded,proto3,oneof" json:"approvals_needed,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -291,8 +292,8 @@ func (x *Payout) GetApprovalsGiven() int32 {
 }
 
 func (x *Payout) GetApprovalsNeeded() int32 {
-	if x != nil {
-		return x.ApprovalsNeeded
+	if x != nil && x.ApprovalsNeeded != nil {
+		return *x.ApprovalsNeeded
 	}
 	return 0
 }
@@ -363,12 +364,11 @@ type PayoutTerms struct {
 	// When the provider may ask for the next payout on its settlement chain; absent where it need not
 	// wait. A payout that has not ended is waited for beside it.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
-	// A payout of at most so much is approved by itself, while all such payouts of a day (UTC) are at
-	// most alone_daily_usd_str together. Above that one operator must approve.
-	AloneUsdStr      string `protobuf:"bytes,6,opt,name=alone_usd_str,json=aloneUsdStr,proto3" json:"alone_usd_str,omitempty"`
-	AloneDailyUsdStr string `protobuf:"bytes,7,opt,name=alone_daily_usd_str,json=aloneDailyUsdStr,proto3" json:"alone_daily_usd_str,omitempty"`
+	// A payout of at most so much is approved by itself, while all such payouts of a day (UTC) are
+	// within what the platform allows. Above that one operator must approve.
+	AloneUsdStr string `protobuf:"bytes,6,opt,name=alone_usd_str,json=aloneUsdStr,proto3" json:"alone_usd_str,omitempty"`
 	// Above that two operators must approve.
-	OneOperatorUsdStr string `protobuf:"bytes,8,opt,name=one_operator_usd_str,json=oneOperatorUsdStr,proto3" json:"one_operator_usd_str,omitempty"`
+	OneOperatorUsdStr string `protobuf:"bytes,7,opt,name=one_operator_usd_str,json=oneOperatorUsdStr,proto3" json:"one_operator_usd_str,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -441,13 +441,6 @@ func (x *PayoutTerms) GetNextAt() *timestamppb.Timestamp {
 func (x *PayoutTerms) GetAloneUsdStr() string {
 	if x != nil {
 		return x.AloneUsdStr
-	}
-	return ""
-}
-
-func (x *PayoutTerms) GetAloneDailyUsdStr() string {
-	if x != nil {
-		return x.AloneDailyUsdStr
 	}
 	return ""
 }
@@ -1682,7 +1675,7 @@ var File_svc_settlement_v1_payout_proto protoreflect.FileDescriptor
 
 const file_svc_settlement_v1_payout_proto_rawDesc = "" +
 	"\n" +
-	"\x1esvc/settlement/v1/payout.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x05\n" +
+	"\x1esvc/settlement/v1/payout.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdb\x05\n" +
 	"\x06Payout\x12\x1b\n" +
 	"\tpayout_id\x18\x01 \x01(\tR\bpayoutId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -1705,20 +1698,20 @@ const file_svc_settlement_v1_payout_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12?\n" +
 	"\tapprovals\x18\x11 \x03(\v2!.svc.settlement.v1.PayoutApprovalR\tapprovals\x12'\n" +
-	"\x0fapprovals_given\x18\x12 \x01(\x05R\x0eapprovalsGiven\x12)\n" +
-	"\x10approvals_needed\x18\x13 \x01(\x05R\x0fapprovalsNeeded\"X\n" +
+	"\x0fapprovals_given\x18\x12 \x01(\x05R\x0eapprovalsGiven\x12.\n" +
+	"\x10approvals_needed\x18\x13 \x01(\x05H\x00R\x0fapprovalsNeeded\x88\x01\x01B\x13\n" +
+	"\x11_approvals_needed\"X\n" +
 	"\x0ePayoutApproval\x12\x1a\n" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xf9\x02\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xca\x02\n" +
 	"\vPayoutTerms\x12&\n" +
 	"\x0fminimum_usd_str\x18\x01 \x01(\tR\rminimumUsdStr\x12&\n" +
 	"\x0fmaximum_usd_str\x18\x02 \x01(\tR\rmaximumUsdStr\x126\n" +
 	"\x06chains\x18\x03 \x03(\v2\x1e.svc.settlement.v1.PayoutChainR\x06chains\x12)\n" +
 	"\x10interval_seconds\x18\x04 \x01(\x05R\x0fintervalSeconds\x123\n" +
 	"\anext_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12\"\n" +
-	"\ralone_usd_str\x18\x06 \x01(\tR\valoneUsdStr\x12-\n" +
-	"\x13alone_daily_usd_str\x18\a \x01(\tR\x10aloneDailyUsdStr\x12/\n" +
-	"\x14one_operator_usd_str\x18\b \x01(\tR\x11oneOperatorUsdStr\"k\n" +
+	"\ralone_usd_str\x18\x06 \x01(\tR\valoneUsdStr\x12/\n" +
+	"\x14one_operator_usd_str\x18\a \x01(\tR\x11oneOperatorUsdStr\"k\n" +
 	"\vPayoutChain\x12\x19\n" +
 	"\bchain_id\x18\x01 \x01(\x05R\achainId\x12!\n" +
 	"\ftoken_symbol\x18\x02 \x01(\tR\vtokenSymbol\x12\x1e\n" +
@@ -1914,6 +1907,7 @@ func file_svc_settlement_v1_payout_proto_init() {
 	if File_svc_settlement_v1_payout_proto != nil {
 		return
 	}
+	file_svc_settlement_v1_payout_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -13,8 +13,8 @@
 // can neither spend a day's budget nor fill the table of sessions.
 //
 // Bounds: MaxOfNetwork live sessions of a network, MaxOpenings sessions of a wider network within SessionLife,
-// MaxSessions in all; the visits of package limit, and WiderNetworks times as many of a wider network within
-// WiderWindow.
+// MaxSessions in all; the visits of package limit, and WiderNetworks times as many of a wider network, at most
+// limit.MaxVisits.
 package playground
 
 import (
@@ -39,16 +39,14 @@ import (
 const (
 	SessionLife  = time.Hour
 	MaxOfNetwork = 16
-	MaxOpenings  = 64
+	MaxOpenings  = WiderNetworks * MaxOfNetwork
 	MaxSessions  = 100_000
 	MaxKeys      = 8
 )
 
-// A wider network has in a whole WiderWindow the visits that so many networks have in one window.
-const (
-	WiderNetworks = 16
-	WiderWindow   = 24 * time.Hour
-)
+// WiderNetworks is of how many networks a wider network has the visits and the openings, so that one of its
+// networks alone cannot use them up for the others.
+const WiderNetworks = 16
 
 // LeastLeft is what must be left of a day's budget for a visit. With less, most chats would be refused
 // at admission, after they took a visit.
@@ -99,7 +97,7 @@ func (s Session) Opening() (v limit.Visit, counted bool) {
 
 // widerVisit is one of the visits of the wider network of a visit.
 func widerVisit(of limit.Visit, wider limit.Address) limit.Visit {
-	return limit.Visit{Address: wider, Limit: min(of.Limit*WiderNetworks, limit.MaxVisits), Window: WiderWindow}
+	return limit.Visit{Address: wider, Limit: min(of.Limit*WiderNetworks, limit.MaxVisits), Window: of.Window}
 }
 
 // Opened is a visitor's session.
@@ -229,7 +227,7 @@ func (v *Visitors) Visit(
 	around, err := v.Visits.Take(ctx, widerVisit(visit, wider))
 	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
 		return payer, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"Your network has used all of its %d playground requests of 24 hours.", widerVisit(visit, wider).Limit).
+			"The networks around yours have used all of their %d playground requests of an hour.", widerVisit(visit, wider).Limit).
 			After(f.RetryAfter).With(WiderName, "true")
 	}
 	if around.Remaining < left.Remaining {

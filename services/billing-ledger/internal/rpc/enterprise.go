@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -90,7 +91,7 @@ func contactToProto(c enterprise.Contact) *billingv1.EnterpriseContact {
 	return &billingv1.EnterpriseContact{
 		ContactId: c.ID.String(), AccountId: c.Account.String(), Email: c.Email, Company: c.Company, Message: c.Message,
 		State: string(c.State()), CreatedAt: timestamp(c.Created), AnsweredAt: timestamp(c.Answered),
-		AnsweredBy: c.AnsweredBy,
+		AnsweredBy: actor.OperatorName(c.AnsweredBy),
 	}
 }
 

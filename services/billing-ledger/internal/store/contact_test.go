@@ -149,6 +149,15 @@ func TestOperatorsReadContactsNewestFirstAndAnswerEachOnce(t *testing.T) {
 		same(t, "state", answered.State(), enterprise.Answered)
 		same(t, "answered by", answered.AnsweredBy, "operator:sue")
 	}
+	for what, set := range map[string]string{
+		"an answer is taken back": "answered_at = NULL, answered_by = NULL WHERE answered_at IS NOT NULL",
+		"somebody else answers":   "answered_at = now(), answered_by = 'operator:eve' WHERE answered_at IS NOT NULL",
+		"one who is no operator":  "answered_at = now(), answered_by = 'sue' WHERE answered_at IS NULL",
+	} {
+		if e.attack(t, e.pool, "UPDATE enterprise_contact SET "+set) == nil {
+			t.Errorf("%s: the database accepts it, want it refused", what)
+		}
+	}
 	same(t, "acts", scan[int64](t, e, `SELECT count(*) FROM operator_action WHERE action = 'answer_contact'
 		AND subject = $1 AND detail ->> 'note' = 'by e-mail'`, all[1].Account), 1)
 	for state, want := range map[enterprise.ContactState]int{"": 5, enterprise.Open: 4, enterprise.Answered: 1} {

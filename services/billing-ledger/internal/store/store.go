@@ -30,11 +30,12 @@
 // the user's row before it stores the mark (mark_wallet). The marks of one account or provider are
 // inserted in the order of evidence and cause.
 //
-// Seven kinds of transactions are apart from these. The fold holds the row of passbook_fold,
+// Eight kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. The fold of figures
 // holds the row of stats_fold, and after it those of stats_sum. A claim of an
 // idempotency key holds the lock on its key's quota and only reads beside it. A visit holds
-// the row of its address. A message that asks for terms holds the row of its account.
+// the row of its address; the opening of a visitor's session holds such a row for its wider
+// network, and after it the row of visitor_session_count. A message that asks for terms holds the row of its account.
 // Signing in locks the rows of the e-mail's attempts, then the user, then the sessions. What is
 // done to operators locks the rows of the attempts, then the operator, then the advisory lock on
 // all operators, then the sessions.

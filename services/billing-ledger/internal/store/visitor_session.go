@@ -30,6 +30,12 @@ func (s *Store) OpenVisitorSession(ctx context.Context, o playground.Session) (p
 		}
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		// All openings wait for the lock below, so nothing else is done under it.
+		if counted {
+			if _, err := takeVisit(ctx, tx, opening); err != nil {
+				return err
+			}
+		}
 		var live int
 		if err := tx.QueryRow(ctx, lockVisitorSessions).Scan(&live); err != nil {
 			return fmt.Errorf("lock the sessions of visitors: %w", err)
@@ -44,11 +50,6 @@ func (s *Store) OpenVisitorSession(ctx context.Context, o playground.Session) (p
 		}
 		if live-int(gone.RowsAffected()) >= playground.MaxSessions {
 			return playground.ErrFull
-		}
-		if counted {
-			if _, err := takeVisit(ctx, tx, opening); err != nil {
-				return err
-			}
 		}
 		opened, err = insertVisitorSession(ctx, tx, o)
 		return err

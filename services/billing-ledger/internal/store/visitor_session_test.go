@@ -167,16 +167,17 @@ func TestSessionsThatAreOverArePruned(t *testing.T) {
 }
 
 // One holder has a wider network of many networks. Its sessions cannot fill the table, and other holders have room.
-func TestOfAHundredRacingSessionsOfAWiderNetworkSixtyFourAreOpened(t *testing.T) {
+func TestRacingSessionsOfAWiderNetworkAreThoseOfSixteenNetworks(t *testing.T) {
 	e := setup(t, unlimited)
 	replicas := e.replicas(t, 2, nil)
 	var mu sync.Mutex
 	opened, refused := 0, 0
 	var racers sync.WaitGroup
-	for i := range 100 {
+	const racing = playground.MaxOpenings + 30
+	for i := range racing {
 		racers.Go(func() {
-			s := session(byte(i + 1))
-			s.Wider = limit.Address{0xaa}
+			s := session(1)
+			s.Network, s.Wider = limit.Address{1, byte(i), byte(i >> 8)}, limit.Address{0xaa}
 			_, err := replicas[i%2].OpenVisitorSession(t.Context(), s)
 			mu.Lock()
 			defer mu.Unlock()
@@ -200,8 +201,8 @@ func TestOfAHundredRacingSessionsOfAWiderNetworkSixtyFourAreOpened(t *testing.T)
 	if opened != playground.MaxOpenings {
 		t.Errorf("opened: got %d, want %d", opened, playground.MaxOpenings)
 	}
-	if refused != 100-playground.MaxOpenings {
-		t.Errorf("refused: got %d, want %d", refused, 100-playground.MaxOpenings)
+	if want := racing - playground.MaxOpenings; refused != want {
+		t.Errorf("refused: got %d, want %d", refused, want)
 	}
 	elsewhere := session(200)
 	elsewhere.Wider = limit.Address{0xbb}

@@ -45,6 +45,9 @@ type Scheduler struct {
 	Clock  clock.Clock
 	Random io.Reader
 	Log    *slog.Logger
+
+	// undecided are the changes that could not be decided when they were looked at last.
+	undecided map[ids.ChangeID]bool
 }
 
 // Schedule has d and rates take the place of a model from a moment on. A second call with the same
@@ -113,40 +116,44 @@ func (s *Scheduler) List(ctx context.Context, modelID string) ([]Change, error) 
 
 // Run applies changes when they are due, until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
-	away := s.look(ctx, false)
+	failing := s.look(ctx, false)
 	for range clock.Every(ctx, Interval) {
-		away = s.look(ctx, away)
+		failing = s.look(ctx, failing)
 	}
 }
 
-// look applies what is due. It logs once that changes cannot be read, and returns whether they can
-// not.
-func (s *Scheduler) look(ctx context.Context, away bool) bool {
+// look applies what is due. It logs once that changes cannot be read, and reports whether that failed.
+func (s *Scheduler) look(ctx context.Context, failing bool) bool {
 	err := s.ApplyDue(ctx)
 	if ctx.Err() != nil {
-		return away
+		return failing
 	}
-	if err != nil && !away {
+	if err != nil && !failing {
 		s.Log.WarnContext(ctx, "scheduled changes cannot be read; they are applied when they can", "error", err)
 	}
 	return err != nil
 }
 
 // ApplyDue applies or refuses each change that is due. A change that cannot be decided now is logged
-// and stays due; the others are not held up by it. It fails where it cannot find out what is due.
+// once and stays due; the others are not held up by it. It fails where it cannot find out what is due. It is
+// for one goroutine at a time.
 func (s *Scheduler) ApplyDue(ctx context.Context) error {
 	due, err := s.Store.Due(ctx, s.Clock.Now(), MaxWaiting)
 	if err != nil {
 		return err
 	}
+	undecided := map[ids.ChangeID]bool{}
+	defer func() { s.undecided = undecided }()
 	for _, id := range due {
 		c, err := s.apply(ctx, id)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			s.Log.ErrorContext(ctx, "a scheduled change could not be decided; it is tried again", "change_id", id.String(),
-				"error", err)
+			if undecided[id] = true; !s.undecided[id] {
+				s.Log.ErrorContext(ctx, "a scheduled change could not be decided; it is tried again", "change_id", id.String(),
+					"error", err)
+			}
 		case c.State == Refused:
 			s.Log.WarnContext(ctx, "a scheduled change was refused", "model_id", c.Draft.ID, "change_id", id.String(),
 				"reason", c.Reason)

@@ -110,7 +110,8 @@ func idProblem(id string) string {
 			return "may only have A-Z a-z 0-9 . _ : - and / between segments"
 		}
 	}
-	if id == reservedID || strings.HasSuffix(id, providersSegment) || strings.HasSuffix(id, filesSegment) {
+	// A route ends in each of the segments, and takes an id that is the segment alone for an empty one.
+	if path := "/" + id; id == reservedID || strings.HasSuffix(path, providersSegment) || strings.HasSuffix(path, filesSegment) {
 		return fmt.Sprintf("must not be %s or end in %s or %s", reservedID, providersSegment, filesSegment)
 	}
 	return ""

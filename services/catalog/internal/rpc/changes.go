@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -73,18 +72,13 @@ func changeToProto(c change.Change) *catalogv1.ModelChange {
 	out := &catalogv1.ModelChange{
 		ChangeId: c.ID.String(), ModelId: c.Draft.ID, State: string(c.State), EffectiveFrom: timestamppb.New(c.From),
 		Entry: entryToProto(c.Draft, c.Rates), Base: entryToProto(c.Base.Draft, c.Base.Price.Rates),
-		ScheduledBy: nameOf(c.ScheduledBy), ScheduledAt: timestamppb.New(c.ScheduledAt),
-		EndedBy: nameOf(c.EndedBy), EndedAt: timeToProto(c.EndedAt), Reason: c.Reason,
+		ScheduledBy: actor.OperatorName(c.ScheduledBy), ScheduledAt: timestamppb.New(c.ScheduledAt),
+		EndedBy: actor.OperatorName(c.EndedBy), EndedAt: timeToProto(c.EndedAt), Reason: c.Reason,
 	}
 	if !c.Price.IsZero() {
 		out.PriceVersionId = c.Price.String()
 	}
 	return out
-}
-
-// nameOf is the name of an actor who is an operator.
-func nameOf(who string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(who, actor.Operator), ":")
 }
 
 func entryToProto(d entry.Draft, rates money.Rates) *catalogv1.ModelEntry {

@@ -155,7 +155,7 @@ func (p *Playground) Visit(ctx context.Context, client netip.Addr, h http.Header
 		return Payer{}, Left{}, BudgetSpent(f.RetryAfter)
 	case f != nil && f.Reason == fault.RateLimitExceeded && f.Meta[widerName] != "":
 		return Payer{}, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted,
-			fault.RateLimitExceeded, "Your network has used all of its playground requests of 24 hours. "+
+			fault.RateLimitExceeded, "The networks around yours have used all of their playground requests of an hour. "+
 				"Sign up for a key to go on.").After(f.RetryAfter)
 	case f != nil && f.Reason == fault.RateLimitExceeded:
 		return Payer{}, Left{Limit: p.cfg.PerHour, Reset: f.RetryAfter}, fault.New(fault.Exhausted,

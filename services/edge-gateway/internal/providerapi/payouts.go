@@ -38,8 +38,8 @@ type payout struct {
 	Waiting string `json:"waiting"`
 	Ending  bool   `json:"ending"`
 	// ApprovalsGiven of ApprovalsNeeded operators have approved. The provider does not hear who.
-	ApprovalsGiven  int32 `json:"approvals_given"`
-	ApprovalsNeeded int32 `json:"approvals_needed"`
+	ApprovalsGiven  int32  `json:"approvals_given"`
+	ApprovalsNeeded *int32 `json:"approvals_needed"`
 
 	RequestedAt *time.Time `json:"requested_at"`
 	ChangedAt   *time.Time `json:"changed_at"`
@@ -51,7 +51,7 @@ func payoutOf(p *settlementv1.Payout) payout {
 		ChainID: p.GetChainId(), Gross: p.GetGrossUsdStr(), Fee: p.GetFeeUsdStr(), Net: p.GetNetUsdStr(),
 		Address: p.GetAddress(), Amount: p.GetAmount(), Rate: p.GetRateUsdStr(), TxHash: p.GetTxHash(), Reason: p.GetReason(),
 		Waiting: p.GetWaiting(), Ending: p.GetEnding(), ApprovalsGiven: p.GetApprovalsGiven(),
-		ApprovalsNeeded: p.GetApprovalsNeeded(), RequestedAt: moment(p.GetRequestedAt()),
+		ApprovalsNeeded: p.ApprovalsNeeded, RequestedAt: moment(p.GetRequestedAt()),
 		ChangedAt: moment(p.GetChangedAt()),
 	}
 }
@@ -65,10 +65,9 @@ type payoutTerms struct {
 	// chain; null where it need not wait.
 	IntervalSeconds int32      `json:"interval_seconds"`
 	NextAt          *time.Time `json:"next_at"`
-	// A payout of at most Alone is approved by itself while all of a day are at most AloneDaily. Above OneOperator two
+	// A payout of at most Alone is approved by itself while all of a day are within a bound. Above OneOperator two
 	// operators must approve.
 	Alone       string `json:"alone_usd_str"`
-	AloneDaily  string `json:"alone_daily_usd_str"`
 	OneOperator string `json:"one_operator_usd_str"`
 }
 
@@ -86,7 +85,7 @@ func payoutTermsOf(t *settlementv1.PayoutTerms) *payoutTerms {
 	}
 	out := &payoutTerms{Minimum: t.GetMinimumUsdStr(), Maximum: t.GetMaximumUsdStr(), Chains: []payoutChain{},
 		IntervalSeconds: t.GetIntervalSeconds(), NextAt: moment(t.GetNextAt()), Alone: t.GetAloneUsdStr(),
-		AloneDaily: t.GetAloneDailyUsdStr(), OneOperator: t.GetOneOperatorUsdStr()}
+		OneOperator: t.GetOneOperatorUsdStr()}
 	for _, c := range t.GetChains() {
 		out.Chains = append(out.Chains, payoutChain{c.GetChainId(), c.GetTokenSymbol(), c.GetFeeUsdStr()})
 	}

@@ -13,7 +13,7 @@ const (
 	// PeriodDays is the number of days of the longest period, today included. Of no older day that has no batch the
 	// lines are summed.
 	PeriodDays = 30
-	// MaxDays bounds the days that are told one by one, today included.
+	// MaxDays bounds the days that are listed one by one, today included.
 	MaxDays = 92
 )
 

@@ -16,13 +16,13 @@ type Terms struct {
 	Minimum, Maximum money.NanoUSD
 	// Chains are those on which providers are paid now, by their number.
 	Chains []ChainTerms
-	// Every is how often the provider may ask on a chain.
-	Every time.Duration
+	// Interval is how long after one payout the provider may ask for the next on a chain.
+	Interval time.Duration
 	// NextAt is when the provider may ask again on its settlement chain; zero where it need not wait. A payout that has
 	// not ended is waited for beside it.
 	NextAt time.Time
-	// Alone and AloneDaily are as in Config. Above One two operators approve.
-	Alone, AloneDaily, One money.NanoUSD
+	// Alone is as in Config. Above One two operators approve.
+	Alone, One money.NanoUSD
 }
 
 // ChainTerms is what is paid on a chain, and for what fee.
@@ -38,8 +38,7 @@ func (k *Keeper) Terms(ctx context.Context, id ids.ProviderID) (Terms, error) {
 	if err != nil {
 		return Terms{}, err
 	}
-	t := Terms{Minimum: Minimum, Maximum: maximum, Every: Every, NextAt: next, Alone: k.alone(),
-		AloneDaily: k.cfg.AloneDaily, One: One}
+	t := Terms{Minimum: Minimum, Maximum: maximum, Interval: Every, NextAt: next, Alone: k.alone(), One: One}
 	for id, asset := range k.cfg.Assets {
 		t.Chains = append(t.Chains, ChainTerms{Chain: id, Symbol: asset.Symbol, Fee: Fee})
 	}

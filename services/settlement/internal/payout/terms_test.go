@@ -55,16 +55,16 @@ func (n next) NextAt(context.Context, ids.ProviderID) (time.Time, error) { retur
 func TestTermsAreThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
-	k := payout.NewKeeper(payout.Config{Alone: 5_000 * money.USD, AloneDaily: 900 * money.USD,
+	k := payout.NewKeeper(payout.Config{Alone: 900 * money.USD, AloneDaily: 5_000 * money.USD,
 		Assets: map[chain.ID]chain.Asset{chain.Base: {Symbol: "USDC"}, chain.Ethereum: {Symbol: "USDC"}}},
 		payout.Deps{Store: next{at: at}})
 	terms, err := k.Terms(t.Context(), ids.ProviderID{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(terms.Minimum, terms.Maximum, terms.Chains, terms.Every, terms.NextAt.Equal(at), terms.Alone,
-		terms.AloneDaily, terms.One)
-	const want = "10.00 1000000.00 [{1 USDC 1.00} {8453 USDC 1.00}] 1h0m0s true 900.00 900.00 10000.00"
+	got := fmt.Sprint(terms.Minimum, terms.Maximum, terms.Chains, terms.Interval, terms.NextAt.Equal(at), terms.Alone,
+		terms.One)
+	const want = "10.00 1000000.00 [{1 USDC 1.00} {8453 USDC 1.00}] 1h0m0s true 900.00 10000.00"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

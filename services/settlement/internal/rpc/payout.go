@@ -101,8 +101,8 @@ func (s *Payouts) own(p payout.Payout) *settlementv1.Payout {
 
 func termsToProto(t payout.Terms) *settlementv1.PayoutTerms {
 	out := &settlementv1.PayoutTerms{MinimumUsdStr: t.Minimum.String(), MaximumUsdStr: t.Maximum.String(),
-		IntervalSeconds: int32(t.Every.Seconds()), NextAt: moment(t.NextAt), AloneUsdStr: t.Alone.String(),
-		AloneDailyUsdStr: t.AloneDaily.String(), OneOperatorUsdStr: t.One.String()}
+		IntervalSeconds: int32(t.Interval.Seconds()), NextAt: moment(t.NextAt), AloneUsdStr: t.Alone.String(),
+		OneOperatorUsdStr: t.One.String()}
 	for _, c := range t.Chains {
 		out.Chains = append(out.Chains, &settlementv1.PayoutChain{ChainId: int32(c.Chain), TokenSymbol: c.Symbol,
 			FeeUsdStr: c.Fee.String()})
@@ -192,7 +192,7 @@ func payoutToProto(k *payout.Keeper, p payout.Payout) *settlementv1.Payout {
 		PayoutId: p.ID.String(), ProviderId: p.ProviderID.String(), ChainId: int32(p.Chain), State: payoutStates[p.State],
 		GrossUsdStr: p.Gross.String(), FeeUsdStr: p.Fee.String(), NetUsdStr: p.Net().String(), Address: p.Address.String(),
 		Reason: p.Reason, Waiting: p.Waiting, Ending: p.EndsAs != "" && !p.State.Final(),
-		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt), ApprovalsNeeded: int32(k.ApprovalsNeeded(&p)),
+		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt), ApprovalsNeeded: new(int32(k.ApprovalsNeeded(&p))),
 	}
 	for _, a := range p.Approvals() {
 		out.Approvals = append(out.Approvals, &settlementv1.PayoutApproval{Operator: actor.OperatorName(a.Operator),

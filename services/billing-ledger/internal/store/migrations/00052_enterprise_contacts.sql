@@ -22,7 +22,7 @@ BEGIN
                 created_at      timestamptz NOT NULL DEFAULT now(),
                 answered_at     timestamptz,
                 -- The operator who answered, as in operator_action.
-                answered_by     text,
+                answered_by     text COLLATE "C" CHECK (answered_by ~ '^operator(:[a-z0-9._@-]{1,64})?$'),
                 CONSTRAINT enterprise_contact_once UNIQUE (account_id, idempotency_key),
                 CONSTRAINT enterprise_contact_answered CHECK ((answered_at IS NULL) = (answered_by IS NULL))
             );
@@ -40,6 +40,8 @@ END $$;
 CREATE INDEX IF NOT EXISTS enterprise_contact_of_account ON enterprise_contact (account_id, created_at);
 CREATE INDEX IF NOT EXISTS enterprise_contact_created ON enterprise_contact (created_at);
 CREATE INDEX IF NOT EXISTS enterprise_contact_open ON enterprise_contact (id) WHERE answered_at IS NULL;
+CREATE OR REPLACE TRIGGER enterprise_contact_once BEFORE UPDATE ON enterprise_contact
+    FOR EACH ROW WHEN (OLD.answered_at IS NOT NULL) EXECUTE FUNCTION refuse_change();
 GRANT SELECT, DELETE, INSERT (id, account_id, idempotency_key, company, message), UPDATE (answered_at, answered_by)
     ON enterprise_contact TO svc_billing;
 

@@ -191,7 +191,7 @@ async function save(draft: Draft, current: Model | null): Promise<{ model: Model
   );
 }
 
-/** A scheduled change keeps the model that the operator saw as its base. The same again is the same change. */
+/** The base of a change is the model as the call finds it. The same again is the same change while it waits. */
 async function schedule(draft: Draft, current: Model, from: string) {
   assertSame(current, await find(draft.model_id));
   return answer(

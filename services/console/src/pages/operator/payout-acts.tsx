@@ -15,6 +15,7 @@ import { useOwnName } from './role';
 
 /** Who approved and when, as text. */
 export function Approvals({ payout }: { payout: Payout }) {
+  if (payout.approvals_needed === null) return <>not known while settlement is being upgraded</>;
   if (payout.approvals_needed === 0) return <>none is needed</>;
   return (
     <>
@@ -97,7 +98,7 @@ function Approve({ payout }: { payout: Payout }) {
         )
       }
     >
-      {payout.approvals_needed < 2 || first !== undefined
+      {needsOne(payout) || first !== undefined
         ? 'The payout is signed and sent once screening, balance and chain allow it. What the chain has confirmed cannot be taken back.'
         : 'Your approval is kept. Nothing is sent before two operators have approved.'}{' '}
       An operator may approve from 24 hours after becoming active.
@@ -105,9 +106,15 @@ function Approve({ payout }: { payout: Payout }) {
   );
 }
 
+/** Whether one approval is enough. A settlement of an earlier release does not say, so two may be needed. */
+function needsOne(payout: Payout): boolean {
+  return payout.approvals_needed !== null && payout.approvals_needed < 2;
+}
+
 /** Who else must approve, given who has. */
 function secondPerson(payout: Payout, first: string | undefined): string {
-  if (payout.approvals_needed < 2) return 'None is needed';
+  if (payout.approvals_needed === null) return 'Not known while settlement is being upgraded';
+  if (needsOne(payout)) return 'None is needed';
   if (first === undefined) return 'Another operator who signed in must approve it, too';
   return `${operatorName(first)} approved first; yours is the second approval`;
 }

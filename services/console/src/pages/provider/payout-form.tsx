@@ -121,9 +121,9 @@ function Ask({ own, terms }: { own: Own; terms: PayoutTerms }) {
 
 /** Who must approve. */
 function approval(terms: PayoutTerms): string {
-  const [alone, daily, one] = [terms.alone_usd_str, terms.alone_daily_usd_str, terms.one_operator_usd_str].map(dollars);
+  const [alone, one] = [terms.alone_usd_str, terms.one_operator_usd_str].map(dollars);
   return (
-    `by itself up to ${alone}, while such payouts of all providers are at most ${daily} a day; ` +
+    `by itself up to ${alone}, while such payouts of all providers are within the day’s bound; ` +
     `else by an operator, and above ${one} by two`
   );
 }
