@@ -109,8 +109,14 @@ func (f *fleet) routingIsForOperators(t *testing.T, account, request string) {
 		t.Fatal(err)
 	}
 	passed := found.GetReceipt().GetAttempts()[0].GetPassedOver()
-	if len(passed) != 1 || passed[0].GetReason() != "breaker_open" || passed[0].GetCount() != 2 {
-		t.Errorf("passed over, for an operator: got %v, want breaker_open 2", passed)
+	if len(passed) != 1 {
+		t.Fatalf("passed over, for an operator: got %v, want one", passed)
+	}
+	if got := passed[0].GetReason(); got != "breaker_open" {
+		t.Errorf("passed over, for an operator: got the reason %q, want breaker_open", got)
+	}
+	if got := passed[0].GetCount(); got != 2 {
+		t.Errorf("passed over, for an operator: got %d, want 2", got)
 	}
 	own, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: request, AccountId: account})
 	if err != nil {
