@@ -227,7 +227,8 @@ func (v *Visitors) Visit(
 	around, err := v.Visits.Take(ctx, widerVisit(visit, wider))
 	if f, ok := fault.As(err); ok && f.Reason == fault.RateLimitExceeded {
 		return payer, left, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"The networks around yours have used all of their %d playground requests of an hour.", widerVisit(visit, wider).Limit).
+			"The networks around yours have used all of their %d playground requests of an hour.",
+			widerVisit(visit, wider).Limit).
 			After(f.RetryAfter).With(WiderName, "true")
 	}
 	if around.Remaining < left.Remaining {

@@ -111,7 +111,8 @@ func idProblem(id string) string {
 		}
 	}
 	// A route ends in each of the segments, and takes an id that is the segment alone for an empty one.
-	if path := "/" + id; id == reservedID || strings.HasSuffix(path, providersSegment) || strings.HasSuffix(path, filesSegment) {
+	path := "/" + id
+	if id == reservedID || strings.HasSuffix(path, providersSegment) || strings.HasSuffix(path, filesSegment) {
 		return fmt.Sprintf("must not be %s or end in %s or %s", reservedID, providersSegment, filesSegment)
 	}
 	return ""

@@ -192,7 +192,8 @@ func payoutToProto(k *payout.Keeper, p payout.Payout) *settlementv1.Payout {
 		PayoutId: p.ID.String(), ProviderId: p.ProviderID.String(), ChainId: int32(p.Chain), State: payoutStates[p.State],
 		GrossUsdStr: p.Gross.String(), FeeUsdStr: p.Fee.String(), NetUsdStr: p.Net().String(), Address: p.Address.String(),
 		Reason: p.Reason, Waiting: p.Waiting, Ending: p.EndsAs != "" && !p.State.Final(),
-		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt), ApprovalsNeeded: new(int32(k.ApprovalsNeeded(&p))),
+		RequestedAt: moment(p.RequestedAt), ChangedAt: moment(p.ChangedAt),
+		ApprovalsNeeded: new(int32(k.ApprovalsNeeded(&p))),
 	}
 	for _, a := range p.Approvals() {
 		out.Approvals = append(out.Approvals, &settlementv1.PayoutApproval{Operator: actor.OperatorName(a.Operator),
