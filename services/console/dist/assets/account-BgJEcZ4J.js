@@ -1,1 +1,0 @@
-import{R as e,X as t,nt as n}from"./page-D9vSd62V.js";function r(){let e=t().state,n=typeof e==`object`&&e?Reflect.get(e,`from`):void 0;return typeof n==`string`&&/^\/(?![/\\])/.test(n)?n:`/overview`}function i(){let t=n();return n=>{t.clear(),e(n)}}function a(e){return new URLSearchParams(e.replace(/^#/,``)).get(`token`)??``}export{i as n,r,a as t};

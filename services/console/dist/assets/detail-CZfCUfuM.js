@@ -1,1 +1,0 @@
-import{it as e,st as t}from"./page-D9vSd62V.js";import{t as n}from"./jsx-runtime-Bjnrdt46.js";var r=n();function i({title:n,open:i,onClose:a,children:o}){return(0,r.jsx)(t,{opened:i,onClose:a,position:`right`,size:`xl`,title:n,closeButtonProps:{"aria-label":`Close`},children:(0,r.jsx)(e,{children:o})})}export{i as t};

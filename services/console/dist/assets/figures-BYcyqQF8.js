@@ -1,0 +1,1 @@
+import{h as e}from"./page-3hiymQMk.js";function t(e){for(let[t,n]of[[0xe8d4a51000,`TB`],[1e9,`GB`],[1e6,`MB`],[1e3,`kB`]])if(e>=t)return`${(e/t).toFixed(1)} ${n}`;return`${e} B`}function n(t){if(!Number.isFinite(t)||t===0)return e(`0`);let n=Math.abs(t)>=1?2:Math.min(9,2-Math.floor(Math.log10(Math.abs(t))));return e(t.toFixed(n))}export{n,t};

@@ -1,1 +1,0 @@
-import{t as e}from"./SimpleGrid-BDJTtrhQ.js";import{t}from"./jsx-runtime-Bjnrdt46.js";var n=t();function r({children:t}){return(0,n.jsx)(e,{cols:{base:1,xs:2,md:4},children:t})}export{r as t};

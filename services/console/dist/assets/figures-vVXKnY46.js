@@ -1,0 +1,1 @@
+import{t as e}from"./jsx-runtime-Bjnrdt46.js";var t=e();function n({children:e}){return(0,t.jsx)(`div`,{className:`figures`,children:e})}export{n as t};

@@ -1,0 +1,1 @@
+import{et as e}from"./page-3hiymQMk.js";function t(t){let[n,r]=e(),i=Object.fromEntries(Object.entries(t).map(([e,t])=>[e,n.get(e)??t]));function a(e){r(n=>{let r=new URLSearchParams(n);for(let[n,i]of Object.entries(e))i===t[n]?r.delete(n):r.set(n,i);return r},{replace:!0})}return[i,a]}export{t};

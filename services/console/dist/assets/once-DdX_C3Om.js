@@ -1,0 +1,1 @@
+import{_ as e,h as t}from"./jsx-runtime-Bjnrdt46.js";import{H as n,j as r}from"./page-3hiymQMk.js";var i=e(t(),1);function a(){let e=(0,i.useRef)(``);return(0,i.useCallback)(async t=>{e.current===``&&(e.current=r());try{let n=await t(e.current);return e.current=``,n}catch(t){let r=n(t);throw r.status>=400&&r.status<500&&(e.current=``),r}},[])}export{a as t};

@@ -1,0 +1,1 @@
+function e(e,t){return Object.hasOwn(e,t)?e[t]:void 0}export{e as t};

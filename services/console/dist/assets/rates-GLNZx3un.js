@@ -1,0 +1,1 @@
+import{w as e}from"./page-3hiymQMk.js";function t(t,n){return t===0?n:t<0?`No limit`:e(t)}function n(e){return(e.defaults?.categories??[]).map(({category:n,requests_per_minute:r})=>({category:n,rate:t(e.requests_per_minute,t(r,`The default`))}))}function r(e){return t(e.concurrent_requests,t(e.defaults?.concurrent_requests??0,`The default`))}export{n,t as r,r as t};

@@ -1,1 +1,0 @@
-import{w as e}from"./page-D9vSd62V.js";function t(t,n){return t===0?n:t<0?`No limit`:e(t)}export{t};

@@ -1,1 +1,0 @@
-import{_ as e,h as t}from"./jsx-runtime-Bjnrdt46.js";import{j as n}from"./page-D9vSd62V.js";var r=e(t(),1);function i(){let e=(0,r.useRef)({contents:``,key:``});return{of(t){return(e.current.key===``||e.current.contents!==t)&&(e.current={contents:t,key:n()}),e.current.key},clear(){e.current={contents:``,key:``}}}}export{i as t};
