@@ -202,7 +202,7 @@ func TestTextOfAContactIsTextOrRefused(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
 	for i, text := range []string{"'; DROP TABLE enterprise_contact; --", "<script>alert(1)</script>\r\n\tand more",
-		"{{.}} ${x} %s \\u0000", "👩‍💻 نیم‌فاصله", strings.Repeat("ж", enterprise.MaxMessage)} {
+		"{{.}} ${x} %s \\u0000", "👩\u200d💻 نیم\u200cفاصله", strings.Repeat("ж", enterprise.MaxMessage)} {
 		account := e.member(t, fmt.Sprintf("u%d@example.com", i)).User.Account
 		c := e.contact(t, account, "k", text)
 		got := scan[string](t, e, `SELECT message FROM enterprise_contact WHERE id = $1`, c.ID)

@@ -79,7 +79,7 @@ func (k *Keeper) Open(ctx context.Context, d Draft) (Penalty, error) {
 	switch {
 	case err != nil:
 		return Penalty{}, err
-	case !p.Draft.same(d):
+	case !p.same(d):
 		return Penalty{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 			"the id stands for a penalty with other content").On("penalty_id")
 	case fresh:
