@@ -21,11 +21,14 @@ const (
 	versionTable = "schema_migrations"
 	// migrationLockTimeout bounds the wait of a migration for a table lock, because every
 	// later request for the table waits behind it. The migration gives up then, lets them
-	// pass for a migrationPause, and tries again for as long as migrationPatience, so that
-	// a dump under way delays it.
+	// pass, first for the least and then for the greatest pause, and tries again for as long as
+	// migrationPatience, so that a dump under way delays it.
 	migrationLockTimeout = 2 * time.Second
-	migrationPause       = time.Second
+	leastMigrationPause  = time.Second
+	maxMigrationPause    = 30 * time.Second
 	migrationPatience    = 20 * time.Minute
+	// otherLockTimeout is for what is not tried again.
+	otherLockTimeout = 10 * time.Second
 	// lockNotAvailable is PostgreSQL's code of a lock that was waited for too long.
 	lockNotAvailable = "55P03"
 	lockPoll         = 50 * time.Millisecond
@@ -46,7 +49,8 @@ const (
 // it. Off loopback that user must not be a superuser. Statements run with search_path set
 // to the schema alone and without a statement timeout; ctx bounds the whole. A migration
 // whose table others hold is tried again for 20 minutes, and holds up nobody for more than
-// 2 seconds at a time; one without a transaction must therefore be repeatable. Several
+// 2 seconds at a time; one without a transaction must therefore be repeatable, and one that
+// builds an index beside others must switch lock_timeout off. Several
 // processes may call Migrate at once: one works, and the others wait for it and then find
 // nothing to do.
 func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) error {
@@ -72,7 +76,7 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 	}
 	sessionDefaults(cc, schema, 0)
 	cc.RuntimeParams["application_name"] = "migrate " + schema
-	cc.RuntimeParams["lock_timeout"] = millis(migrationLockTimeout)
+	cc.RuntimeParams["lock_timeout"] = millis(otherLockTimeout)
 
 	conn, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
@@ -158,13 +162,16 @@ func lockKey(schema string) int64 {
 
 // upWhenFree applies the migrations, and tries again while others hold what a migration needs.
 func upWhenFree(ctx context.Context, cc *pgx.ConnConfig, files fs.FS) error {
-	for until := clock.System.Now().Add(migrationPatience); ; {
+	cc = cc.Copy()
+	cc.RuntimeParams["lock_timeout"] = millis(migrationLockTimeout)
+	until := clock.System.Now().Add(migrationPatience)
+	for pause := leastMigrationPause; ; pause = min(2*pause, maxMigrationPause) {
 		err := up(ctx, cc, files)
 		var refusal *pgconn.PgError
 		if !errors.As(err, &refusal) || refusal.Code != lockNotAvailable || clock.System.Now().After(until) {
 			return err
 		}
-		if clock.Sleep(ctx, migrationPause) != nil {
+		if clock.Sleep(ctx, pause) != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
 // What a test holds of each page that it looks at: nothing wrong for axe, no error of a script, no call that is
-// refused, no sideways scrolling at 360 pixels, and less than 300 KB to load. It takes pictures on the way.
+// refused, no sideways scrolling at 1024, 768 and 360 pixels, and less than 300 KB to load. It takes pictures on the way.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,6 +12,8 @@ import { baseUrl, firstPaint, open, overflow, violations, visitor, type Visitor 
 const maxBytes = 300 * 1024;
 const wide = { width: 1440, height: 900 };
 const narrow = { width: 360, height: 800 };
+/** Widths of tablets and of small windows, at which no page scrolls sideways either. */
+const between = [1024, 768];
 
 /** The folder for pictures; empty for none. */
 const shots = process.env.SCREENSHOTS ?? '';
@@ -76,6 +78,10 @@ export async function look(who: Visitor, name: string) {
   expect.soft(refused, 'refused calls').toEqual([]);
   expect.soft(who.loaded(), 'bytes').toBeLessThan(maxBytes);
   await shoot(page, name, 1440);
+  for (const width of between) {
+    await page.setViewportSize({ width, height: 900 });
+    await expect.poll(async () => overflow(page), { message: `pixels beyond ${width}` }).toBe(0);
+  }
   await page.setViewportSize(narrow);
   await expect.poll(async () => overflow(page), { message: 'pixels beyond 360' }).toBe(0);
   await shoot(page, name, 360);

@@ -57,6 +57,11 @@ looks('operator', operatorPages, {
     const user = await signUpBusy();
     await becomeOperator(who, invited('pages'));
     const { list } = await asMachine<{ list: { provider_id: string }[] }>('GET', 'providers');
-    return { model: needed('SVC_MODEL'), account: user.accountId, provider: list[0]?.provider_id ?? '' };
+    return {
+      model: needed('SVC_MODEL'),
+      account: user.accountId,
+      provider: list[0]?.provider_id ?? '',
+      request: user.request,
+    };
   },
 });

@@ -980,12 +980,12 @@ func (x *AttemptRecord) GetPassedOver() []*PassedOver {
 	return nil
 }
 
-// PassedOver is how many offers the router passed over for a reason, such as full or
+// PassedOver is how often the router passed an offer over for a reason, such as full or
 // breaker_open. The reasons are those of svc.router.v1.RejectCount.
 type PassedOver struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Count         int32                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1027,7 +1027,7 @@ func (x *PassedOver) GetReason() string {
 	return ""
 }
 
-func (x *PassedOver) GetCount() int64 {
+func (x *PassedOver) GetCount() int32 {
 	if x != nil {
 		return x.Count
 	}
@@ -1415,7 +1415,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\n" +
 	"PassedOver\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"[\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xf1\x04\n" +

@@ -905,7 +905,8 @@ type PlanInvoice struct {
 	Month string `protobuf:"bytes,8,opt,name=month,proto3" json:"month,omitempty"`
 	// Why it is given back: operator, late or surplus; empty for an invoice that is not.
 	RefundCause string `protobuf:"bytes,9,opt,name=refund_cause,json=refundCause,proto3" json:"refund_cause,omitempty"`
-	// The card processor is still to be asked for the refund.
+	// The card processor is still to be asked for the refund. Where it is not, there is a
+	// refund_cause and nothing was returned, the processor has refused the refund.
 	RefundOpen bool `protobuf:"varint,10,opt,name=refund_open,json=refundOpen,proto3" json:"refund_open,omitempty"`
 	// Its refund ends a subscription that goes on now.
 	EndsSubscription bool `protobuf:"varint,11,opt,name=ends_subscription,json=endsSubscription,proto3" json:"ends_subscription,omitempty"`

@@ -2140,8 +2140,8 @@ type ProviderKey struct {
 	// When it ends, or ended, since another one followed it; absent for never.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	RevokedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
-	// When it was last shown, exact to ten minutes; absent for never, and for a key that was last shown
-	// before this was kept.
+	// When an agent last began a connection with it, or somebody called with it, exact to ten
+	// minutes; absent for never, and for a key that was last shown before this was kept.
 	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -492,8 +492,9 @@ type SelectResponse struct {
 	// The account has had more failed attempts within the minute than there are
 	// retries for: the request gets one attempt, and there is one candidate.
 	SingleAttempt bool `protobuf:"varint,4,opt,name=single_attempt,json=singleAttempt,proto3" json:"single_attempt,omitempty"`
-	// Offers that the choice looked at and passed over, by reason, each reason once. Of a
-	// model with very many offers not all are looked at.
+	// How often the choice passed an offer over, by reason, each reason once. A model with very
+	// many offers is sampled: not all are looked at, and one may be looked at twice. An alternate
+	// may be among those that were passed over as the first.
 	PassedOver    []*RejectCount `protobuf:"bytes,5,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -42,10 +42,10 @@ type Attempt struct {
 	PassedOver []PassedOver `json:"passed_over,omitempty"`
 }
 
-// PassedOver is how many offers the router passed over for a reason, in the router's words.
+// PassedOver is how often the router passed an offer over for a reason, in the router's words.
 type PassedOver struct {
 	Reason string `json:"reason"`
-	Count  int64  `json:"count"`
+	Count  int32  `json:"count"`
 }
 
 // RequestReport is the gateway's account of how a request ended.

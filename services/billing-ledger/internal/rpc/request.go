@@ -39,7 +39,8 @@ func addPassedOver(m *billingv1.Receipt, w *hold.RequestReport) {
 	}
 	for i, a := range w.Attempts {
 		for _, p := range a.PassedOver {
-			m.Attempts[i].PassedOver = append(m.Attempts[i].PassedOver, &billingv1.PassedOver{Reason: p.Reason, Count: p.Count})
+			m.Attempts[i].PassedOver = append(m.Attempts[i].PassedOver,
+				&billingv1.PassedOver{Reason: p.Reason, Count: p.Count})
 		}
 	}
 }

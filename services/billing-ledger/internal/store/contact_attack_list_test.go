@@ -6,6 +6,11 @@ import "testing"
 const contactAttacks = `
 enterprise_contact enterprise_contact_account_id_fkey | id = gen_random_uuid(), account_id = gen_random_uuid()
 enterprise_contact enterprise_contact_answered | ! UPDATE enterprise_contact SET answered_at = now()
+enterprise_contact enterprise_contact_answered_by_check | ! UPDATE enterprise_contact SET answered_at = now(),
+	answered_by = 'odd'
+enterprise_contact enterprise_contact_answered_once | ! UPDATE enterprise_contact SET answered_at = now(),
+	answered_by = 'operator'; UPDATE enterprise_contact SET answered_at = NULL,
+	answered_by = NULL => may not change any more
 enterprise_contact enterprise_contact_company_check | company = repeat('x', 201)
 enterprise_contact enterprise_contact_idempotency_key_check | idempotency_key = ''
 enterprise_contact enterprise_contact_message_check | message = repeat('x', 4001)

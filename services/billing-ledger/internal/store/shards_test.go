@@ -19,8 +19,9 @@ const (
 var belongs = map[string]string{
 	ofAccount: `account account_event account_freeze account_limits account_mark account_plan account_rate
 		account_state_change app_user card_alarm card_change card_debt card_dispute_won card_payment card_refund
-		card_refund_failure card_reversal category_gate category_tokens checkout consumer_key document entry
-		held_earning hold house_account idempotency_account idempotency_claim idempotency_quota key_inflight
+		card_refund_failure card_reversal category_gate category_tokens checkout consumer_key document
+		enterprise_contact entry held_earning hold
+		house_account idempotency_account idempotency_claim idempotency_quota key_inflight
 		key_rate known_network letter_token mail_outbox orphan_review passbook_line plan_counter plan_gate
 		plan_invoice plan_return playground_account posting processor_event provider_mark refresh_token renewal
 		request_report session_family spend_counter stats_use subscription usage_day usage_series usage_settlement

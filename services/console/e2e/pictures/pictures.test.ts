@@ -47,7 +47,12 @@ looks('lively operator', operatorPages, {
   site: adminUrl,
   prepare: async (who) => {
     await become(who, 'pictures');
-    return { model: needed('SVC_MODEL'), account: market.consumer.accountId, provider: market.provider.id };
+    return {
+      model: needed('SVC_MODEL'),
+      account: market.consumer.accountId,
+      provider: market.provider.id,
+      request: market.consumer.request,
+    };
   },
 });
 

@@ -3,6 +3,7 @@ package inference
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"svc.internal/pkg/crash"
@@ -74,7 +75,8 @@ func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, started 
 		record.ContentMs, record.ClientMs = now.Sub(at).Milliseconds(), m.reading.Milliseconds()
 	}
 	for _, p := range m.passed {
-		record.PassedOver = append(record.PassedOver, &billingv1.PassedOver{Reason: p.GetReason(), Count: p.GetCount()})
+		record.PassedOver = append(record.PassedOver,
+			&billingv1.PassedOver{Reason: p.GetReason(), Count: int32(min(p.GetCount(), math.MaxInt32))})
 	}
 	m.passed = nil
 	m.result.Attempts = append(m.result.Attempts, record)

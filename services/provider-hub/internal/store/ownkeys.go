@@ -39,8 +39,9 @@ func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limi
 // KeyUsed implements provider.Store. The key that a removal took is left alone, because a change of its row would make
 // it a key that does not come back.
 func (s *Store) KeyUsed(ctx context.Context, id ids.KeyID, at time.Time) error {
-	if _, err := s.pool.Exec(ctx, `UPDATE provider_key SET used_at = $2
-		WHERE key_id = $1 AND revoked_at IS NULL AND (used_at IS NULL OR used_at < $2)`, id, at); err != nil {
+	if _, err := s.pool.Exec(ctx, `UPDATE provider_key SET used_at = $2::timestamptz
+		WHERE key_id = $1 AND revoked_at IS NULL AND (used_at IS NULL
+			OR used_at <= $2::timestamptz - interval '10 minutes')`, id, at); err != nil {
 		return fmt.Errorf("note the use of a provider key: %w", err)
 	}
 	return nil

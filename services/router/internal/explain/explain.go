@@ -181,7 +181,7 @@ func (s Sources) nodes(provider string, now time.Time) []Node {
 		return cmp.Or(strings.Compare(x.Session.Node, y.Session.Node), strings.Compare(x.Offer.Model, y.Offer.Model))
 	})
 	var out []Node
-	for _, seat := range seats[:min(len(seats), MaxOffers)] {
+	for _, seat := range seats[:wholeNodes(seats)] {
 		if len(out) == 0 || out[len(out)-1].ID != seat.Session.Node {
 			out = append(out, Node{ID: seat.Session.Node})
 		}
@@ -191,6 +191,16 @@ func (s Sources) nodes(provider string, now time.Time) []Node {
 			InFlight: load, Capacity: capacity})
 	}
 	return out
+}
+
+// wholeNodes returns how many of the seats, which are sorted by node, are listed: at most MaxOffers, and
+// no node in part.
+func wholeNodes(seats []*presence.Seat) int {
+	n := min(len(seats), MaxOffers)
+	for n < len(seats) && n > 0 && seats[n-1].Session.Node == seats[n].Session.Node {
+		n--
+	}
+	return n
 }
 
 // outranked reports whether a seat of the second tier comes after one of the first.

@@ -97,7 +97,8 @@ func TestANodeHasItsModels(t *testing.T) {
 	}
 }
 
-func TestTheModelsOfAllNodesAreBounded(t *testing.T) {
+// A node that is listed is listed whole, so that nobody takes what is left out for models that it lacks.
+func TestTheModelsOfAllNodesAreBoundedByWholeNodes(t *testing.T) {
 	models := make([]string, 100)
 	for i := range models {
 		models[i] = fmt.Sprintf("m%03d", i)
@@ -106,12 +107,14 @@ func TestTheModelsOfAllNodesAreBounded(t *testing.T) {
 	for i := range 12 {
 		sessions = append(sessions, on(fmt.Sprintf("n%02d", i), int64(i+1), nil, models...))
 	}
-	offers := 0
-	for _, n := range setup(sessions...).explain("p").Nodes {
-		offers += len(n.Offers)
+	nodes := setup(sessions...).explain("p").Nodes
+	if got, want := len(nodes), MaxOffers/len(models); got != want {
+		t.Errorf("got %d nodes, want %d", got, want)
 	}
-	if offers != MaxOffers {
-		t.Errorf("got %d models, want %d", offers, MaxOffers)
+	for _, n := range nodes {
+		if len(n.Offers) != len(models) {
+			t.Errorf("node %s: got %d models, want %d", n.ID, len(n.Offers), len(models))
+		}
 	}
 }
 

@@ -124,8 +124,9 @@ type Choice struct {
 	// UsualFirstContent is the model's usual time to first content for a prompt of this
 	// length; 0 where it is not known.
 	UsualFirstContent time.Duration
-	// PassedOver counts the seats that the choice looked at and passed over, by reason. Where
-	// not all seats are looked at, only the seats that are drawn, named or walked past count.
+	// PassedOver counts by reason how often the choice passed a seat over. Where not all seats
+	// are looked at, only the seats that are drawn, named or walked past count, and one that is
+	// drawn twice counts twice. An alternate may have been passed over as the first.
 	PassedOver []PassedOver
 	// Single reports whether the request gets one attempt only, because too many requests
 	// of its account have failed. Then there is one candidate.

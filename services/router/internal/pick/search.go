@@ -246,8 +246,12 @@ func (s *search) enough() int {
 	}
 }
 
-// consider puts a seat into its lane, or counts why it is passed over.
+// consider puts a seat into its lane, or counts why it is passed over. The other seats of a provider that
+// is chosen already can serve nothing more.
 func (s *search) consider(seat *presence.Seat) {
+	if slices.ContainsFunc(s.chosen, func(c Candidate) bool { return c.Seat.Session.Provider == seat.Session.Provider }) {
+		return
+	}
 	reason := online(seat)
 	if reason == Eligible {
 		a := s.appraise(seat)
@@ -271,6 +275,9 @@ func (s *search) choice() Choice {
 	c := Choice{Candidates: slices.Clone(s.chosen)}
 	for why, n := range s.passed {
 		if n > 0 {
+			if c.PassedOver == nil {
+				c.PassedOver = make([]PassedOver, 0, int(reasons)-why)
+			}
 			c.PassedOver = append(c.PassedOver, PassedOver{Reason: Reason(why), Count: int(n)})
 		}
 	}

@@ -240,13 +240,23 @@ func TestAChoiceTellsWhatItPassedOverEachSeatOnce(t *testing.T) {
 	if !slices.Equal(c.PassedOver, want) {
 		t.Errorf("passed over: got %v, want %v", c.PassedOver, want)
 	}
-	b = setup()
-	b.report("hub", session(1))
-	if c, err = b.Select(t.Context(), b.request()); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.PassedOver) != 0 {
-		t.Errorf("with one seat: got %v, want nothing", c.PassedOver)
+}
+
+// A provider that is chosen is not passed over: neither the seat that it takes, though that is full then, nor
+// another seat of it.
+func TestWhoIsChosenIsNotPassedOver(t *testing.T) {
+	for name, pin := range map[string]string{"anybody": "", "the pinned provider": id(1)} {
+		b := setup()
+		b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Capacity = 1 }))
+		req := b.request()
+		req.Pin, req.AllowFallbacks = pin, true
+		c, err := b.Select(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.PassedOver) != 0 {
+			t.Errorf("%s: got %v, want nothing", name, c.PassedOver)
+		}
 	}
 }
 

@@ -264,6 +264,9 @@ func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
 			ContextLength:  c.Window, ContextSource: sourceToProto(c.Source),
 		})
 	}
+	if n := len(choice.PassedOver); n > 0 {
+		resp.PassedOver = make([]*routerv1.RejectCount, 0, n)
+	}
 	for _, p := range choice.PassedOver {
 		resp.PassedOver = append(resp.PassedOver, &routerv1.RejectCount{Reason: p.Reason.String(), Count: int64(p.Count)})
 	}

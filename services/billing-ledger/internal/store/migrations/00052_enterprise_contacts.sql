@@ -40,7 +40,7 @@ END $$;
 CREATE INDEX IF NOT EXISTS enterprise_contact_of_account ON enterprise_contact (account_id, created_at);
 CREATE INDEX IF NOT EXISTS enterprise_contact_created ON enterprise_contact (created_at);
 CREATE INDEX IF NOT EXISTS enterprise_contact_open ON enterprise_contact (id) WHERE answered_at IS NULL;
-CREATE OR REPLACE TRIGGER enterprise_contact_once BEFORE UPDATE ON enterprise_contact
+CREATE OR REPLACE TRIGGER enterprise_contact_answered_once BEFORE UPDATE ON enterprise_contact
     FOR EACH ROW WHEN (OLD.answered_at IS NOT NULL) EXECUTE FUNCTION refuse_change();
 GRANT SELECT, DELETE, INSERT (id, account_id, idempotency_key, company, message), UPDATE (answered_at, answered_by)
     ON enterprise_contact TO svc_billing;

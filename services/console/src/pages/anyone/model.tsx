@@ -154,7 +154,7 @@ function Leaving({ model }: { model: Model }) {
 /** The prices that are scheduled. They may still be withdrawn. */
 function Coming({ model }: { model: Model }) {
   const coming = model.price_change;
-  if (coming === null) return null;
+  if (coming == null) return null; // a gateway of an earlier release does not send it
   const then = { ...model, pricing_unit: coming.pricing_unit };
   return (
     <Alert color="blue" variant="light" title="The prices of this model change">

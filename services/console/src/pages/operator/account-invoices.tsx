@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 
 import { answer, api, type Schemas } from '../../api/client';
+import { isBelow, less } from '../../format/amounts';
 import { isZero } from '../../format/money';
 import { Loaded, Section } from '../../ui/page';
 import { DataTable, type Column } from '../../ui/table';
@@ -30,7 +31,7 @@ const columns: Column<Invoice>[] = [
   { name: 'Given back', numeric: true, cell: (invoice) => <Money usd={invoice.returned_usd_str} /> },
   { name: 'State', cell: (invoice) => <Standing of={invoice} /> },
   { name: 'Invoice', cell: (invoice) => <Id value={invoice.invoice_id} what="invoice id" /> },
-  { name: 'Act', cell: (invoice) => (invoice.refund_cause === '' ? <Refund of={invoice} /> : '–') },
+  { name: 'Act', cell: (invoice) => (isPaid(invoice) ? <Refund of={invoice} /> : '–') },
 ];
 
 const causes: Record<string, string> = {
@@ -41,9 +42,21 @@ const causes: Record<string, string> = {
 
 function Standing({ of: invoice }: { of: Invoice }) {
   const why = causes[invoice.refund_cause] ?? invoice.refund_cause;
+  if (invoice.refund_open) return <State tone="busy">{`refund asked, ${why}`}</State>;
   if (!isZero(invoice.returned_usd_str)) return <State tone="neutral">{`given back ${why}`.trim()}</State>;
   if (invoice.refund_cause === '') return <State tone="good">paid</State>;
-  return <State tone="busy">{invoice.refund_open ? `refund asked, ${why}` : `refund under way, ${why}`}</State>;
+  // Nobody is to be asked any more, and nothing has come back.
+  return <State tone="bad">{`refund ${why} refused by the card processor`}</State>;
+}
+
+/** What of an invoice has not gone back; null where an amount is none. */
+function left(invoice: Invoice): string | null {
+  return less(invoice.amount_usd_str, invoice.returned_usd_str);
+}
+
+/** Reports whether anything of an invoice can be given back, and nobody has asked for it. */
+function isPaid(invoice: Invoice): boolean {
+  return invoice.refund_cause === '' && isBelow('0', left(invoice) ?? '0');
 }
 
 export function PlanInvoices({ account }: { account: Account }) {
@@ -80,7 +93,7 @@ function Refund({ of: invoice }: { of: Invoice }) {
       destructive
       facts={[
         ['To whom', 'the card that paid the invoice'],
-        ['Amount', <Money key="amount" usd={invoice.amount_usd_str} />],
+        ['Amount', <Money key="amount" usd={left(invoice)} />],
         ['Ends the subscription', invoice.ends_subscription ? 'yes, at once' : 'no'],
         ['Second person', 'none is needed'],
       ]}
@@ -95,8 +108,8 @@ function Refund({ of: invoice }: { of: Invoice }) {
       }
       done={() => done('The refund is asked for.')}
     >
-      The price goes back to the card, and lowers the pool of its own month unless that is closed. The subscription
-      whose last period it is ends at once, and the account is paid from credit from then on.
+      What has not gone back of the price goes back to the card, and lowers the pool of its own month unless that is
+      closed. The subscription whose last period it is ends at once, and the account is paid from credit from then on.
     </Act>
   );
 }

@@ -28,7 +28,7 @@ const keyColumns: Column<ProviderKey>[] = [
     },
   },
   { name: 'Made', cell: (key) => <Moment at={key.created_at} /> },
-  { name: 'Last used', cell: (key) => <Moment at={key.last_used_at} withAge /> },
+  { name: 'Last connected', cell: (key) => <Moment at={key.last_used_at} withAge /> },
   { name: 'Ends', cell: (key) => <Moment at={key.revoked_at ?? key.expires_at} /> },
   { name: 'Id', cell: (key) => <Id value={key.key_id} what="key id" /> },
   { name: 'End it', cell: (key) => (key.revoked_at === null ? <RevokeKey of={key} /> : '–') },
@@ -48,7 +48,7 @@ export function Keys({ provider }: { provider: Provider }) {
     <Section
       title="Provider keys"
       json={query.data}
-      note="Keys that ended stay in the list for 35 days. The last use is exact to ten minutes."
+      note="Keys that ended stay in the list for 35 days. Last connected: when an agent last began a connection with the key, or somebody called with it, exact to ten minutes. A connection may go on for weeks."
     >
       <RoleNote permission={permission} />
       <Group mb="sm">

@@ -41,31 +41,37 @@ export function RequestReceipt({ receipt }: { receipt: Receipt }) {
 interface Passed {
   attempt: number;
   reason: string;
-  count: string;
+  count: number;
 }
 
 const passedColumns: Column<Passed>[] = [
   { name: 'Before attempt', numeric: true, cell: (one) => one.attempt },
   { name: 'Reason', cell: (one) => one.reason.replaceAll('_', ' ') },
-  { name: 'Offers', numeric: true, cell: (one) => count(one.count) },
+  { name: 'Times', numeric: true, cell: (one) => count(one.count) },
   { name: 'What it means', cell: (one) => reasonWords(one.reason) },
 ];
 
 /** Why the others did not get the request. */
 function PassedOver({ attempts }: { attempts: Attempt[] }) {
-  const rows = attempts.flatMap((one) => one.passed_over.map((passed) => ({ ...passed, attempt: one.attempt })));
+  const rows = attempts.flatMap((one) =>
+    (one.passed_over ?? []).map((passed) => ({ ...passed, attempt: one.attempt })),
+  );
   return (
     <Section
       title="Passed over"
       json={rows}
-      note="The offers that the router looked at before an attempt and did not take. Of a model with very many offers it looks at some."
+      note="How often the router looked at an offer before an attempt and did not put it first. A model with very many offers is sampled."
     >
       <DataTable
         caption="Offers that were passed over"
         columns={passedColumns}
         rows={rows}
         id={(one) => `${one.attempt} ${one.reason}`}
-        empty="No offer was passed over: each that the router looked at could have served."
+        empty={
+          attempts.length === 0
+            ? 'The router named no provider, or the report has not come yet. What it passed over then is not kept.'
+            : 'Nothing is recorded: each offer that the router looked at could have served, or the request is of before the record.'
+        }
       />
     </Section>
   );

@@ -53,7 +53,7 @@ const columns: Column<Key>[] = [
   { name: 'Begins with', cell: (key) => key.key_prefix },
   { name: 'State', cell: (key) => <KeyState of={key} /> },
   { name: 'Made', cell: (key) => <Moment at={key.created_at} /> },
-  { name: 'Last used', cell: (key) => <Moment at={key.last_used_at} withAge /> },
+  { name: 'Last connected', cell: (key) => <Moment at={key.last_used_at} withAge /> },
   {
     name: 'Ends',
     cell: (key) => <Moment at={key.revoked_at ?? key.expires_at} withAge={key.active && key.expires_at !== null} />,

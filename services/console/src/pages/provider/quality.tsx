@@ -7,7 +7,7 @@ type Model = NonNullable<Status['traffic']>['models'][number];
 
 const columns: Column<Model>[] = [
   { name: 'Model', cell: (model) => <span className="breakable">{model.model_id}</span> },
-  { name: 'Attempts in 24 hours', cell: (model) => count(model.attempts_24h), numeric: true },
+  { name: 'Attempts in 24 hours', cell: (model) => known(model.attempts_24h, count), numeric: true },
   { name: 'Served of them', cell: (model) => known(model.success_rate_24h, (rate) => percent(rate, 2)), numeric: true },
   { name: 'Time to first token, median', cell: (model) => known(model.ttft_ms_p50, milliseconds), numeric: true },
   { name: 'Time to first token, 95 %', cell: (model) => known(model.ttft_ms_p95, milliseconds), numeric: true },
@@ -42,6 +42,6 @@ export function Quality({ models }: { models: Model[] }) {
   );
 }
 
-function known(value: number | null, text: (value: number) => string): string {
-  return value === null ? '–' : text(value);
+function known(value: number | null | undefined, text: (value: number) => string): string {
+  return value == null ? '–' : text(value); // a service of an earlier release does not send it
 }
