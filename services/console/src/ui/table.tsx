@@ -1,5 +1,5 @@
-// Tables. On a narrow screen each row becomes a card with the column's name before each value, so that
-// nothing has to be scrolled sideways.
+// Tables. Below 1101 pixels each row becomes a card with the column's name before each value, so that nothing has to be
+// scrolled sideways beside the menu.
 
 import { Button, Group, Table, Text } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
