@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"svc.internal/pkg/config"
@@ -110,14 +111,27 @@ func (c invocation) setupFlags(cfg *environment, given *answers) (keyFile string
 	return *file, nil
 }
 
-// hidden reads a line that the terminal does not show; nil where there is no terminal.
-func (c invocation) hidden() func() (string, error) {
+// hidden reads a line that the terminal does not show; nil where there is no terminal. What is typed
+// as soon as the question stands there is not shown either.
+func (c invocation) hidden() func(ask func()) (string, error) {
 	file, ok := c.in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
-	return func() (string, error) {
-		line, err := term.ReadPassword(int(file.Fd()))
+	return func(ask func()) (string, error) {
+		fd := int(file.Fd())
+		shown, err := unix.IoctlGetTermios(fd, readTermios)
+		if err != nil {
+			return "", fmt.Errorf("read the terminal's settings: %w", err)
+		}
+		silent := *shown
+		silent.Lflag &^= unix.ECHO
+		if err := unix.IoctlSetTermios(fd, writeTermios, &silent); err != nil {
+			return "", fmt.Errorf("keep the terminal from showing what is typed: %w", err)
+		}
+		defer func() { _ = unix.IoctlSetTermios(fd, writeTermios, shown) }() // it was set just now
+		ask()
+		line, err := term.ReadPassword(fd)
 		return string(line), err
 	}
 }

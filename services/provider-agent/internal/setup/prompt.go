@@ -14,8 +14,9 @@ import (
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// Hidden reads a line that is not shown. Nil reads it as any other.
-	Hidden func() (string, error)
+	// Hidden calls ask, which shows the question, once nothing that is typed is shown any more, and
+	// reads a line. Nil reads it as any other.
+	Hidden func(ask func()) (string, error)
 }
 
 // maxAnswer bounds an answer, in bytes, and maxTries the answers to one question.
@@ -28,7 +29,7 @@ const (
 type prompt struct {
 	lines  *bufio.Scanner
 	out    io.Writer
-	hidden func() (string, error)
+	hidden func(ask func()) (string, error)
 	// silent takes what is known as the answers, and asks nothing.
 	silent bool
 	over   *bool
@@ -100,8 +101,7 @@ func (p prompt) secret(question string) (string, error) {
 	if p.hidden == nil {
 		return p.line(question + ": ")
 	}
-	fmt.Fprint(p.out, question+": ")
-	answer, err := p.hidden()
+	answer, err := p.hidden(func() { fmt.Fprint(p.out, question+": ") })
 	fmt.Fprintln(p.out)
 	if err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)
