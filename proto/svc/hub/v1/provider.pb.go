@@ -2134,7 +2134,7 @@ type ProviderKey struct {
 	// Its beginning, by which its owner knows it again.
 	KeyPrefix string `protobuf:"bytes,2,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
 	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether it is good now.
+	// Whether the key is good now.
 	Active    bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it ends, or ended, since another one followed it; absent for never.

@@ -76,8 +76,12 @@ type OfferStore interface {
 const (
 	// offersFor is how long what was read is shown.
 	offersFor = time.Minute
-	// offersKept is how long it is shown while nothing newer can be read.
-	offersKept = time.Hour
+	// offersKept is how long it is shown while nothing newer can be read. It is read again after
+	// offersPause at the earliest then.
+	offersKept  = time.Hour
+	offersPause = 5 * time.Second
+	// offersWait bounds a reading, because all other callers wait for it.
+	offersWait = time.Second
 )
 
 // Offers shows the plans that are sold. It is safe for concurrent use. Anybody may ask, so the
@@ -89,6 +93,8 @@ type Offers struct {
 	turn chan struct{}
 	last []Offer
 	at   time.Time // zero until the first reading
+	// failed is when a reading failed last; zero where the last one did not.
+	failed time.Time
 }
 
 // NewOffers makes Offers that have read nothing yet.
@@ -105,13 +111,18 @@ func (o *Offers) List(ctx context.Context) ([]Offer, error) {
 		return nil, fmt.Errorf("wait for the plans that are sold: %w", ctx.Err())
 	}
 	now := o.clock.Now()
-	if o.young(now, offersFor) {
+	pausing := !o.failed.IsZero() && now.Sub(o.failed) < offersPause
+	if o.young(now, offersFor) || pausing && o.young(now, offersKept) {
 		return o.last, nil
 	}
-	list, err := o.store.Offers(ctx, MaxOffers)
+	// A caller who leaves must not end the reading for all others.
+	reading, stop := context.WithTimeout(context.WithoutCancel(ctx), offersWait)
+	defer stop()
+	list, err := o.store.Offers(reading, MaxOffers)
+	o.failed = now
 	switch {
 	case err == nil:
-		o.last, o.at = list, now
+		o.last, o.at, o.failed = list, now, time.Time{}
 	case o.young(now, offersKept):
 	default:
 		return nil, fmt.Errorf("list the plans that are sold: %w", err)

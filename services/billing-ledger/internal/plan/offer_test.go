@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -56,11 +57,29 @@ type sold struct {
 	err   error
 }
 
-func (s *sold) Offers(context.Context, int) ([]plan.Offer, error) {
+func (s *sold) Offers(ctx context.Context, _ int) ([]plan.Offer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	return []plan.Offer{{Plan: "pro"}}, s.err
+	return []plan.Offer{{Plan: "pro"}}, cmp.Or(s.err, ctx.Err())
+}
+
+func TestACallerWhoLeavesDoesNotEndTheReadingForOthers(t *testing.T) {
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	store := &sold{}
+	offers := plan.NewOffers(store, clock.System)
+	for store.asked == 0 { // of a turn that is free and a caller who has left, either may come first
+		if _, err := offers.List(left); err == nil {
+			break
+		}
+	}
+	if _, err := offers.List(t.Context()); err != nil {
+		t.Errorf("after a caller who left: got the error %v, want none", err)
+	}
+	if store.asked != 1 {
+		t.Errorf("asked: got %d times, want once, by the caller who left", store.asked)
+	}
 }
 
 func TestStrangersHaveTheDatabaseAskedOnceAMinute(t *testing.T) {
@@ -90,6 +109,14 @@ func TestStrangersHaveTheDatabaseAskedOnceAMinute(t *testing.T) {
 	}
 	if len(list) != 1 {
 		t.Errorf("a store that is away: got %v, want what was read last", list)
+	}
+	for range 20 {
+		if _, err := offers.List(t.Context()); err != nil {
+			t.Errorf("right after a reading failed: got the error %v, want none", err)
+		}
+	}
+	if store.asked != 2 {
+		t.Errorf("asked right after a reading failed: got %d times, want 2", store.asked)
 	}
 	now.Advance(time.Hour)
 	if _, err := offers.List(t.Context()); !errors.Is(err, store.err) {

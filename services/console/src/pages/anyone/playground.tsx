@@ -104,7 +104,7 @@ interface BenchProps {
   visits: Visits | null;
   /** Undefined where the playground is open. Else the error for which it is closed; null where it is closed to visitors. */
   closed: unknown;
-  /** Asks once more whether it is open. */
+  /** Asks once more whether the playground is open. */
   retry?: () => void;
 }
 

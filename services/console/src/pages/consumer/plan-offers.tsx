@@ -26,7 +26,7 @@ export function PlanOffers({ buy }: { buy: (plan: string, label: string) => Reac
           <Anchor component={Link} to="/" inherit>
             model
           </Anchor>{' '}
-          says whether a plan covers it.
+          shows how a plan covers the model.
         </>
       }
     >

@@ -1,1 +1,0 @@
-import{$t as e,on as t}from"./page-3hiymQMk.js";import{t as n}from"./InputBase-Horl3Np5.js";import{t as r}from"./jsx-runtime-Bjnrdt46.js";var i=r(),a=e(e=>{let r=t([`Input`,`InputWrapper`,`TextInput`],null,e);return(0,i.jsx)(n,{component:`input`,...r,__staticSelector:`TextInput`})});a.classes=n.classes,a.displayName=`@mantine/core/TextInput`;export{a as t};

@@ -1,1 +1,0 @@
-import{t as e}from"./useQuery-i8gV1yyp.js";import{A as t,k as n}from"./page-3hiymQMk.js";function r(){return e({queryKey:[`admin`,`chains`,`states`],queryFn:()=>n(t.GET(`/api/v1/admin/chains`)),refetchInterval:3e4})}function i(){let{data:e}=r();return t=>{let n=e?.chains.find(e=>e.chain_id===String(t))?.name??``;return n===``?`Chain ${t}`:`${n} (${t})`}}export{r as n,i as t};

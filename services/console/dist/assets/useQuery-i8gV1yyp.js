@@ -1,1 +1,0 @@
-import{c as e,t}from"./useBaseQuery-J51PgtDK.js";function n(n,r){return t(n,e,r)}export{n as t};
