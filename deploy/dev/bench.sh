@@ -6,12 +6,13 @@
 #
 # --json prints one JSON object to standard output, and all else to standard
 # error. The environment narrows or widens it:
-#   BENCH_ROUNDS=3      rounds of each load; medians are taken over them
+#   BENCH_ROUNDS=5      rounds of each load; medians are taken over them
 #   BENCH_QUICK=1       a third of the time for each load: a smoke test, no figures
 #   BENCH_ALL=1         2,000 streams, too
 #   BENCH_ONLY=LIST     these loads alone: chat-16,live20-*
 #   BENCH_TARGETS=LIST  these targets alone: nginx,standalone
-#   BENCH_PROFILE=1     CPU profiles of the product under chat-16; or LIST of loads
+#   BENCH_PROFILE=1     profiles of the product under chat-16; or LIST of loads
+#   BENCH_KINDS=LIST    kinds of profiles, cpu by default: cpu,mutex,block,allocs
 #   BENCH_README=0|1    whether the table in README.md is renewed; by default
 #                       it is unless one of the above makes figures partial
 set -euo pipefail
@@ -31,7 +32,7 @@ elif [ $# -gt 0 ]; then
 fi
 quick=${BENCH_QUICK:-}
 [ "$quick" != 0 ] || quick=
-rounds=${BENCH_ROUNDS:-$([ -n "$quick" ] && echo 1 || echo 3)}
+rounds=${BENCH_ROUNDS:-$([ -n "$quick" ] && echo 1 || echo 5)}
 ulimit -n 20000 2>/dev/null || echo "  (at most $(ulimit -n) files: many streams will fail)"
 
 begun=$SECONDS
@@ -62,7 +63,7 @@ probe() { "$bin/probe" "$@" -out "$results"; }
 umask 077
 mkdir -p "$run" "$bin"
 chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
-rm -f "$results" "$run"/*.log "$run"/target-*.json
+rm -f "$results" "$run"/*.log "$run"/target-*.json "$run"/keys-*.json
 for port in 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182 9183; do
   if in_use "$port"; then
     echo "port $port is in use: another benchmark, or what it left behind" >&2
@@ -81,7 +82,9 @@ if wanted fleet; then
   done
   go build -o "$bin/" "${programs[@]}"
 fi
-probe machine
+# The program that pkg/pg/pgserver finds, whose versions sort as numbers do.
+postgres=$(PATH="${PGBIN:+$PGBIN:}$PATH" && { command -v postgres || ls -v /usr/lib/postgresql/*/bin/postgres 2>/dev/null | tail -n 1; } || true)
+probe machine -postgres "${postgres:+$("$postgres" --version)}"
 took
 
 if [ -z "${BENCH_ONLY:-}" ]; then
@@ -134,14 +137,16 @@ added=()
 agent() {
   start "$1-agent-$2" with_env "$3" env ${4:+SVC_WS_URL="$4"} "$bin/svc-agent" run --models deploy/bench/conf/models.json --state "$run/$1-agent-$2"
 }
-# target NAME PID ENV-FILE PPROF-URLS makes it known to compare.
+# target NAME PID ENV-FILE PPROF-URLS makes it known to compare, with the keys
+# that seed made.
 target() {
-  (with_env "$3" bash -c 'printf "{\"name\":\"%s\",\"base\":\"%s/v1\",\"key\":\"%s\",\"pids\":[%s],\"except\":[\"svc-agent\",\"tinylm\"],\"pprof\":%s}\n" "$0" "$SVC_BASE_URL" "$SVC_API_KEY" "$1" "$2"' "$1" "$2" "$4") >"$run/target-$1.json"
+  (with_env "$3" bash -c 'printf "{\"name\":\"%s\",\"base\":\"%s/v1\",\"key\":\"%s\",\"keys\":%s,\"pids\":[%s],\"except\":[\"svc-agent\",\"tinylm\"],\"pprof\":%s}\n" "$0" "$SVC_BASE_URL" "$SVC_API_KEY" "$3" "$1" "$2"' "$1" "$2" "$4" "$(cat "$run/keys-$1.json")") >"$run/target-$1.json"
   added+=(-add "$run/target-$1.json")
   targets+=,$1
 }
 base_url() { (with_env "$1" bash -c 'echo "$SVC_BASE_URL"'); }
-seed() { (with_env "$1" bash -c '"$0" seed -url "$SVC_ADMIN_URL" "$@"' "$bin/probe" -models deploy/bench/conf/models.json -out "$results"); }
+# seed NAME ENV-FILE: models, and 32 accounts with 64 keys.
+seed() { (with_env "$2" bash -c '"$0" seed -url "$SVC_ADMIN_URL" "$@"' "$bin/probe" -models deploy/bench/conf/models.json -accounts 32 -keys "$run/keys-$1.json" -out "$results"); }
 wait_models() {
   probe ready -url "$(base_url "$1")/v1/models" -has '"mock-t256-f0-d20-c1"' -timeout 30s
 }
@@ -169,8 +174,8 @@ if wanted standalone; then
   step "Starting it again"
   end_last
   standalone ready_warm_ms
+  seed standalone "$run/standalone/demo.env"
   target standalone "${pids[-1]}" "$run/standalone/demo.env" '["http://127.0.0.1:9182"]'
-  seed "$run/standalone/demo.env"
   # The hub gives one connection 1,024 requests of a model at once.
   for n in 1 ${BENCH_ALL:+2}; do agent standalone "$n" "$run/standalone/demo.env"; done
   wait_models "$run/standalone/demo.env"
@@ -202,8 +207,8 @@ if wanted fleet; then
   for service in edge-gateway-1 billing-ledger-1 router-1 provider-hub-1 provider-hub-2; do
     profiles+=",\"http://$(of admin_addr "$run/fleet/config/$service.yaml")\""
   done
+  seed fleet "$run/fleet/fleet.env"
   target fleet "${pids[-1]}" "$run/fleet/fleet.env" "[${profiles#,}]"
-  seed "$run/fleet/fleet.env"
   for n in 1 2; do agent fleet "$n" "$run/fleet/fleet.env" "ws://$(of ws_addr "$run/fleet/config/provider-hub-$n.yaml")"; done
   wait_models "$run/fleet/fleet.env"
   took
@@ -211,11 +216,12 @@ fi
 
 loads=(-config deploy/bench/conf/compare.json "${added[@]}" -targets "$targets" -out "$results" -sync-dir "$run" -rounds "$rounds")
 [ -z "$quick" ] || loads+=(-shorten 0.34)
-[ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles" -profile "$([ "$BENCH_PROFILE" = 1 ] && echo chat-16 || echo "$BENCH_PROFILE")")
+[ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles" -profile "$([ "$BENCH_PROFILE" = 1 ] && echo chat-16 || echo "$BENCH_PROFILE")" -kinds "${BENCH_KINDS:-cpu}")
+[ -n "${BENCH_ONLY:-}" ] || loads+=(-idle "$([ -n "$quick" ] && echo 3s || echo 15s)")
 if [ -n "${BENCH_ONLY:-}" ]; then
   loads+=(-only "$BENCH_ONLY")
 elif [ -n "${BENCH_ALL:-}" ]; then
-  loads+=(-only 'chat-1,chat-16,streams-mem,body32k-16,first-64,live20-*')
+  loads+=(-only 'chat-1,chat-16,chat-16-many,open-*,streams-mem,body32k-16,first-64,live20-*')
 fi
 step "Loads on $targets, $rounds round(s), about $("$bin/compare" "${loads[@]}" -estimate)"
 "$bin/compare" "${loads[@]}" >"$run/tables.md"

@@ -17,9 +17,13 @@ const (
 	maxProfile = 64 << 20
 )
 
-// saveProfile waits for the load to be warm and saves what base's process
-// spends its CPU on.
-func saveProfile(ctx context.Context, base, file string, warm, dur time.Duration) error {
+// saveProfile waits for the load to be warm and saves one kind of profile of
+// base's process: what it spends its CPU on, where goroutines wait for locks
+// (mutex) or for anything (block), or what it allocates.
+func saveProfile(ctx context.Context, base, kind, file string, warm, dur time.Duration) error {
+	if kind == "cpu" {
+		kind = "profile"
+	}
 	ctx, cancel := context.WithTimeout(ctx, warm+dur+30*time.Second)
 	defer cancel()
 	select {
@@ -27,7 +31,7 @@ func saveProfile(ctx context.Context, base, file string, warm, dur time.Duration
 		return ctx.Err()
 	case <-time.After(warm):
 	}
-	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", base, max(1, int(dur.Seconds())))
+	url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", base, kind, max(1, int(dur.Seconds())))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

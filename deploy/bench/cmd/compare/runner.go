@@ -27,8 +27,12 @@ type runner struct {
 	out      *record.Writer
 	engine   proc.Group
 	syncDir  string
+	idle     time.Duration
 	profiles string
 	profiled []string
+	kinds    []string
+	// warmed are the targets that have had a load.
+	warmed map[string]bool
 }
 
 func (r *runner) all(ctx context.Context) error {
@@ -36,6 +40,9 @@ func (r *runner) all(ctx context.Context) error {
 		if pids, err := proc.Listeners(port); err == nil {
 			r.engine.Roots = pids
 		}
+	}
+	if err := r.resting(ctx); err != nil {
+		return err
 	}
 	for _, s := range r.plan.Scenarios {
 		for round := range r.plan.RoundsOf(s) {
@@ -85,11 +92,19 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 	}
 	spec := loadgen.Spec{
 		Base: t.Base, Key: t.Key, Headers: t.Headers, Mode: s.Mode, Model: s.Model,
-		PromptBytes: s.Prompt, Conns: s.Conns, Rate: s.Rate, Warm: s.Warm(), Dur: s.Dur(),
+		PromptBytes: s.Prompt, Conns: s.Conns, Rate: s.Rate, Warm: s.Warm(),
+		Dur: s.Dur(), Enough: s.Enough, Most: s.Most(),
 		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory, Metrics: t.Pprof,
 	}
 	if t.Name != r.plan.Baseline {
 		spec.Mock = r.engine
+	}
+	if s.ManyKeys {
+		spec.Keys = t.Keys
+	}
+	if !r.warmed[t.Name] {
+		spec.Warm = max(spec.Warm, r.plan.FirstWarm())
+		r.warmed[t.Name] = true
 	}
 	return spec, nil
 }
@@ -97,6 +112,13 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 // one measures and records. A target that cannot be measured is said and does
 // not end the run.
 func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
+	busy, err := othersLoad(rest)
+	if err == nil {
+		err = r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.LoadMeasure, Value: busy})
+	}
+	if err != nil {
+		return fmt.Errorf("see what else the machine does: %w", err)
+	}
 	res, err := r.load(s, t)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "    %s %s: %v\n", s.Name, t.Name, err)
@@ -116,7 +138,6 @@ func (r *runner) load(s plan.Scenario, t plan.Target) (loadgen.Result, error) {
 	}
 	res, err := loadgen.Run(spec)
 	runtime.GC()
-	time.Sleep(rest)
 	return res, err
 }
 
@@ -127,31 +148,39 @@ func wrong(r loadgen.Result) string {
 	return fmt.Sprintf("  errors %d short %d without usage %d %s", r.Errors, r.Short, r.NoUsage, r.FirstError)
 }
 
-// profile runs a scenario once more on each target that has profiles, which
-// is not recorded since profiling costs CPU itself.
+// profile runs a scenario once more for each kind of profile on each target
+// that has profiles, which is not recorded since profiling costs CPU itself.
 func (r *runner) profile(ctx context.Context, s plan.Scenario) error {
 	if err := os.MkdirAll(r.profiles, 0o750); err != nil {
 		return err
 	}
-	s.DurMs = max(s.DurMs, minProfile)
+	s.DurMs, s.MostMs = max(s.DurMs, minProfile), 0
 	for _, t := range r.plan.Targets {
 		if len(t.Pprof) == 0 || t.Skips(s) {
 			continue
 		}
-		saved := make(chan error, len(t.Pprof))
-		for i, base := range t.Pprof {
-			file := filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.pprof", s.Name, t.Name, i))
-			go func() { saved <- saveProfile(ctx, base, file, s.Warm(), s.Dur()) }()
-		}
-		_, err := r.load(s, t)
-		for range t.Pprof {
-			if failed := <-saved; failed != nil {
-				fmt.Fprintf(os.Stderr, "    profile of %s: %v\n", t.Name, failed)
+		for _, kind := range r.kinds {
+			if err := r.profileOf(ctx, s, t, kind); err != nil {
+				return fmt.Errorf("%s %s: %w", s.Name, t.Name, err)
 			}
-		}
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", s.Name, t.Name, err)
 		}
 	}
 	return nil
+}
+
+// profileOf saves one kind of profile of one target. What cannot be saved is said
+// and does not end the run.
+func (r *runner) profileOf(ctx context.Context, s plan.Scenario, t plan.Target, kind string) error {
+	saved := make(chan error, len(t.Pprof))
+	for i, base := range t.Pprof {
+		file := filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.%s.pprof", s.Name, t.Name, i, kind))
+		go func() { saved <- saveProfile(ctx, base, kind, file, s.Warm(), s.Dur()) }()
+	}
+	_, err := r.load(s, t)
+	for range t.Pprof {
+		if failed := <-saved; failed != nil {
+			fmt.Fprintf(os.Stderr, "    %s profile of %s: %v\n", kind, t.Name, failed)
+		}
+	}
+	return err
 }

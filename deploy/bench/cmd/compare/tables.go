@@ -26,7 +26,11 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 		cps := func(r *loadgen.Result) float64 { return r.ChunkPerSec }
 		cpuR := func(r *loadgen.Result) float64 { return r.CPUPerReq }
 		cpuC := func(r *loadgen.Result) float64 { return r.CPUPerChunk }
-		_, n := set.Median(s.Name, c.Baseline, rps)
+		n := 0
+		for _, t := range c.Targets {
+			_, rounds := set.Median(s.Name, t.Name, rps)
+			n = max(n, rounds)
+		}
 		fmt.Fprintf(w, "\n### %s (%s, model %s, prompt %d B, %d connections", s.Name, s.Mode, s.Model, s.Prompt, s.Conns)
 		if s.Rate > 0 {
 			fmt.Fprintf(w, ", open loop %.0f/s", s.Rate)
@@ -52,10 +56,11 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 			errs := failed(s.Name, t.Name)
 			rss := g(func(r *loadgen.Result) float64 { return float64(r.RSSPeak) / (1 << 20) })
 			ref := func(f func(*loadgen.Result) float64) string {
-				if x := get(c.Reference, f); x > 0 && t.Name != c.Baseline {
-					return fmt.Sprintf("%.2f", g(f)/x)
+				ratios := set.Series(s.Name, t.Name, f).Over(set.Series(s.Name, c.Reference, f))
+				if len(ratios) == 0 || t.Name == c.Baseline {
+					return "–"
 				}
-				return "–"
+				return fmt.Sprintf("%.2f", ratios.Median())
 			}
 			if s.Mode == "stream" {
 				r50 := func(r *loadgen.Result) float64 { return r.Relay50 }

@@ -7,6 +7,9 @@
 // and puts the models of a benchmark into a product's catalog:
 //
 //	probe seed -url ADMIN-URL -models FILE     as the operator whose token is SVC_ADMIN_TOKEN
+//
+// with -accounts also that many accounts with credit, and writes their keys, two
+// of each, to -keys as a JSON array.
 package main
 
 import (
@@ -19,7 +22,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -56,6 +58,9 @@ func run(ctx context.Context, args []string) error {
 	pid := flags.Int("pid", 0, "ready: the process that is waited for; its end ends the waiting")
 	has := flags.String("has", "", "ready: what the last answer must hold")
 	models := flags.String("models", "", "seed: file of models, as agents read it")
+	accounts := flags.Int("accounts", 0, "seed: accounts with two keys each")
+	keys := flags.String("keys", "", "seed: file for the keys of the accounts")
+	postgres := flags.String("postgres", "", "machine: what postgres --version printed")
 	var urls list
 	flags.Var(&urls, "url", "ready: what must answer 200; may be repeated. seed: root of the operators' API")
 	if err := flags.Parse(args[1:]); err != nil {
@@ -83,14 +88,17 @@ func run(ctx context.Context, args []string) error {
 	case "gobench":
 		recs, err = benchmarks(os.Stdin, *target)
 	case "machine":
-		recs = []record.Record{
-			{Target: record.Machine, Measure: "cpu", Text: fmt.Sprintf("%d cores", runtime.NumCPU())},
-			{Target: record.Machine, Measure: "go", Text: "Go " + strings.TrimPrefix(runtime.Version(), "go")},
-		}
+		recs = machine(time.Now(), *postgres)
 	case "seed":
 		for _, base := range urls {
-			if err := seed(ctx, admin.Client{Base: base, Token: os.Getenv("SVC_ADMIN_TOKEN")}, *models); err != nil {
+			operator := admin.Client{Base: base, Token: os.Getenv("SVC_ADMIN_TOKEN")}
+			if err := seed(ctx, operator, *models); err != nil {
 				return err
+			}
+			if *accounts > 0 {
+				if err := seedAccounts(ctx, operator, *accounts, *keys); err != nil {
+					return err
+				}
 			}
 		}
 	default:
@@ -196,6 +204,32 @@ func seed(ctx context.Context, operator admin.Client, file string) error {
 		}
 	}
 	return nil
+}
+
+// What each account of a benchmark has: its credit in US dollars, and its keys.
+const (
+	accountCredit = "1000"
+	accountKeys   = 2
+)
+
+// seedAccounts makes accounts and writes their keys to a file that only its owner
+// reads. The keys of an account are not neighbours in it.
+func seedAccounts(ctx context.Context, operator admin.Client, n int, file string) error {
+	keys := make([]string, accountKeys*n)
+	for i := range n {
+		of, err := operator.ConsumerKeys(ctx, fmt.Sprintf("many-%d", i), accountCredit, accountKeys)
+		if err != nil {
+			return fmt.Errorf("make an account: %w", err)
+		}
+		for k, key := range of {
+			keys[k*n+i] = key
+		}
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
 }
 
 func save(file string, recs []record.Record) error {

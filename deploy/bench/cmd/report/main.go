@@ -54,7 +54,7 @@ func machine(set record.Set) string {
 	if rounds == 1 {
 		parts[0] = "One round"
 	}
-	for _, name := range []string{"cpu", "go"} {
+	for _, name := range []string{"date", "cpu", "go", "postgres"} {
 		if text := set.Text(name); text != "" {
 			parts = append(parts, text)
 		}

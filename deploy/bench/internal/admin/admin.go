@@ -69,6 +69,15 @@ func (c Client) Provider(ctx context.Context, name string) (key string, err erro
 // Consumer makes an account without limits that has so many US dollars, and
 // returns a key of it. The same name gives the same account and another key.
 func (c Client) Consumer(ctx context.Context, name, usd string) (key string, err error) {
+	keys, err := c.ConsumerKeys(ctx, name, usd, 1)
+	if err != nil {
+		return "", err
+	}
+	return keys[0], nil
+}
+
+// ConsumerKeys is Consumer with n keys.
+func (c Client) ConsumerKeys(ctx context.Context, name, usd string, n int) (keys []string, err error) {
 	var made struct {
 		Account struct {
 			ID string `json:"account_id"`
@@ -76,22 +85,28 @@ func (c Client) Consumer(ctx context.Context, name, usd string) (key string, err
 	}
 	if err := c.call(ctx, http.MethodPost, "accounts", fields{"name": name, "idempotency_key": "bench-" + name},
 		&made); err != nil {
-		return "", err
+		return nil, err
 	}
 	path := "accounts/" + made.Account.ID
 	if err := c.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": usd, "idempotency_key": "bench-credit-" +
 		name, "memo": "bench"}, nil); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := c.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1},
 		nil); err != nil {
-		return "", err
+		return nil, err
 	}
-	var issued struct {
-		Key string `json:"api_key"`
+	for i := range n {
+		var issued struct {
+			Key string `json:"api_key"`
+		}
+		if err := c.call(ctx, http.MethodPost, path+"/keys", fields{"name": fmt.Sprintf("%s-%d", name, i)},
+			&issued); err != nil {
+			return nil, err
+		}
+		keys = append(keys, issued.Key)
 	}
-	err = c.call(ctx, http.MethodPost, path+"/keys", fields{"name": name}, &issued)
-	return issued.Key, err
+	return keys, nil
 }
 
 func (c Client) call(ctx context.Context, method, path string, body, answer any) error {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,6 +32,33 @@ func TestAProviderIsMadeActivatedAndGivenAKey(t *testing.T) {
 		"POST /api/v1/admin/providers/p1/keys"
 	if got := strings.Join(asked, " "); got != want {
 		t.Errorf("asked: got %q, want %q", got, want)
+	}
+}
+
+func TestAConsumerHasAsManyKeysAsAsked(t *testing.T) {
+	var names []string
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := `{"account":{"account_id":"a1"}}`
+		if strings.HasSuffix(r.URL.Path, "/a1/keys") {
+			var asked struct {
+				Name string `json:"name"`
+			}
+			_ = json.NewDecoder(r.Body).Decode(&asked)
+			names = append(names, asked.Name)
+			text = `{"api_key":"sk-` + asked.Name + `"}`
+		}
+		_, _ = w.Write([]byte(text))
+	}))
+	defer gateway.Close()
+	keys, err := Client{Base: gateway.URL}.ConsumerKeys(t.Context(), "many", "10", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(keys, " "), "sk-many-0 sk-many-1"; got != want {
+		t.Errorf("keys: got %q, want %q", got, want)
+	}
+	if got := len(names); got != 2 {
+		t.Errorf("keys asked for: got %d, want 2", got)
 	}
 }
 

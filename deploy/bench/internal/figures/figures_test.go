@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"inference-bench/internal/loadgen"
@@ -28,14 +29,94 @@ func cell(t *testing.T, set record.Set, figure, target string) Cell {
 	return c
 }
 
-func TestCPUIsARatioOfMedians(t *testing.T) {
-	set := record.Set{
-		result("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}),
-		result("chat-16", "nginx", loadgen.Result{CPUPerReq: 30}),
-		result("chat-16", Standalone, loadgen.Result{CPUPerReq: 100}),
+func inRound(round int, r record.Record) record.Record {
+	r.Round = round
+	return r
+}
+
+func TestTheRatioIsTheMedianOfTheRoundsRatios(t *testing.T) {
+	// What slowed the third round down slowed both sides down.
+	set := record.Set{}
+	for round, x := range []struct{ ref, mine float64 }{{10, 50}, {10, 60}, {40, 280}} {
+		set = append(set, inRound(round, result("chat-16", "nginx", loadgen.Result{CPUPerReq: x.ref})),
+			inRound(round, result("chat-16", Standalone, loadgen.Result{CPUPerReq: x.mine})))
 	}
-	if c := cell(t, set, "cpu_small", Standalone); c.Value != 100 || c.Ratio != 5 || c.Rounds != 1 {
-		t.Errorf("got %+v, want 100 and 5 times", c)
+	c := cell(t, set, "cpu_small", Standalone)
+	if c.Ratio != 6 {
+		t.Errorf("ratio: got %v, want 6, the median of 5, 6 and 7", c.Ratio)
+	}
+	if c.RatioLow != 5 {
+		t.Errorf("lowest ratio: got %v, want 5", c.RatioLow)
+	}
+	if c.RatioHigh != 7 {
+		t.Errorf("highest ratio: got %v, want 7", c.RatioHigh)
+	}
+	if c.Value != 60 {
+		t.Errorf("value: got %v, want 60", c.Value)
+	}
+}
+
+func TestTheReferencesSpreadIsKept(t *testing.T) {
+	set := record.Set{}
+	for round, cpu := range []float64{15, 13, 19} {
+		set = append(set, inRound(round, result("chat-16", "nginx", loadgen.Result{CPUPerReq: cpu})))
+	}
+	c := cell(t, set, "cpu_small", "nginx")
+	if c.Low != 13 {
+		t.Errorf("lowest: got %v, want 13", c.Low)
+	}
+	if c.High != 19 {
+		t.Errorf("highest: got %v, want 19", c.High)
+	}
+	if c.Ratio != 0 {
+		t.Errorf("ratio to itself: got %v, want none", c.Ratio)
+	}
+}
+
+func TestWhatFallsBehindTheRateHasNoFigureOfIt(t *testing.T) {
+	set := record.Set{
+		result("open-300", "nginx", loadgen.Result{CPUPerReq: 10, Rate: 300, ReqPerSec: 299}),
+		result("open-300", Standalone, loadgen.Result{CPUPerReq: 60, Rate: 300, ReqPerSec: 290}),
+		result("open-300", Fleet, loadgen.Result{CPUPerReq: 400, Rate: 300, ReqPerSec: 250}),
+	}
+	if c := cell(t, set, "open_300", Standalone); c.Ratio != 6 {
+		t.Errorf("ratio: got %v, want 6", c.Ratio)
+	}
+	table := Work(set, "direct", "nginx")
+	row, _ := table.Row("open_300")
+	if c, ok := row.Cells[Fleet]; ok {
+		t.Errorf("a fleet at 250/s: got the figure %+v, want none", c)
+	}
+	if want := []string{"fleet does not keep up with 300/s: 250/s"}; !slices.Equal(table.Behind, want) {
+		t.Errorf("behind: got %q, want %q", table.Behind, want)
+	}
+}
+
+func TestAllocationsAreByRequestAndByEvent(t *testing.T) {
+	set := record.Set{
+		result("chat-16", "nginx", loadgen.Result{Requests: 10}),
+		result("chat-16", Standalone, loadgen.Result{Requests: 10, Mallocs: 3000}),
+		result("live20-64", Standalone, loadgen.Result{Requests: 10, Chunks: 100, Mallocs: 700}),
+	}
+	if c := cell(t, set, "allocs_small", Standalone); c.Value != 300 {
+		t.Errorf("allocations per request: got %v, want 300", c.Value)
+	}
+	if c := cell(t, set, "allocs_event", Standalone); c.Value != 7 {
+		t.Errorf("allocations per event: got %v, want 7", c.Value)
+	}
+	row, _ := Work(set, "direct", "nginx").Row("allocs_small")
+	if c, ok := row.Cells["nginx"]; ok {
+		t.Errorf("a target without metrics: got %+v, want none", c)
+	}
+}
+
+func TestTheLoadIsTheMedianOfWhatWasSeen(t *testing.T) {
+	set := record.Set{}
+	for _, load := range []float64{0.1, 9, 0.3} {
+		set = append(set, record.Record{Target: record.Machine, Measure: LoadMeasure, Value: load})
+	}
+	if got := Work(set, "direct", "nginx").Load; got != 0.3 {
+		t.Errorf("load: got %v, want 0.3", got)
 	}
 }
 
@@ -54,8 +135,13 @@ func TestAddedLatencyIsGivenWithAndWithoutFlushes(t *testing.T) {
 		{Target: record.Machine, Measure: SyncMeasure, Value: 250},
 	}
 	c := cell(t, set, "added_p50", Standalone)
-	if c.Value != 800 || c.Net == nil || *c.Net != 300 {
-		t.Errorf("got %+v, want 800 and 300 net of two flushes", c)
+	switch {
+	case c.Value != 800:
+		t.Errorf("added: got %v, want 800", c.Value)
+	case c.Net == nil:
+		t.Error("net of two flushes: got none, want 300")
+	case *c.Net != 300:
+		t.Errorf("net of two flushes: got %v, want 300", *c.Net)
 	}
 	if c := cell(t, set, "added_p50", "goproxy"); c.Value != 80 {
 		t.Errorf("a proxy waits for no flush: c.Value: got %v, want 80", c.Value)

@@ -99,6 +99,66 @@ func TestABoundThatRefersToNothingIsNoVerdict(t *testing.T) {
 	}
 }
 
+func TestAboveALoadOfThreeNoFigureOfTimeIsJudged(t *testing.T) {
+	for _, c := range []struct {
+		load     float64
+		unjudged bool
+		missed   int
+	}{{3, false, 2}, {3.1, true, 1}} {
+		set := record.Set{
+			load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}),
+			load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 150, Errors: 1}),
+			{Target: record.Machine, Measure: figures.LoadMeasure, Value: c.load},
+		}
+		verdicts := Judge(figures.Work(set, "direct", "nginx"), []Gate{
+			{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(14), Stretch: limit(1)},
+			{Figure: "failures", Target: figures.Standalone, Gate: limit(0)},
+		})
+		if got := verdicts[0].Unjudged; got != c.unjudged {
+			t.Errorf("CPU at a load of %v: not judged: got %v, want %v", c.load, got, c.unjudged)
+		}
+		if verdicts[1].Unjudged {
+			t.Errorf("failures at a load of %v: not judged: got true, want false", c.load)
+		}
+		if got := len(Missed(verdicts)); got != c.missed {
+			t.Errorf("missed at a load of %v: got %d, want %d", c.load, got, c.missed)
+		}
+	}
+}
+
+func TestALevelIsNotMetWhereNothingIsJudged(t *testing.T) {
+	set := record.Set{
+		load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}),
+		load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 50}),
+		{Target: record.Machine, Measure: figures.LoadMeasure, Value: 5},
+	}
+	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(20)})
+	if v.Gate.Met {
+		t.Error("gate met: got true, want false")
+	}
+	if v.Gate.Bound != 20 {
+		t.Errorf("bound: got %v, want 20", v.Gate.Bound)
+	}
+}
+
+func TestATargetThatWasNotStartedHasNoVerdict(t *testing.T) {
+	set := record.Set{load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}),
+		load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 50})}
+	for _, v := range Judge(figures.Work(set, "direct", "nginx"), All()) {
+		if v.Target != figures.Standalone {
+			t.Errorf("verdict on %s: got %+v, want none", v.Target, v)
+		}
+	}
+	set = append(set, load("chat-16", figures.Grouped, loadgen.Result{CPUPerReq: 350}))
+	found := false
+	for _, v := range Judge(figures.Work(set, "direct", "nginx"), All()) {
+		found = found || v.Target == figures.Grouped && v.Aim.Met
+	}
+	if !found {
+		t.Error("grouped services at 35 times nginx: got no target that is met, want 40 times")
+	}
+}
+
 func TestWhatIsNotMeasuredIsNotJudged(t *testing.T) {
 	if v := Judge(figures.Work(nil, "direct", "nginx"), All()); len(v) != 0 {
 		t.Errorf("verdicts on nothing: got %d, want 0", len(v))

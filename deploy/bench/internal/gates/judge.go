@@ -5,7 +5,8 @@ import "inference-bench/internal/figures"
 // Level is how one bound was met.
 type Level struct {
 	Bound float64 `json:"bound"`
-	Met   bool    `json:"met"`
+	// Met is false of a verdict that is not judged.
+	Met bool `json:"met"`
 }
 
 // Verdict is a gate beside what was measured.
@@ -17,6 +18,9 @@ type Verdict struct {
 	// Absolute says that Measured is the figure itself although it is
 	// otherwise held as a ratio.
 	Absolute bool `json:"absolute,omitempty"`
+	// Unjudged says that others kept the machine too busy for a figure of time to
+	// say anything. The levels then have their bounds, and none is met or missed.
+	Unjudged bool `json:"not_judged,omitempty"`
 	// A level is nil when there is no such bound, or when what the bound
 	// refers to was not measured.
 	Gate    *Level `json:"gate,omitempty"`
@@ -36,7 +40,8 @@ func Judge(t figures.Table, all []Gate) []Verdict {
 		if !ok {
 			continue
 		}
-		v := Verdict{Figure: g.Figure, Target: g.Target, AtLeast: g.AtLeast, Measured: cell.Counts(row.Figure)}
+		v := Verdict{Figure: g.Figure, Target: g.Target, AtLeast: g.AtLeast, Measured: cell.Counts(row.Figure),
+			Unjudged: t.Load > MaxLoad && !row.Untimed}
 		if row.Ratio && g.refers() {
 			v.Absolute, v.Measured = true, cell.Value
 		}
@@ -76,7 +81,7 @@ func (v Verdict) hold(t figures.Table, b *Bound) *Level {
 	if v.AtLeast {
 		met = v.Measured >= limit
 	}
-	return &Level{Bound: limit, Met: met}
+	return &Level{Bound: limit, Met: met && !v.Unjudged}
 }
 
 func value(t figures.Table, r Ref) (float64, bool) {
@@ -88,11 +93,11 @@ func value(t figures.Table, r Ref) (float64, bool) {
 	return c.Value, ok
 }
 
-// Missed are the verdicts whose gate is missed.
+// Missed are the verdicts whose gate is missed. One that is not judged misses nothing.
 func Missed(all []Verdict) []Verdict {
 	var out []Verdict
 	for _, v := range all {
-		if v.Gate != nil && !v.Gate.Met {
+		if v.Gate != nil && !v.Gate.Met && !v.Unjudged {
 			out = append(out, v)
 		}
 	}

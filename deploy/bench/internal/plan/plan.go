@@ -20,9 +20,11 @@ import (
 
 // Target is something that answers the API.
 type Target struct {
-	Name    string            `json:"name"`
-	Base    string            `json:"base"`
-	Key     string            `json:"key,omitempty"`
+	Name string `json:"name"`
+	Base string `json:"base"`
+	Key  string `json:"key,omitempty"`
+	// Keys are those of many accounts, for the scenarios that use them.
+	Keys    []string          `json:"keys,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	// Pids are the roots of the process trees that count as this target, and
 	// Ports those whose listeners are further roots. Without both it is the
@@ -48,24 +50,34 @@ type Scenario struct {
 	Conns  int     `json:"conns"`
 	Rate   float64 `json:"rate,omitempty"`
 	WarmMs int     `json:"warm_ms"`
-	DurMs  int     `json:"dur_ms"`
-	Events int     `json:"events,omitempty"`
-	GapMs  int     `json:"gap_ms,omitempty"`
+	// DurMs is the measured time, which goes on until Enough requests or streamed
+	// events have come through, but not beyond MostMs.
+	DurMs  int   `json:"dur_ms"`
+	Enough int64 `json:"enough,omitempty"`
+	MostMs int   `json:"most_ms,omitempty"`
+	Events int   `json:"events,omitempty"`
+	GapMs  int   `json:"gap_ms,omitempty"`
 	// Memory compares the target's memory with and without the load. It is
 	// run once, since memory once taken is not given back at once.
 	Memory bool `json:"memory,omitempty"`
+	// ManyKeys uses the target's keys in turn, where it has some.
+	ManyKeys bool `json:"many_keys,omitempty"`
+	// Skip lists targets that are left out.
+	Skip []string `json:"skip,omitempty"`
 	// Extra scenarios run only when they are asked for by name.
 	Extra bool `json:"extra,omitempty"`
 }
 
 // Plan is everything.
 type Plan struct {
-	Engine    string     `json:"engine"`    // base URL of the engine, for its CPU
-	Baseline  string     `json:"baseline"`  // target that latency is compared with: the engine itself
-	Reference string     `json:"reference"` // target that CPU is compared with
-	Rounds    int        `json:"rounds"`
-	Targets   []Target   `json:"targets"`
-	Scenarios []Scenario `json:"scenarios"`
+	Engine    string `json:"engine"`    // base URL of the engine, for its CPU
+	Baseline  string `json:"baseline"`  // target that latency is compared with: the engine itself
+	Reference string `json:"reference"` // target that CPU is compared with
+	Rounds    int    `json:"rounds"`
+	// FirstWarmMs is the least warm-up of the first load of each target.
+	FirstWarmMs int        `json:"first_warm_ms"`
+	Targets     []Target   `json:"targets"`
+	Scenarios   []Scenario `json:"scenarios"`
 }
 
 // Read reads a plan.
@@ -156,24 +168,30 @@ func (p *Plan) Shorten(factor float64) {
 		s := &p.Scenarios[i]
 		s.WarmMs = max(int(float64(s.WarmMs)*factor), min(s.WarmMs, 300))
 		s.DurMs = max(int(float64(s.DurMs)*factor), min(s.DurMs, 1000))
+		s.MostMs = int(float64(s.MostMs) * factor)
 	}
+	p.FirstWarmMs = int(float64(p.FirstWarmMs) * factor)
 }
 
 // pause is what a load costs beside its own time: connections are made and
 // closed, and the machine comes to rest.
 const pause = 500 * time.Millisecond
 
-// Time is about how long it takes to run.
-func (p *Plan) Time() time.Duration {
-	var sum time.Duration
+// Time is about how long it takes to run: the least, and the most if every load
+// is slow to come to enough requests.
+func (p *Plan) Time() (least, most time.Duration) {
+	least = time.Duration(len(p.Targets)) * p.FirstWarm()
+	most = least
 	for _, s := range p.Scenarios {
 		for _, t := range p.Targets {
 			if !t.Skips(s) {
-				sum += time.Duration(p.RoundsOf(s)) * (s.Warm() + s.Dur() + pause)
+				rounds := time.Duration(p.RoundsOf(s))
+				least += rounds * (s.Warm() + s.Dur() + pause)
+				most += rounds * (s.Warm() + max(s.Dur(), s.Most()) + pause)
 			}
 		}
 	}
-	return sum
+	return least, most
 }
 
 // RoundsOf is how often a scenario runs on each target.
@@ -185,13 +203,19 @@ func (p *Plan) RoundsOf(s Scenario) int {
 }
 
 // Skips says whether the target is left out of the scenario.
-func (t Target) Skips(s Scenario) bool { return matches(t.Skip, s.Name) }
+func (t Target) Skips(s Scenario) bool { return matches(t.Skip, s.Name) || matches(s.Skip, t.Name) }
+
+// FirstWarm is the least warm-up of a target's first load.
+func (p *Plan) FirstWarm() time.Duration { return time.Duration(p.FirstWarmMs) * time.Millisecond }
 
 // Warm is the time before measuring.
 func (s Scenario) Warm() time.Duration { return time.Duration(s.WarmMs) * time.Millisecond }
 
-// Dur is the measured time.
+// Dur is the least measured time.
 func (s Scenario) Dur() time.Duration { return time.Duration(s.DurMs) * time.Millisecond }
+
+// Most is the longest measured time; 0 is no longer than Dur.
+func (s Scenario) Most() time.Duration { return time.Duration(s.MostMs) * time.Millisecond }
 
 // Group is the target's processes now.
 func (t Target) Group() (proc.Group, error) {

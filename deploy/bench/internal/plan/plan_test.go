@@ -110,12 +110,19 @@ func TestShortenLeavesASecond(t *testing.T) {
 func TestTimeCountsWhatRuns(t *testing.T) {
 	p := setup(t)
 	p.Targets[1].Skip = []string{"chat-*"}
+	p.Scenarios[0].MostMs = 4500
+	p.FirstWarmMs = 3000
 	if err := p.Only("", "chat-1,mem"); err != nil {
 		t.Fatal(err)
 	}
-	// nginx: 3 rounds of chat-1; both: mem once.
-	if got, want := p.Time(), 3*2500*time.Millisecond+2*1500*time.Millisecond; got != want {
-		t.Errorf("time: got %v, want %v", got, want)
+	// nginx: 3 rounds of chat-1; both: mem once, and a first warm-up.
+	rest := 2*1500*time.Millisecond + 6*time.Second
+	least, most := p.Time()
+	if want := 3*2500*time.Millisecond + rest; least != want {
+		t.Errorf("least: got %v, want %v", least, want)
+	}
+	if want := 3*5500*time.Millisecond + rest; most != want {
+		t.Errorf("most: got %v, want %v", most, want)
 	}
 }
 
@@ -138,5 +145,58 @@ func TestAnEndedProcessIsNoTarget(t *testing.T) {
 		t.Errorf("our own processes: got the error %v, want none", err)
 	} else if len(g.Pids()) == 0 {
 		t.Errorf("our own processes: len(g.Pids()): got 0, want at least 1, in %v", g.Pids())
+	}
+}
+
+func TestAScenarioLeavesTargetsOut(t *testing.T) {
+	s := Scenario{Name: "open-900", Skip: []string{"direct", "fl*"}}
+	for name, want := range map[string]bool{"direct": true, "fleet": true, "nginx": false} {
+		if got := (Target{Name: name}).Skips(s); got != want {
+			t.Errorf("%s is left out: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// What a person waits for is bounded: twenty-five minutes, of which building and
+// what is measured alone take four, and targets that are slow to come to enough
+// requests two.
+func TestTheLoadsByDefaultTakeLessThanNineteenMinutes(t *testing.T) {
+	p, err := Read("../../conf/compare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Targets = append(p.Targets, Target{Name: "standalone"}, Target{Name: "fleet"})
+	if err := p.Only("", ""); err != nil {
+		t.Fatal(err)
+	}
+	if least, _ := p.Time(); least > 19*time.Minute {
+		t.Errorf("least time of the loads: got %v, want at most 19 minutes", least)
+	}
+}
+
+func TestTheLoadsByDefaultAreOfEnoughRequests(t *testing.T) {
+	p, err := Read("../../conf/compare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Only("", ""); err != nil {
+		t.Fatal(err)
+	}
+	if p.Rounds != 5 {
+		t.Errorf("rounds: got %d, want 5", p.Rounds)
+	}
+	if p.FirstWarm() != 3*time.Second {
+		t.Errorf("warm-up before the first load: got %v, want 3 s", p.FirstWarm())
+	}
+	for _, s := range p.Scenarios {
+		if s.Memory {
+			continue
+		}
+		if s.Enough != 2000 {
+			t.Errorf("%s: enough: got %d requests or events, want 2000", s.Name, s.Enough)
+		}
+		if s.Most() != 5*time.Second {
+			t.Errorf("%s: longest: got %v, want 5 s", s.Name, s.Most())
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -42,6 +43,53 @@ func TestPssIsReadInBytes(t *testing.T) {
 		if _, err := parsePss([]byte(bad)); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
+	}
+}
+
+func TestRunningIsTheFourthField(t *testing.T) {
+	n, err := parseRunning([]byte("2.34 1.79 0.88 4/111 18293\n"))
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	} else if n != 4 {
+		t.Errorf("running: got %d, want 4", n)
+	}
+	for _, bad := range []string{"", "1 2 3", "1 2 3 4 5", "1 2 3 x/9 5"} {
+		if _, err := parseRunning([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestSpentIsByNameAndInAll(t *testing.T) {
+	by, sum := Spent(map[string]float64{"a": 1, "gone": 5}, map[string]float64{"a": 3, "new": 4})
+	if want := (map[string]float64{"a": 2, "new": 4}); !maps.Equal(by, want) {
+		t.Errorf("by name: got %v, want %v", by, want)
+	}
+	if sum != 6 {
+		t.Errorf("sum: got %v, want 6", sum)
+	}
+}
+
+// A hundredth of a second, which is as fine as /proc counts, is too coarse for
+// loads of a few hundred requests.
+func TestCPUIsFinerThanAHundredthOfASecond(t *testing.T) {
+	if _, err := cpuClock(os.Getpid()); err != nil {
+		t.Skip(err)
+	}
+	group := Group{Roots: []int{os.Getpid()}}
+	_, first := Spent(nil, group.CPU())
+	used := 0.0
+	for range 10_000 { // each reading costs some CPU
+		if _, now := Spent(nil, group.CPU()); now > first {
+			used = now - first
+			break
+		}
+	}
+	if used <= 0 {
+		t.Error("CPU of reading /proc: got none, want some")
+	}
+	if used >= 0.01 {
+		t.Errorf("least CPU that is seen: got %v s, want less than 0.01", used)
 	}
 }
 

@@ -34,7 +34,7 @@ func Replace(document, table string) (string, error) {
 
 // inDocument are the targets with a column of their own in the document. The
 // ledger's and the hub's own benchmarks stand in the column of the product.
-var inDocument = []string{"nginx", "goproxy", figures.Standalone, figures.Fleet}
+var inDocument = []string{"nginx", "goproxy", figures.Standalone, figures.Grouped, figures.Fleet}
 
 // Markdown is the table for a document.
 func (s Summary) Markdown() string {
@@ -56,14 +56,24 @@ func (s Summary) Markdown() string {
 		bounds, reached := s.reached(r)
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", title(r), strings.Join(cells, " | "), bounds, reached)
 	}
-	fmt.Fprintf(&b,
-		"\n%s. Bold is held against the gates: for CPU the ratio to %s, for latency what is left without the flushes to "+
-			"disk that the path waits for", s.Machine, heading(s.Table.Reference))
+	if s.Picture != "" {
+		fmt.Fprintf(&b, "\n![CPU of each target as a ratio to %s, with the gates](%s)\n", heading(s.Table.Reference),
+			s.Picture)
+	}
+	fmt.Fprintf(&b, "\n%s. Bold is held against the gates: for CPU the median of the rounds' ratios to %s, whose lowest "+
+		"and highest round stand beside it, for latency what is left without the flushes to disk that the path waits for",
+		s.Machine, heading(s.Table.Reference))
 	if s.Table.SyncMicros > 0 {
 		fmt.Fprintf(&b, " (one for the hold, one for the usage; %s µs each, the median in the same run)",
 			number(s.Table.SyncMicros))
 	}
 	b.WriteString(".")
+	if s.busy() {
+		fmt.Fprintf(&b, " Figures of time are **%s**.", s.unjudged())
+	}
+	for _, sentence := range s.Table.Behind {
+		b.WriteString(" In the open loop " + sentence + ".")
+	}
 	if held := s.fleetHeld(); len(held) > 0 {
 		fmt.Fprintf(&b, " The fleet is held against 1.5 × the floor of separate processes and the ledger's share: %s.",
 			strings.Join(held, ", "))
@@ -71,14 +81,24 @@ func (s Summary) Markdown() string {
 	return b.String() + "\n"
 }
 
-// fleetHeld says for each gate of the fleet what it takes and what it may.
+// fleetHeld says for each bound of separate processes what they take and what
+// they may.
 func (s Summary) fleetHeld() []string {
 	var out []string
 	for _, v := range s.Verdicts {
-		if v.Target == figures.Fleet && v.Gate != nil && v.Gate.Bound > 0 {
-			r, _ := s.Table.Row(v.Figure)
-			short, _, _ := strings.Cut(r.Title, ", one connection")
-			out = append(out, fmt.Sprintf("%s %s (%s)", short, counted(r, v, v.Measured), bound(r, v, v.Gate)))
+		if v.Target != figures.Fleet && v.Target != figures.Grouped {
+			continue
+		}
+		r, _ := s.Table.Row(v.Figure)
+		name, _, _ := strings.Cut(r.Title, ", one connection")
+		if v.Target == figures.Grouped {
+			name = "grouped, " + name
+		}
+		switch {
+		case v.Gate != nil && v.Gate.Bound > 0:
+			out = append(out, fmt.Sprintf("%s %s (%s)", name, counted(r, v, v.Measured), bound(r, v, v.Gate)))
+		case v.Gate == nil && v.Aim != nil:
+			out = append(out, fmt.Sprintf("%s %s (target %s)", name, counted(r, v, v.Measured), bound(r, v, v.Aim)))
 		}
 	}
 	return out
@@ -130,6 +150,9 @@ func (s Summary) inCell(r figures.Row, target string) string {
 		return ""
 	}
 	text := number(c.Value)
+	if target == s.Table.Reference && r.Ratio && c.Low < c.High {
+		text += " (" + number(c.Low) + "–" + number(c.High) + ")"
+	}
 	if c.Ratio > 0 && target != s.Table.Reference {
 		ratio := number(c.Ratio) + " ×"
 		if target == figures.Standalone {
@@ -147,7 +170,7 @@ func (s Summary) inCell(r figures.Row, target string) string {
 // best level that it reaches.
 func (s Summary) reached(r figures.Row) (bounds, best string) {
 	for _, v := range s.Verdicts {
-		if v.Figure != r.ID || v.Target == figures.Fleet {
+		if v.Figure != r.ID || v.Target == figures.Fleet || v.Target == figures.Grouped {
 			continue
 		}
 		var texts []string
@@ -167,6 +190,8 @@ func (s Summary) reached(r figures.Row) (bounds, best string) {
 			}
 		}
 		switch {
+		case v.Unjudged:
+			best = s.unjudged()
 		case v.Gate != nil && !v.Gate.Met:
 			best = "**missed**"
 		case len(texts) == 1 && best != "":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,14 +20,17 @@ import (
 type Summary struct {
 	Table    figures.Table
 	Verdicts []gates.Verdict
-	// Machine says what it ran on, in a few words.
+	// Machine says when and on what it ran, in a few words.
 	Machine string
+	// Picture is where the plot stands, from the document; "" shows none.
+	Picture string
 }
 
 // columns are the targets that are shown, in order, with their headings.
 var columns = []struct{ target, heading string }{
 	{"nginx", "nginx"}, {"goproxy", "Go proxy"}, {figures.Mono, "floor, one process"}, {figures.Split, "floor, split"},
-	{figures.Standalone, "standalone"}, {figures.Fleet, "fleet"}, {figures.Ledger, "ledger"}, {figures.Hub, "hub"},
+	{figures.Standalone, "standalone"}, {figures.Grouped, "grouped"}, {figures.Fleet, "fleet"},
+	{figures.Ledger, "ledger"}, {figures.Hub, "hub"},
 }
 
 // JSON writes everything as one object.
@@ -41,9 +45,12 @@ func (s Summary) JSON(w io.Writer) error {
 		Machine    string          `json:"machine"`
 		Reference  string          `json:"reference"`
 		SyncMicros float64         `json:"fdatasync_p50_us"`
+		Load       float64         `json:"load"`
+		Behind     []string        `json:"behind,omitempty"`
 		Figures    []row           `json:"figures"`
 		Gates      []gates.Verdict `json:"gates"`
-	}{Machine: s.Machine, Reference: s.Table.Reference, SyncMicros: s.Table.SyncMicros, Gates: s.Verdicts}
+	}{Machine: s.Machine, Reference: s.Table.Reference, SyncMicros: s.Table.SyncMicros,
+		Load: s.Table.Load, Behind: s.Table.Behind, Gates: s.Verdicts}
 	for _, r := range s.shown() {
 		out.Figures = append(out.Figures, row{r.ID, r.Title, string(r.Unit), r.Cells})
 	}
@@ -69,16 +76,19 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", p.bold("Figures")+"  "+s.Machine)
 	fmt.Fprintf(&b,
-		"  (… ×) is the ratio to %s; (… net) is less the flushes that the path waits for, "+
-			"at %s µs each (fdatasync p50 in this run)\n\n",
+		"  (… ×) is the ratio to %s, the median of the rounds' own ratios, with the lowest and the highest of them;\n"+
+			"  (… net) is less the flushes that the path waits for, at %s µs each (fdatasync p50 in this run)\n\n",
 		s.Table.Reference, number(s.Table.SyncMicros))
 	for _, r := range s.shown() {
 		fmt.Fprintf(&b, "  %s\n", r.Title)
 		for _, c := range columns {
 			if cell, ok := r.Cells[c.target]; ok {
-				fmt.Fprintf(&b, "    %s %s\n", pad(c.heading, 20), full(r.Figure, cell))
+				fmt.Fprintf(&b, "    %s %s\n", pad(c.heading, 20), full(r.Figure, cell, c.target == s.Table.Reference))
 			}
 		}
+	}
+	for _, sentence := range s.Table.Behind {
+		fmt.Fprintf(&b, "\n  %s\n", sentence)
 	}
 	fmt.Fprintf(&b, "\n%s\n\n  %s %s %s %s %s\n", p.bold("Gates"), pad("", 60), pad("measured", 12), pad("gate", 20),
 		pad("target", 20), "stretch")
@@ -86,6 +96,9 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 		row, _ := s.Table.Row(v.Figure)
 		fmt.Fprintf(&b, "  %s %s %s %s %s\n", pad(v.Target+": "+row.Title, 60), pad(counted(row, v, v.Measured), 12),
 			p.level(row, v, v.Gate, 20), p.level(row, v, v.Aim, 20), p.level(row, v, v.Stretch, 0))
+	}
+	if s.busy() {
+		fmt.Fprintf(&b, "\n  %s\n", p.red("Figures of time are "+s.unjudged()+", above "+number(gates.MaxLoad)+"."))
 	}
 	if missed := gates.Missed(s.Verdicts); len(missed) > 0 {
 		fmt.Fprintf(&b, "\n  %s\n", p.red(fmt.Sprintf("%d of %d gates missed.", len(missed), len(s.Verdicts))))
@@ -96,11 +109,24 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 	return err
 }
 
-// full is a cell with all that belongs to it.
-func full(f figures.Figure, c figures.Cell) string {
+// busy reports whether others kept the machine too busy to judge figures of time.
+func (s Summary) busy() bool {
+	return slices.ContainsFunc(s.Verdicts, func(v gates.Verdict) bool { return v.Unjudged })
+}
+
+// unjudged is what stands in place of a judgement.
+func (s Summary) unjudged() string { return "not judged: load " + number(s.Table.Load) }
+
+// full is a cell with all that belongs to it; that of the reference with its spread.
+func full(f figures.Figure, c figures.Cell, reference bool) string {
 	text := value(f.Unit, c.Value)
-	if c.Ratio > 0 {
+	switch {
+	case c.Ratio > 0 && c.RatioLow < c.RatioHigh:
+		text += fmt.Sprintf(" (%s ×, %s to %s)", number(c.Ratio), number(c.RatioLow), number(c.RatioHigh))
+	case c.Ratio > 0:
 		text += fmt.Sprintf(" (%s ×)", number(c.Ratio))
+	case reference && c.Low < c.High:
+		text += fmt.Sprintf(" (%s to %s)", number(c.Low), number(c.High))
 	}
 	if c.Net != nil {
 		text += fmt.Sprintf(" (%s net)", number(*c.Net))
@@ -171,7 +197,10 @@ func (p paint) level(r figures.Row, v gates.Verdict, l *gates.Level, width int) 
 		return pad("–", width)
 	}
 	text := bound(r, v, l)
-	if l.Met {
+	switch {
+	case v.Unjudged:
+		return pad(text+" not judged", width)
+	case l.Met:
 		return p.green(pad(text+" ok", width))
 	}
 	return p.red(pad(text+" MISSED", width))

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"inference-bench/internal/figures"
+	"inference-bench/internal/proc"
+	"inference-bench/internal/record"
+)
+
+// settle is how long targets are left alone before they count as idle: what
+// they began with is done, and their first periodic work has come by.
+const settle = 5 * time.Second
+
+// resting records what each target spends while nobody asks it anything, all in
+// the same time.
+func (r *runner) resting(ctx context.Context) error {
+	if r.idle == 0 {
+		return nil
+	}
+	var groups []proc.Group
+	for _, t := range r.plan.Targets {
+		g, err := t.Group()
+		if err != nil {
+			return fmt.Errorf("processes of %s: %w", t.Name, err)
+		}
+		groups = append(groups, g)
+	}
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
+	begin := time.Now()
+	before := make([]map[string]float64, len(groups))
+	for i, g := range groups {
+		before[i] = g.CPU()
+	}
+	if err := sleep(ctx, r.idle); err != nil {
+		return err
+	}
+	for i, g := range groups {
+		name := r.plan.Targets[i].Name
+		v := idleMillis(before[i], g.CPU(), time.Since(begin))
+		fmt.Fprintf(os.Stderr, "    %-12s %-10s %8.2f ms of CPU a second\n", "idle", name, v)
+		if err := r.out.Write(record.Record{Target: name, Measure: figures.IdleMeasure, Value: v}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idleMillis is the CPU between two readings by name of process, in ms a second.
+func idleMillis(before, after map[string]float64, took time.Duration) float64 {
+	_, spent := proc.Spent(before, after)
+	return spent * 1000 / took.Seconds()
+}
+
+// step is how often others' threads are counted.
+const step = 10 * time.Millisecond
+
+// othersLoad rests for so long and returns the mean number of threads that ran
+// or waited for a core meanwhile: the load average that is not of our making.
+func othersLoad(rest time.Duration) (float64, error) {
+	sum, n := 0, 0
+	for end := time.Now().Add(rest); n == 0 || time.Now().Before(end); n++ {
+		time.Sleep(step)
+		running, err := proc.Running()
+		if err != nil {
+			return 0, err
+		}
+		sum += max(running-1, 0) // without this one
+	}
+	return float64(sum) / float64(n), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

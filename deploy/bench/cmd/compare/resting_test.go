@@ -1,0 +1,25 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestIdleCPUIsByTheSecond(t *testing.T) {
+	// The database's process that began meanwhile counts, and what ended gives nothing back.
+	before := map[string]float64{"standalone": 2, "gone": 9}
+	after := map[string]float64{"standalone": 2.02, "postgres": 0.01}
+	if got := idleMillis(before, after, 10*time.Second); got < 2.999 || got > 3.001 {
+		t.Errorf("30 ms in 10 s: got %v ms/s, want 3", got)
+	}
+}
+
+func TestTheLoadOfOthersLeavesThisOneOut(t *testing.T) {
+	got, err := othersLoad(20 * time.Millisecond)
+	if err != nil {
+		t.Skip(err)
+	}
+	if got < 0 {
+		t.Errorf("load: got %v, want at least 0", got)
+	}
+}
