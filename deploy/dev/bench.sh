@@ -13,8 +13,9 @@
 #   BENCH_TARGETS=LIST  these targets alone: nginx,standalone
 #   BENCH_PROFILE=1     profiles of the product under chat-16; or LIST of loads
 #   BENCH_KINDS=LIST    kinds of profiles, cpu by default: cpu,mutex,block,allocs
-#   BENCH_README=0|1    whether the table in README.md is renewed; by default
-#                       it is unless one of the above makes figures partial
+#   BENCH_README=0|1    whether the table in README.md and the plot that it shows
+#                       are renewed; by default they are unless one of the above
+#                       makes figures partial
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -234,6 +235,6 @@ case ${BENCH_README:-} in
 0) ;;
 *) [ -n "$quick${BENCH_ONLY:-}${BENCH_TARGETS:-}" ] || document=README.md ;;
 esac
-"$bin/report" -in "$results" -reference "$reference" ${document:+-document "$document"} $json >&3
-[ -z "$document" ] || echo "  The table in $document is renewed."
+"$bin/report" -in "$results" -reference "$reference" ${document:+-document "$document" -plot deploy/bench/price.svg} $json >&3
+[ -z "$document" ] || echo "  The table in $document and the plot deploy/bench/price.svg are renewed."
 echo "  All of it took $((SECONDS - begun)) s."

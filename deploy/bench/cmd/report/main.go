@@ -1,11 +1,12 @@
-// report shows what was measured beside the gates: for a terminal, as JSON, or
-// as the table of a document.
+// report shows what was measured beside the gates: for a terminal, as JSON, as the
+// table of a document, or as a plot.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"inference-bench/internal/figures"
@@ -26,13 +27,19 @@ func run() error {
 	reference := flag.String("reference", "nginx", "target that CPU is compared with")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	document := flag.String("document", "", "rewrite the table between the marks of this file, too")
+	plot := flag.String("plot", "", "write the plot to this file, too, which the document shows")
 	flag.Parse()
 	set, err := record.Load(*in)
 	if err != nil {
 		return err
 	}
 	table := figures.Work(set, "direct", *reference)
-	s := summary.Summary{Table: table, Verdicts: gates.Judge(table, gates.All()), Machine: machine(set)}
+	s := summary.Summary{Table: table, Verdicts: gates.Judge(table, gates.All()), Machine: machine(set, table.Load)}
+	if *plot != "" {
+		if s.Picture, err = draw(*plot, *document, s.Plot()); err != nil {
+			return err
+		}
+	}
 	if *document != "" {
 		if err := rewrite(*document, s.Markdown()); err != nil {
 			return err
@@ -44,8 +51,20 @@ func run() error {
 	return s.Terminal(os.Stdout, terminal(os.Stdout))
 }
 
-// machine says where and how often it was measured.
-func machine(set record.Set) string {
+// draw writes the plot, and returns where it stands from the document.
+func draw(file, document string, plot []byte) (string, error) {
+	if plot == nil {
+		return "", nil
+	}
+	if err := os.WriteFile(file, plot, 0o644); err != nil {
+		return "", err
+	}
+	from, err := filepath.Rel(filepath.Dir(document), file)
+	return filepath.ToSlash(from), err
+}
+
+// machine says when, where and how often it was measured, and what load others made.
+func machine(set record.Set, load float64) string {
 	rounds := 0
 	for _, r := range set {
 		rounds = max(rounds, r.Round+1)
@@ -59,7 +78,7 @@ func machine(set record.Set) string {
 			parts = append(parts, text)
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, fmt.Sprintf("load of others %.1f", load)), ", ")
 }
 
 func rewrite(file, table string) error {
