@@ -2,12 +2,14 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,4 +103,48 @@ func plainSync(b *testing.B) (p50, mean time.Duration) {
 	}
 	slices.Sort(took)
 	return took[len(took)/2], sum / time.Duration(len(took))
+}
+
+// BenchmarkRequest measures what the records of a request cost in CPU, the kernel's
+// included, with so many requests under way. An engine answers after a millisecond.
+func BenchmarkRequest(b *testing.B) {
+	for _, connections := range []int{1, 16} {
+		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
+			cfg := realConfig(b.TempDir())
+			cfg.SegmentBytes = 64 << 20
+			j, _ := open(b, cfg)
+			payload := make([]byte, 400)
+			var next atomic.Int64
+			var group sync.WaitGroup
+			before := cpuTime(b)
+			b.ResetTimer()
+			for range connections {
+				group.Go(func() {
+					engine := time.NewTimer(time.Hour)
+					for n := int(next.Add(1)); n <= b.N; n = int(next.Add(1)) {
+						k := keyOf(n)
+						err := j.Dispatch(k, payload)
+						engine.Reset(time.Millisecond)
+						<-engine.C
+						err = errors.Join(err, j.Commit(k), j.Final(b.Context(), k, payload), j.Settled(k))
+						if err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			group.Wait()
+			b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+// cpuTime is what the process has used of the CPUs, for itself and in the kernel.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -15,7 +15,7 @@ import (
 type Disk interface {
 	// List returns the names of all files, in any order.
 	List() ([]string, error)
-	// Create makes a file that must not exist, opened for appending.
+	// Create makes an empty file. It fails with fs.ErrExist where the file exists.
 	Create(name string) (File, error)
 	// Open opens a file. It fails with fs.ErrNotExist where the file does not exist.
 	Open(name string) (File, error)
@@ -29,7 +29,8 @@ type Disk interface {
 
 // File is one file of a Disk.
 type File interface {
-	io.Writer // appends
+	// WriteAt writes over what is there, and behind the end makes the file longer.
+	io.WriterAt
 	io.ReaderAt
 	io.Closer
 	// Size returns the length in bytes.
@@ -47,12 +48,12 @@ const (
 )
 
 // folder is a Disk on the operating system's file system. It holds an
-// exclusive lock, so that two processes never append to the same journal.
+// exclusive lock, so that two processes never write to the same journal.
 type folder struct {
 	path string
 	dir  *os.File
 	lock *os.File
-	// memory is where a planted fault keeps appended bytes. Ordinary builds have none.
+	// memory is where a planted fault keeps written bytes. Ordinary builds have none.
 	memory memory
 }
 
@@ -88,11 +89,11 @@ func (f *folder) List() ([]string, error) {
 }
 
 func (f *folder) Create(name string) (File, error) {
-	return f.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
+	return f.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR)
 }
 
 func (f *folder) Open(name string) (File, error) {
-	return f.open(name, os.O_RDWR|os.O_APPEND)
+	return f.open(name, os.O_RDWR)
 }
 
 func (f *folder) open(name string, flag int) (File, error) {

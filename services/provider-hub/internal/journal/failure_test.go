@@ -105,8 +105,8 @@ func TestDispatchDoesNotSync(t *testing.T) {
 }
 
 func TestAnyDiskErrorPoisonsForGood(t *testing.T) {
-	for _, op := range []simdisk.Op{simdisk.OpWrite, simdisk.OpSync, simdisk.OpCreate, simdisk.OpSyncDir,
-		simdisk.OpRemove} {
+	for _, op := range []simdisk.Op{simdisk.OpWrite, simdisk.OpSync, simdisk.OpCreate, simdisk.OpTruncate,
+		simdisk.OpSyncDir, simdisk.OpRemove} {
 		t.Run(string(op), func(t *testing.T) {
 			disk := simdisk.New()
 			var broken atomic.Bool

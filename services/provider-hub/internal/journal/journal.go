@@ -13,8 +13,12 @@
 // kernel, which it does at once unless a sync is under way. They survive a crash of the
 // machine from the next sync on. Sync forces one.
 //
-// Files: segments of about SegmentBytes, appended to by one goroutine, each synced whole
-// before the next is begun. Segments are deleted oldest first, and only after everything
+// Files: segments of about SegmentBytes, written by one goroutine, each cut to its records
+// and synced whole before the next is begun. The newest segment ends with up to 256 KiB of
+// zeros, which records are written over, because a sync that has to store a new length
+// costs a file system more. Recovery takes zeros for the end. A record verifies only in its
+// segment and at its offset, so old blocks that a file system shows there are never read
+// as records. Segments are deleted oldest first, and only after everything
 // that made them needless is itself synced, so a record that closes an attempt always
 // outlives the record that it closes. When few live attempts keep many dead bytes, their
 // records are copied to the head and synced before the old segment is deleted. The

@@ -9,11 +9,11 @@ import (
 	"svc.internal/pkg/crash"
 )
 
-// memory is the planted fault crash.JournalWithoutFsync: appended bytes stay in this
-// process and never reach the disk, and syncs lie. Only this process sees whole files.
+// memory is the planted fault crash.JournalWithoutFsync: a file that is written to stays as
+// it was on the disk, its new content is in this process alone, and syncs lie.
 type memory struct {
 	mu    sync.Mutex
-	tails map[string][]byte
+	files map[string][]byte // content of the files that were written to
 }
 
 func (m *memory) file(name string, f diskFile) File {
@@ -23,40 +23,68 @@ func (m *memory) file(name string, f diskFile) File {
 	return &forgetful{diskFile: f, name: name, memory: m}
 }
 
-// forgetful is a file whose end is in memory only.
+// forgetful is a file that is written to in memory only.
 type forgetful struct {
 	diskFile
 	name   string
 	memory *memory
 }
 
-func (f *forgetful) Write(p []byte) (int, error) {
+// contentLocked is the file as this process sees it.
+func (f *forgetful) contentLocked() ([]byte, error) {
+	if content, ok := f.memory.files[f.name]; ok {
+		return content, nil
+	}
+	size, err := f.diskFile.Size()
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, size)
+	if _, err := f.diskFile.ReadAt(content, 0); err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// change puts what edit makes of the file's content into memory.
+func (f *forgetful) change(edit func([]byte) []byte) error {
 	f.memory.mu.Lock()
 	defer f.memory.mu.Unlock()
-	if f.memory.tails == nil {
-		f.memory.tails = map[string][]byte{}
+	content, err := f.contentLocked()
+	if err != nil {
+		return err
 	}
-	f.memory.tails[f.name] = append(f.memory.tails[f.name], p...)
+	if f.memory.files == nil {
+		f.memory.files = map[string][]byte{}
+	}
+	f.memory.files[f.name] = edit(content)
+	return nil
+}
+
+func (f *forgetful) WriteAt(p []byte, off int64) (int, error) {
+	err := f.change(func(content []byte) []byte {
+		if missing := off + int64(len(p)) - int64(len(content)); missing > 0 {
+			content = append(content, make([]byte, missing)...)
+		}
+		copy(content[off:], p)
+		return content
+	})
+	if err != nil {
+		return 0, err
+	}
 	return len(p), nil
 }
 
 func (f *forgetful) ReadAt(p []byte, off int64) (int, error) {
-	onDisk, err := f.diskFile.Size()
+	f.memory.mu.Lock()
+	defer f.memory.mu.Unlock()
+	content, err := f.contentLocked()
 	if err != nil {
 		return 0, err
 	}
 	n := 0
-	if off < onDisk {
-		n, err = f.diskFile.ReadAt(p[:min(int64(len(p)), onDisk-off)], off)
-		if err != nil {
-			return n, err
-		}
-	}
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	tail := f.memory.tails[f.name]
-	if at := off + int64(n) - onDisk; n < len(p) && at < int64(len(tail)) {
-		n += copy(p[n:], tail[at:])
+	if off < int64(len(content)) {
+		n = copy(p, content[off:])
 	}
 	if n < len(p) {
 		return n, io.EOF
@@ -65,25 +93,14 @@ func (f *forgetful) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *forgetful) Size() (int64, error) {
-	size, err := f.diskFile.Size()
 	f.memory.mu.Lock()
 	defer f.memory.mu.Unlock()
-	return size + int64(len(f.memory.tails[f.name])), err
+	content, err := f.contentLocked()
+	return int64(len(content)), err
 }
 
 func (f *forgetful) Truncate(size int64) error {
-	onDisk, err := f.diskFile.Size()
-	if err != nil {
-		return err
-	}
-	f.memory.mu.Lock()
-	defer f.memory.mu.Unlock()
-	if size >= onDisk {
-		f.memory.tails[f.name] = f.memory.tails[f.name][:size-onDisk]
-		return nil
-	}
-	delete(f.memory.tails, f.name)
-	return f.diskFile.Truncate(size)
+	return f.change(func(content []byte) []byte { return content[:size] })
 }
 
 func (f *forgetful) Sync() error { return nil }

@@ -29,14 +29,14 @@ func contents(t *testing.T, d Disk, name string) string {
 
 func TestThePlantedJournalForgetsWhatItSaidWasSynced(t *testing.T) {
 	dir := t.TempDir()
-	write := func(d Disk, text string, open func(string) (File, error)) {
+	write := func(text string, at int64, open func(string) (File, error)) {
 		t.Helper()
 		f, err := open("x")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, err := f.Write([]byte(text)); err != nil {
+		if _, err := f.WriteAt([]byte(text), at); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Sync(); err != nil {
@@ -47,7 +47,7 @@ func TestThePlantedJournalForgetsWhatItSaidWasSynced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(sound, "kept,", sound.Create)
+	write("kept,", 0, sound.Create)
 	if err := sound.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestThePlantedJournalForgetsWhatItSaidWasSynced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(planted, "lost", planted.Open)
+	write("lost", 5, planted.Open)
 	if got := contents(t, planted, "x"); got != "kept,lost" {
 		t.Errorf(`the process itself reads: got %q, want "kept,lost"`, got)
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -26,8 +27,9 @@ type Recovery struct {
 	Unsettled  int // attempts with usage that billing has not settled
 	Unfinished int // attempts without usage
 
-	// Torn is the end of the newest segment that a crash left half written. It is cut off
-	// now; nil when there was none. No acknowledged record is lost by it.
+	// Torn is the end of the newest segment that a crash left half written, with the zeros
+	// behind it. It is cut off now; nil when there was none, or nothing but zeros. No
+	// acknowledged record is lost by it.
 	Torn *Damage
 	// Damage lists the ranges that could not be read elsewhere, at most 1,024. After a
 	// crash of the machine, a range in the newest segment may be writes that nobody had
@@ -115,7 +117,7 @@ func (j *Journal) start(rec *Recovery) error {
 	}
 	rec.Unsettled, rec.Unfinished = j.index.final.count, j.index.open.count
 	rec.upTo = j.index.seq
-	j.pending = newBatch(nil, nil)
+	j.pending = newBatch(chunk{})
 	j.pending.chunks = nil
 	j.beginSegment(next)
 	// Dead segments are removed before the new one is created, because on a full disk
@@ -172,6 +174,17 @@ func (j *Journal) segmentNumbers() ([]uint64, error) {
 	return numbers, nil
 }
 
+// blank reports whether b has nothing but the zeros that make a segment ready.
+func blank(b []byte) bool {
+	for len(b) > readyStep {
+		if !bytes.Equal(b[:readyStep], zeros[:]) {
+			return false
+		}
+		b = b[readyStep:]
+	}
+	return bytes.Equal(b, zeros[:len(b)])
+}
+
 // replaySegment reads one segment, using buf if it is large enough. It also repairs the
 // newest one: it cuts it behind its last sound record, or removes it when it has no whole
 // header (kept is false then), and syncs it, because a process that was killed may have
@@ -200,9 +213,11 @@ func (j *Journal) replaySegment(
 	}
 	rec.Records += records
 	if n := len(gaps); newest && n > 0 && gaps[n-1].to == int64(len(buf)) {
-		rec.Torn = &Damage{Segment: number, From: gaps[n-1].from, To: gaps[n-1].to}
+		seg.size = gaps[n-1].from
+		if !blank(buf[seg.size:]) {
+			rec.Torn = &Damage{Segment: number, From: seg.size, To: int64(len(buf))}
+		}
 		gaps = gaps[:n-1]
-		seg.size = rec.Torn.From
 	}
 	for _, g := range gaps {
 		rec.damaged(Damage{Segment: number, From: g.from, To: g.to})
@@ -221,14 +236,13 @@ func (j *Journal) replaySegment(
 	return buf, true, nil
 }
 
+// repair cuts a file to its records, and gives up the room that was reserved behind them.
 func repair(file File, size, found int64) error {
-	if size < found {
+	_, reserves := file.(reserver)
+	if size < found || reserves {
 		if err := file.Truncate(size); err != nil {
 			return err
 		}
-	}
-	if err := trim(file); err != nil {
-		return err
 	}
 	return file.Sync()
 }

@@ -98,15 +98,3 @@ func (j *Journal) watch() {
 		}
 	}
 }
-
-// trim releases the room that was reserved behind the end of a sealed segment.
-func trim(file File) error {
-	if _, ok := file.(reserver); !ok {
-		return nil
-	}
-	size, err := file.Size()
-	if err != nil {
-		return err
-	}
-	return file.Truncate(size)
-}

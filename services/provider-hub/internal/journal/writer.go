@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 )
+
+// zeros is what a segment is made ready with: readyStep bytes at a time.
+const readyStep = 256 << 10
+
+var zeros [readyStep]byte
 
 // batch is the work that the writer takes at once. Callers add to it under the mutex
 // while it is the journal's pending batch.
@@ -20,12 +26,13 @@ type batch struct {
 // chunk is the part of a batch that goes to one segment.
 type chunk struct {
 	seg *segment
+	at  int64 // offset in the segment
 	buf []byte
 }
 
-func newBatch(seg *segment, buf []byte) *batch {
+func newBatch(first chunk) *batch {
 	return &batch{
-		chunks: []chunk{{seg: seg, buf: buf[:0]}},
+		chunks: []chunk{first},
 		taken:  make(chan struct{}),
 		done:   make(chan struct{}),
 	}
@@ -54,6 +61,8 @@ func (m mark) covers(p place) bool {
 type writer struct {
 	file  File
 	seg   *segment // that file holds
+	end   int64    // behind the last record in file
+	ready int64    // file has this length, with zeros from end on
 	spare []byte   // buffer of the last batch
 }
 
@@ -175,7 +184,7 @@ func (j *Journal) take() (b *batch, dead []*segment, end mark, last bool) {
 	dead = j.index.takeDead()
 	active := j.index.active()
 	end = mark{segment: active.number, offset: active.size}
-	j.pending = newBatch(active, j.writer.spare)
+	j.pending = newBatch(chunk{seg: active, at: active.size, buf: j.writer.spare[:0]})
 	j.writer.spare = nil
 	close(b.taken)
 	return b, dead, end, j.closed
@@ -190,7 +199,7 @@ func (j *Journal) flush(b *batch, force bool, end mark) error {
 		if len(c.buf) == 0 {
 			continue
 		}
-		if _, err := j.writer.file.Write(c.buf); err != nil {
+		if err := j.writer.write(c, j.cfg.SegmentBytes); err != nil {
 			return fmt.Errorf("write segment %d: %w", c.seg.number, err)
 		}
 	}
@@ -206,6 +215,27 @@ func (j *Journal) flush(b *batch, force bool, end mark) error {
 	return nil
 }
 
+// write puts a chunk where its records have their place. Where the chunk ends behind the
+// part of the file that is ready, zeros are written behind it, at most up to the size at
+// which a segment is sealed. The sync of most batches then has no new length to store,
+// which costs a file system more than the records.
+func (w *writer) write(c chunk, sealed int64) error {
+	if _, err := w.file.WriteAt(c.buf, c.at); err != nil {
+		return err
+	}
+	w.end = c.at + int64(len(c.buf))
+	if w.end <= w.ready {
+		return nil
+	}
+	w.ready = max(w.end, min((w.end/readyStep+1)*readyStep, sealed))
+	_, err := w.file.WriteAt(zeros[:w.ready-w.end], w.end)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		w.ready = w.end // records need less room than zeros, and may find it
+		return nil
+	}
+	return err
+}
+
 // finish wakes the callers that wait for the batch and keeps its buffer for the next one.
 func (j *Journal) finish(b *batch, err error) {
 	b.err = err
@@ -215,15 +245,15 @@ func (j *Journal) finish(b *batch, err error) {
 	}
 }
 
-// rotateTo makes s the file that is written. The file before it is synced first, so that
-// only the newest segment can be torn.
+// rotateTo makes s the file that is written. The file before it is cut to its records and
+// synced first, so that only the newest segment can be torn or end with zeros.
 func (j *Journal) rotateTo(s *segment) error {
 	if j.writer.seg == s {
 		return nil
 	}
 	if j.writer.file != nil {
-		if err := trim(j.writer.file); err != nil {
-			return fmt.Errorf("trim segment %d: %w", j.writer.seg.number, err)
+		if err := j.writer.file.Truncate(j.writer.end); err != nil {
+			return fmt.Errorf("cut segment %d: %w", j.writer.seg.number, err)
 		}
 		if err := j.writer.file.Sync(); err != nil {
 			return fmt.Errorf("sync segment %d before the next: %w", j.writer.seg.number, err)
@@ -236,7 +266,7 @@ func (j *Journal) rotateTo(s *segment) error {
 	if err != nil {
 		return fmt.Errorf("create segment %d: %w", s.number, err)
 	}
-	j.writer.file, j.writer.seg = file, s
+	j.writer.file, j.writer.seg, j.writer.end, j.writer.ready = file, s, 0, 0
 	if err := j.disk.Sync(); err != nil {
 		return fmt.Errorf("sync journal folder after segment %d was created: %w", s.number, err)
 	}

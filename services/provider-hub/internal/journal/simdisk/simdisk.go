@@ -2,9 +2,11 @@
 //
 // It loses what a real disk may lose. A crash keeps what was synced; of the
 // rest it keeps, by the dice of the given source, any part: each file creation
-// and removal on its own, and of each file's unsynced bytes any sectors, with
-// zeros or junk in place of the others and the length cut anywhere. The same
-// source and the same calls give the same disk. Faults can be planted before
+// and removal on its own, the length anywhere between the synced and the present
+// one, and of the bytes that were written over or behind what was synced any
+// sectors, also torn ones, with zeros, junk or the bytes of before in place of the
+// others. Synced bytes that were not written over stay, also in a sector that was.
+// The same source and the same calls give the same disk. Faults can be planted before
 // any operation.
 //
 // It keeps all files in memory and is meant for journals of a few megabytes.
@@ -117,36 +119,63 @@ func (d *Disk) putLocked(name string, content []byte) {
 	d.files[name], d.durable[name] = n, n
 }
 
-// survive returns the content that a file has after a crash. The length is between the
-// synced length and the present length, and each unsynced sector is whole, zeroed or
-// junk.
+// survive returns the content that a file has after a crash.
 func survive(dice *rand.Rand, n *inode) []byte {
 	low, high := len(n.synced), len(n.data)
 	if low > high {
 		low, high = high, low
 	}
 	length := low + dice.IntN(high-low+1)
-	out := make([]byte, length)
-	copy(out, n.synced)
+	before, now := padded(n.synced, length), padded(n.data, length)
 	for at := 0; at < length; at += sector {
 		end := min(at+sector, length)
-		if end <= len(n.synced) && end <= len(n.data) && slices.Equal(n.synced[at:end], n.data[at:end]) {
-			continue
-		}
-		from := max(at, min(len(n.synced), end))
-		switch dice.IntN(4) {
-		case 0: // never written: zeros
-		case 1:
-			for i := from; i < end; i++ {
-				out[i] = byte(dice.Uint32())
-			}
-		default:
-			if from < len(n.data) {
-				copy(out[from:end], n.data[from:])
-			}
-		}
+		fate(dice, before[at:end], now[at:end], len(n.synced)-at)
 	}
+	return before
+}
+
+// padded returns a copy of b with a length, cut or filled with zeros.
+func padded(b []byte, length int) []byte {
+	out := make([]byte, length)
+	copy(out, b)
 	return out
+}
+
+// fate makes of a sector's bytes of before what the disk has after a crash. From the
+// offset synced on, the file was shorter before.
+func fate(dice *rand.Rand, before, now []byte, synced int) {
+	from, to := changed(before, now)
+	if synced < len(before) { // zeros that were never written may be junk, too
+		from, to = min(from, max(synced, 0)), len(before)
+	}
+	if from == to {
+		return
+	}
+	before, now = before[from:to], now[from:to]
+	switch dice.IntN(6) {
+	case 0: // not written
+	case 1:
+		for i := range before {
+			before[i] = byte(dice.Uint32())
+		}
+	case 2:
+		clear(before)
+	case 3:
+		copy(before, now[:dice.IntN(len(now)+1)])
+	default:
+		copy(before, now)
+	}
+}
+
+// changed returns where the range begins and ends outside of which a and b are the same.
+func changed(a, b []byte) (from, to int) {
+	for from < len(a) && a[from] == b[from] {
+		from++
+	}
+	for to = len(a); to > from && a[to-1] == b[to-1]; {
+		to--
+	}
+	return from, to
 }
 
 // Content returns a copy of a file's bytes.
@@ -244,17 +273,26 @@ type file struct {
 	node *inode
 }
 
-func (f *file) Write(b []byte) (int, error) {
+func (f *file) WriteAt(b []byte, offset int64) (int, error) {
 	err := f.disk.begin(OpWrite, f.name)
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err != nil {
 		half := len(b) / 2
-		f.node.data = append(f.node.data, b[:half]...)
+		f.node.put(b[:half], offset)
 		return half, err
 	}
-	f.node.data = append(f.node.data, b...)
+	f.node.put(b, offset)
 	return len(b), nil
+}
+
+func (n *inode) put(b []byte, offset int64) {
+	if end := int(offset) + len(b); end > len(n.data) {
+		had := len(n.data)
+		n.data = slices.Grow(n.data, end-had)[:end]
+		clear(n.data[had:])
+	}
+	copy(n.data[offset:], b)
 }
 
 func (f *file) ReadAt(b []byte, offset int64) (int, error) {
@@ -292,7 +330,7 @@ func (f *file) Sync() error {
 	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
-	f.node.synced = slices.Clone(f.node.data)
+	f.node.synced = append(f.node.synced[:0], f.node.data...)
 	return nil
 }
 
