@@ -138,10 +138,10 @@ added=()
 agent() {
   start "$1-agent-$2" with_env "$3" env ${4:+SVC_WS_URL="$4"} "$bin/svc-agent" run --models deploy/bench/conf/models.json --state "$run/$1-agent-$2"
 }
-# target NAME PID ENV-FILE PPROF-URLS makes it known to compare, with the keys
-# that seed made.
+# target NAME PID ENV-FILE PPROF-URLS METRICS-URLS makes it known to compare, with
+# the keys that seed made. The URLs are JSON arrays.
 target() {
-  (with_env "$3" bash -c 'printf "{\"name\":\"%s\",\"base\":\"%s/v1\",\"key\":\"%s\",\"keys\":%s,\"pids\":[%s],\"except\":[\"svc-agent\",\"tinylm\"],\"pprof\":%s}\n" "$0" "$SVC_BASE_URL" "$SVC_API_KEY" "$3" "$1" "$2"' "$1" "$2" "$4" "$(cat "$run/keys-$1.json")") >"$run/target-$1.json"
+  (with_env "$3" bash -c 'printf "{\"name\":\"%s\",\"base\":\"%s/v1\",\"key\":\"%s\",\"keys\":%s,\"pids\":[%s],\"except\":[\"svc-agent\",\"tinylm\"],\"pprof\":%s,\"metrics\":%s}\n" "$0" "$SVC_BASE_URL" "$SVC_API_KEY" "$4" "$1" "$2" "$3"' "$1" "$2" "$4" "$5" "$(cat "$run/keys-$1.json")") >"$run/target-$1.json"
   added+=(-add "$run/target-$1.json")
   targets+=,$1
 }
@@ -176,7 +176,7 @@ if wanted standalone; then
   end_last
   standalone ready_warm_ms
   seed standalone "$run/standalone/demo.env"
-  target standalone "${pids[-1]}" "$run/standalone/demo.env" '["http://127.0.0.1:9182"]'
+  target standalone "${pids[-1]}" "$run/standalone/demo.env" '["http://127.0.0.1:9182"]' '[]'
   # The hub gives one connection 1,024 requests of a model at once.
   for n in 1 ${BENCH_ALL:+2}; do agent standalone "$n" "$run/standalone/demo.env"; done
   wait_models "$run/standalone/demo.env"
@@ -204,12 +204,13 @@ if wanted fleet; then
   step "Starting it again"
   end_last
   fleet ready_warm_ms
-  profiles=
+  profiles='' metrics=''
+  for file in "$run"/fleet/config/*.yaml; do metrics+=",\"http://$(of admin_addr "$file")\""; done
   for service in edge-gateway-1 billing-ledger-1 router-1 provider-hub-1 provider-hub-2; do
     profiles+=",\"http://$(of admin_addr "$run/fleet/config/$service.yaml")\""
   done
   seed fleet "$run/fleet/fleet.env"
-  target fleet "${pids[-1]}" "$run/fleet/fleet.env" "[${profiles#,}]"
+  target fleet "${pids[-1]}" "$run/fleet/fleet.env" "[${profiles#,}]" "[${metrics#,}]"
   for n in 1 2; do agent fleet "$n" "$run/fleet/fleet.env" "ws://$(of ws_addr "$run/fleet/config/provider-hub-$n.yaml")"; done
   wait_models "$run/fleet/fleet.env"
   took

@@ -94,7 +94,7 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 		Base: t.Base, Key: t.Key, Headers: t.Headers, Mode: s.Mode, Model: s.Model,
 		PromptBytes: s.Prompt, Conns: s.Conns, Rate: s.Rate, Warm: s.Warm(),
 		Dur: s.Dur(), Enough: s.Enough, Most: s.Most(),
-		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory, Metrics: t.Pprof,
+		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory, Metrics: t.Counted(),
 	}
 	if t.Name != r.plan.Baseline {
 		spec.Mock = r.engine

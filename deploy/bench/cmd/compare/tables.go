@@ -26,16 +26,11 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 		cps := func(r *loadgen.Result) float64 { return r.ChunkPerSec }
 		cpuR := func(r *loadgen.Result) float64 { return r.CPUPerReq }
 		cpuC := func(r *loadgen.Result) float64 { return r.CPUPerChunk }
-		n := 0
-		for _, t := range c.Targets {
-			_, rounds := set.Median(s.Name, t.Name, rps)
-			n = max(n, rounds)
-		}
 		fmt.Fprintf(w, "\n### %s (%s, model %s, prompt %d B, %d connections", s.Name, s.Mode, s.Model, s.Prompt, s.Conns)
 		if s.Rate > 0 {
 			fmt.Fprintf(w, ", open loop %.0f/s", s.Rate)
 		}
-		fmt.Fprintf(w, ", median of %d)\n\n", n)
+		fmt.Fprintf(w, ", median of %d)\n\n", rounds(c, s, set))
 		if s.Mode == "stream" {
 			fmt.Fprintln(w,
 				"| target | streams/s | chunks/s | of direct | TTFT p50 / p99 ms | relay p50 / p99 µs | "+
@@ -81,4 +76,13 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 				d(p50), d(p99), g(cpuR), ref(cpuR), rss, errs)
 		}
 	}
+}
+
+// rounds is how many rounds of a scenario some target has.
+func rounds(c plan.Plan, s plan.Scenario, set record.Set) int {
+	most := 0
+	for _, t := range c.Targets {
+		most = max(most, len(set.Results(s.Name, t.Name)))
+	}
+	return most
 }

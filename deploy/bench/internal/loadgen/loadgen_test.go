@@ -119,3 +119,24 @@ func TestARunSaysItsRateAndKeepsIt(t *testing.T) {
 		t.Errorf("answers without usage: got %d, want 0", r.NoUsage)
 	}
 }
+
+func TestAllocationsOfAllProgramsAreAddedUp(t *testing.T) {
+	program := func(text string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, text)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	one, other := program("x 1\ngo_memstats_mallocs_total 1.5e+03\n"), program("go_memstats_mallocs_total 500\n")
+	got, err := mallocs([]string{one, other})
+	if err != nil {
+		t.Errorf("got the error %v, want none", err)
+	}
+	if got != 2000 {
+		t.Errorf("allocations: got %v, want 2000", got)
+	}
+	if _, err := mallocs([]string{one, program("x 1\n")}); err == nil {
+		t.Error("a program that tells none: got no error, want one")
+	}
+}

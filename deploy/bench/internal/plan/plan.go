@@ -34,9 +34,12 @@ type Target struct {
 	// Except are names of processes that do not count although they are in
 	// these trees, with all below them: a provider's agent, an engine.
 	Except []string `json:"except,omitempty"`
-	// Pprof are the base URLs of its Go profiles and metrics, without
-	// /debug/pprof and /metrics.
+	// Pprof are the base URLs of its Go profiles and metrics, without /debug/pprof
+	// and /metrics.
 	Pprof []string `json:"pprof,omitempty"`
+	// Metrics are base URLs of all its Go programs, where these are more than those
+	// of Pprof: their allocations are counted.
+	Metrics []string `json:"metrics,omitempty"`
 	// Skip lists scenarios that this target is left out of.
 	Skip []string `json:"skip,omitempty"`
 }
@@ -207,6 +210,14 @@ func (t Target) Skips(s Scenario) bool { return matches(t.Skip, s.Name) || match
 
 // FirstWarm is the least warm-up of a target's first load.
 func (p *Plan) FirstWarm() time.Duration { return time.Duration(p.FirstWarmMs) * time.Millisecond }
+
+// Counted are the base URLs of the metrics by which allocations are counted.
+func (t Target) Counted() []string {
+	if len(t.Metrics) > 0 {
+		return t.Metrics
+	}
+	return t.Pprof
+}
 
 // Warm is the time before measuring.
 func (s Scenario) Warm() time.Duration { return time.Duration(s.WarmMs) * time.Millisecond }

@@ -3,6 +3,7 @@ package plan
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,16 @@ func TestTheLoadsByDefaultAreOfEnoughRequests(t *testing.T) {
 		if s.Most() != 5*time.Second {
 			t.Errorf("%s: longest: got %v, want 5 s", s.Name, s.Most())
 		}
+	}
+}
+
+func TestAllocationsAreCountedWhereThereAreProfilesOrInMorePrograms(t *testing.T) {
+	one := Target{Pprof: []string{"a"}}
+	if got := one.Counted(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("with profiles alone: got %q, want a", got)
+	}
+	one.Metrics = []string{"a", "b"}
+	if got := one.Counted(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("with more programs: got %q, want a and b", got)
 	}
 }
