@@ -207,6 +207,14 @@ bench: postgres ## Measure the product beside a bare proxy and nginx (if present
 bench-against: postgres ## Compare CPU and allocations with another commit, in nine rounds by turns (BASE=commit)
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench-against.sh "$${BASE:?BASE=commit is needed}"
 
+.PHONY: bench-inner
+bench-inner: postgres ## Compare Go benchmarks of the request's inner parts with another commit, by turns, with benchstat (BASE=commit)
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench-inner.sh "$${BASE:?BASE=commit is needed}"
+
+.PHONY: bench-profiles
+bench-profiles: postgres ## Save profiles of CPU, locks, waits and allocations of the product under chat-16 and live20-64, and print their tops
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench-profiles.sh
+
 .PHONY: bench-ledger
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store

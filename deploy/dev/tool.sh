@@ -2,7 +2,7 @@
 # Prints the folder with the programs of a pinned tool: buf, generators (of code
 # from the contracts), golangci-lint, helm, kubectl-validate (what checks Kubernetes objects
 # by schemas of its own), kube-apiserver (beside it is etcd, whose module calls the program
-# server), anvil (a development chain), solidity (the
+# server), benchstat (what compares runs of go test -bench), anvil (a development chain), solidity (the
 # compiler and the library of the contracts on chains, in node_modules) or statement (what
 # checks a provider's daily statement). Installs the
 # tool first if it is missing. The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
@@ -15,12 +15,12 @@ npm='' module='' # where package-lock.json is, and where go.mod is
 case $tool in
   buf) npm=deploy/dev/tools/npm module=deploy/dev/tools/buf ;;
   generators) module=proto ;;
-  golangci-lint | helm | kubectl-validate | kube-apiserver) module=deploy/dev/tools/$tool ;;
+  golangci-lint | helm | kubectl-validate | kube-apiserver | benchstat) module=deploy/dev/tools/$tool ;;
   anvil) npm=deploy/dev/tools/anvil ;;
   solidity) npm=services/settlement/contracts ;;
   statement) npm=services/settlement/statement ;;
   *)
-    echo "usage: tool.sh buf|generators|golangci-lint|helm|kubectl-validate|kube-apiserver|anvil|solidity|statement" >&2
+    echo "usage: tool.sh buf|generators|golangci-lint|helm|kubectl-validate|kube-apiserver|benchstat|anvil|solidity|statement" >&2
     exit 2
     ;;
 esac
