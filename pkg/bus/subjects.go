@@ -2,8 +2,8 @@ package bus
 
 import "time"
 
-// UsageStream keeps usage events: published by provider-hub, consumed by billing-ledger,
-// settlement and the verifier. It holds seven days of usage or 2 GiB, about four million requests,
+// UsageStream keeps usage events, alone or in bundles: published by provider-hub, consumed by
+// billing-ledger, settlement and the verifier. It holds seven days of usage or 2 GiB, about four million requests,
 // whichever is less. What billing-ledger misses beyond that, the hubs publish again,
 // because they keep everything until it is settled. What settlement misses, it takes from
 // billing-ledger.

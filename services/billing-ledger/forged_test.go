@@ -7,6 +7,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/usagebundle"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -198,5 +199,52 @@ func TestAHubIsToldThatItHandsOverTooManyKeys(t *testing.T) {
 	}
 	if err := hand("hub-2", 300); err != nil {
 		t.Errorf("a key of another hub: got %v, want it taken", err)
+	}
+}
+
+// TestEachEventOfABundleIsJudgedByItself publishes, twice, genuine usage beside a forgery
+// and beside what is no event.
+func TestEachEventOfABundleIsJudgedByItself(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	first, second := order(t, c), order(t, c)
+	f.admit(t, first)
+	f.admit(t, second)
+	told := f.notices(t)
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:],
+		Key: hubKey.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	genuine := func(request string) []byte {
+		e := served(request)
+		e.LedgerMac = f.ticket(t, request)
+		return sealed(t, hubKey, e)
+	}
+	forged, err := proto.Marshal(served(second.GetRequestId()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := usagebundle.Join([][]byte{genuine(first.GetRequestId()), forged, hubKey.Seal([]byte("junk")),
+		genuine(second.GetRequestId())})
+	for range 2 {
+		f.forge(t, bus.SubjectUsage("hub-1"), message)
+		for _, want := range []string{first.GetRequestId(), second.GetRequestId()} {
+			if got := wait(t, told); got != want {
+				t.Errorf("settled: got %s, want %s", got, want)
+			}
+		}
+	}
+	if got := f.balance(t, c); got != "0.9972 held 0.00" {
+		t.Errorf("balance: got %s, want each charged once", got)
+	}
+	for _, reason := range []string{"forged", "undecodable"} {
+		var n int
+		row := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason = $1`, reason)
+		if err := row.Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n != 1 {
+			t.Errorf("events set aside as %s: got %d, want 1", reason, n)
+		}
 	}
 }

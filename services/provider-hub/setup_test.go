@@ -27,6 +27,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
+	"svc.internal/pkg/usagebundle"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -420,13 +421,15 @@ func (u *usages) take(_ context.Context, messages []bus.Msg) error {
 			u.first <- struct{}{}
 			continue
 		}
-		e := &eventsv1.UsageEvent{}
-		if err := proto.Unmarshal(m.Data, e); err != nil {
-			return err
+		for _, event := range usagebundle.Split(m.Data) {
+			e := &eventsv1.UsageEvent{}
+			if err := proto.Unmarshal(event, e); err != nil {
+				return err
+			}
+			u.all = append(u.all, e)
+			u.ids = append(u.ids, m.ID)
+			u.first <- struct{}{}
 		}
-		u.all = append(u.all, e)
-		u.ids = append(u.ids, m.ID)
-		u.first <- struct{}{}
 	}
 	return nil
 }

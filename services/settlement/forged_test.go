@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/usagebundle"
 	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
@@ -61,6 +62,30 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 	}
 	if rejected != 7 {
 		t.Errorf("got %d events set aside as forged, want 7", rejected)
+	}
+}
+
+// TestEachEventOfABundleIsJudgedByItself publishes genuine usage beside a forgery and
+// beside what is no event.
+func TestEachEventOfABundleIsJudgedByItself(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	if err := b.service.ring.Take(t.Context(), "hub", hubKey); err != nil {
+		t.Fatal(err)
+	}
+	message := usagebundle.Join([][]byte{hubKey.Seal(encode(t, b.usage(t))), encode(t, b.usage(t)),
+		hubKey.Seal([]byte("junk")), hubKey.Seal(encode(t, b.usage(t)))})
+	b.forge(t, bus.SubjectUsage("hub"), "1", message)
+	b.forge(t, bus.SubjectUsage("hub"), "2", usagebundle.Join(usagebundle.Split(message)[:2])) // it comes again
+	b.settled(t)
+	if got := b.count(t, "SELECT count(*) FROM earning_line"); got != 3 {
+		t.Errorf("lines: got %d, want the 2 of the bundle and the one behind it", got)
+	}
+	if got := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: not sealed%'"); got != 2 {
+		t.Errorf("events set aside as forged: got %d, want 2", got)
+	}
+	if got := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: hub speaks%'"); got != 1 {
+		t.Errorf("events set aside as none: got %d, want 1", got)
 	}
 }
 

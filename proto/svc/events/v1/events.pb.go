@@ -605,8 +605,9 @@ func (x *Route) GetFallbackReason() FallbackReason {
 
 // UsageEvent says that one request was served and what is billable. Subject
 // usage.v1.<hub_id>, stream USAGE. Identified by request_id: at most one
-// attempt of a request is ever committed, and only that one is published.
-// billing-ledger publishes its own, of other evidence sources, as usage.v1.ledger.
+// attempt of a request is ever committed, and only that one is published, alone or in
+// a UsageBundle. billing-ledger publishes its own, of other evidence sources, alone as
+// usage.v1.ledger.
 // Of events that rest on different evidence sources the first in the stream stands,
 // and the others are duplicates whatever they say.
 type UsageEvent struct {
@@ -891,6 +892,56 @@ func (x *UsageEvent) GetSeal() []byte {
 	return nil
 }
 
+// UsageBundle is usage of several requests in one message, on the subject of
+// UsageEvent. A message there that begins with the field events is a bundle; every
+// other one is a UsageEvent, which is how a hub publishes an event that is alone. Each
+// event is judged by itself: it has its own seal, is identified by its request_id, and
+// may be in another message too. A reader takes at most 256 events.
+type UsageBundle struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Encoded UsageEvents.
+	Events        [][]byte `protobuf:"bytes,31,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageBundle) Reset() {
+	*x = UsageBundle{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageBundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageBundle) ProtoMessage() {}
+
+func (x *UsageBundle) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageBundle.ProtoReflect.Descriptor instead.
+func (*UsageBundle) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UsageBundle) GetEvents() [][]byte {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
 // SettledNotice tells a hub that billing-ledger has settled these requests,
 // now or earlier, so that the hub may drop them from its journal. Subject
 // settled.v1.<hub_id>, at most once: the hub publishes again what stays
@@ -904,7 +955,7 @@ type SettledNotice struct {
 
 func (x *SettledNotice) Reset() {
 	*x = SettledNotice{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[2]
+	mi := &file_svc_events_v1_events_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +967,7 @@ func (x *SettledNotice) String() string {
 func (*SettledNotice) ProtoMessage() {}
 
 func (x *SettledNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[2]
+	mi := &file_svc_events_v1_events_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +980,7 @@ func (x *SettledNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettledNotice.ProtoReflect.Descriptor instead.
 func (*SettledNotice) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{2}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SettledNotice) GetRequestIds() []string {
@@ -973,7 +1024,7 @@ type WorkReceiptEvent struct {
 
 func (x *WorkReceiptEvent) Reset() {
 	*x = WorkReceiptEvent{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1036,7 @@ func (x *WorkReceiptEvent) String() string {
 func (*WorkReceiptEvent) ProtoMessage() {}
 
 func (x *WorkReceiptEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1049,7 @@ func (x *WorkReceiptEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReceiptEvent.ProtoReflect.Descriptor instead.
 func (*WorkReceiptEvent) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WorkReceiptEvent) GetRequestId() string {
@@ -1143,7 +1194,7 @@ type VoidEvent struct {
 
 func (x *VoidEvent) Reset() {
 	*x = VoidEvent{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1206,7 @@ func (x *VoidEvent) String() string {
 func (*VoidEvent) ProtoMessage() {}
 
 func (x *VoidEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1219,7 @@ func (x *VoidEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoidEvent.ProtoReflect.Descriptor instead.
 func (*VoidEvent) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *VoidEvent) GetRequestId() string {
@@ -1214,7 +1265,7 @@ type WorkReceiptVerdict struct {
 
 func (x *WorkReceiptVerdict) Reset() {
 	*x = WorkReceiptVerdict{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1277,7 @@ func (x *WorkReceiptVerdict) String() string {
 func (*WorkReceiptVerdict) ProtoMessage() {}
 
 func (x *WorkReceiptVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1290,7 @@ func (x *WorkReceiptVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReceiptVerdict.ProtoReflect.Descriptor instead.
 func (*WorkReceiptVerdict) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WorkReceiptVerdict) GetRequestId() string {
@@ -1281,7 +1332,7 @@ type WorkReceiptNotice struct {
 
 func (x *WorkReceiptNotice) Reset() {
 	*x = WorkReceiptNotice{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1344,7 @@ func (x *WorkReceiptNotice) String() string {
 func (*WorkReceiptNotice) ProtoMessage() {}
 
 func (x *WorkReceiptNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1357,7 @@ func (x *WorkReceiptNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReceiptNotice.ProtoReflect.Descriptor instead.
 func (*WorkReceiptNotice) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WorkReceiptNotice) GetVerdicts() []*WorkReceiptVerdict {
@@ -1356,7 +1407,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1419,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1432,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Attempt) GetRequestId() string {
@@ -1509,7 +1560,7 @@ type AttemptBatch struct {
 
 func (x *AttemptBatch) Reset() {
 	*x = AttemptBatch{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1572,7 @@ func (x *AttemptBatch) String() string {
 func (*AttemptBatch) ProtoMessage() {}
 
 func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1585,7 @@ func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptBatch.ProtoReflect.Descriptor instead.
 func (*AttemptBatch) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AttemptBatch) GetHubId() string {
@@ -1575,7 +1626,7 @@ type ModelOffer struct {
 
 func (x *ModelOffer) Reset() {
 	*x = ModelOffer{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[9]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1587,7 +1638,7 @@ func (x *ModelOffer) String() string {
 func (*ModelOffer) ProtoMessage() {}
 
 func (x *ModelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[9]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1600,7 +1651,7 @@ func (x *ModelOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOffer.ProtoReflect.Descriptor instead.
 func (*ModelOffer) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{9}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ModelOffer) GetModelId() string {
@@ -1714,7 +1765,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[10]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1777,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[10]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1790,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{10}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Session) GetProviderId() string {
@@ -1925,7 +1976,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[11]
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +1988,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[11]
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2001,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{11}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Presence) GetHubId() string {
@@ -2033,7 +2084,7 @@ type WarmUp struct {
 
 func (x *WarmUp) Reset() {
 	*x = WarmUp{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	mi := &file_svc_events_v1_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2096,7 @@ func (x *WarmUp) String() string {
 func (*WarmUp) ProtoMessage() {}
 
 func (x *WarmUp) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	mi := &file_svc_events_v1_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2109,7 @@ func (x *WarmUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUp.ProtoReflect.Descriptor instead.
 func (*WarmUp) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{12}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WarmUp) GetModelId() string {
@@ -2100,7 +2151,7 @@ type KeyChanged struct {
 
 func (x *KeyChanged) Reset() {
 	*x = KeyChanged{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[13]
+	mi := &file_svc_events_v1_events_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2163,7 @@ func (x *KeyChanged) String() string {
 func (*KeyChanged) ProtoMessage() {}
 
 func (x *KeyChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[13]
+	mi := &file_svc_events_v1_events_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2176,7 @@ func (x *KeyChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChanged.ProtoReflect.Descriptor instead.
 func (*KeyChanged) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{13}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KeyChanged) GetKeyId() string {
@@ -2157,7 +2208,7 @@ type Trust struct {
 
 func (x *Trust) Reset() {
 	*x = Trust{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[14]
+	mi := &file_svc_events_v1_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2220,7 @@ func (x *Trust) String() string {
 func (*Trust) ProtoMessage() {}
 
 func (x *Trust) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[14]
+	mi := &file_svc_events_v1_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2233,7 @@ func (x *Trust) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trust.ProtoReflect.Descriptor instead.
 func (*Trust) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{14}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Trust) GetProviderId() string {
@@ -2252,7 +2303,7 @@ type TrustReport struct {
 
 func (x *TrustReport) Reset() {
 	*x = TrustReport{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[15]
+	mi := &file_svc_events_v1_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2315,7 @@ func (x *TrustReport) String() string {
 func (*TrustReport) ProtoMessage() {}
 
 func (x *TrustReport) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[15]
+	mi := &file_svc_events_v1_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2328,7 @@ func (x *TrustReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrustReport.ProtoReflect.Descriptor instead.
 func (*TrustReport) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{15}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TrustReport) GetProviderId() string {
@@ -2317,7 +2368,7 @@ type PenaltyChanged struct {
 
 func (x *PenaltyChanged) Reset() {
 	*x = PenaltyChanged{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[16]
+	mi := &file_svc_events_v1_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2380,7 @@ func (x *PenaltyChanged) String() string {
 func (*PenaltyChanged) ProtoMessage() {}
 
 func (x *PenaltyChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[16]
+	mi := &file_svc_events_v1_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2393,7 @@ func (x *PenaltyChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PenaltyChanged.ProtoReflect.Descriptor instead.
 func (*PenaltyChanged) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{16}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PenaltyChanged) GetPenaltyId() string {
@@ -2387,7 +2438,7 @@ type ShapeReport struct {
 
 func (x *ShapeReport) Reset() {
 	*x = ShapeReport{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[17]
+	mi := &file_svc_events_v1_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2450,7 @@ func (x *ShapeReport) String() string {
 func (*ShapeReport) ProtoMessage() {}
 
 func (x *ShapeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[17]
+	mi := &file_svc_events_v1_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2463,7 @@ func (x *ShapeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShapeReport.ProtoReflect.Descriptor instead.
 func (*ShapeReport) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{17}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShapeReport) GetHour() *timestamppb.Timestamp {
@@ -2446,7 +2497,7 @@ type ShapeCount struct {
 
 func (x *ShapeCount) Reset() {
 	*x = ShapeCount{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[18]
+	mi := &file_svc_events_v1_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2509,7 @@ func (x *ShapeCount) String() string {
 func (*ShapeCount) ProtoMessage() {}
 
 func (x *ShapeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[18]
+	mi := &file_svc_events_v1_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2522,7 @@ func (x *ShapeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShapeCount.ProtoReflect.Descriptor instead.
 func (*ShapeCount) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{18}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ShapeCount) GetStreamed() bool {
@@ -2524,7 +2575,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xf7\t\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xfd\t\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -2559,7 +2610,9 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x0fconnection_mode\x18\x19 \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12\x16\n" +
 	"\x06vendor\x18\x1a \x01(\bR\x06vendor\x12?\n" +
 	"\x1cclaimed_cached_prompt_tokens\x18\x1b \x01(\x03R\x19claimedCachedPromptTokens\x12\x12\n" +
-	"\x04seal\x18\x1e \x01(\fR\x04seal\"0\n" +
+	"\x04seal\x18\x1e \x01(\fR\x04sealJ\x04\b\x1f\x10 \"+\n" +
+	"\vUsageBundle\x12\x16\n" +
+	"\x06events\x18\x1f \x03(\fR\x06eventsJ\x04\b\x01\x10\x1f\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
 	"requestIds\"\xdc\x04\n" +
@@ -2783,7 +2836,7 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
@@ -2796,50 +2849,51 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(Lane)(0),                     // 8: svc.events.v1.Lane
 	(*Route)(nil),                 // 9: svc.events.v1.Route
 	(*UsageEvent)(nil),            // 10: svc.events.v1.UsageEvent
-	(*SettledNotice)(nil),         // 11: svc.events.v1.SettledNotice
-	(*WorkReceiptEvent)(nil),      // 12: svc.events.v1.WorkReceiptEvent
-	(*VoidEvent)(nil),             // 13: svc.events.v1.VoidEvent
-	(*WorkReceiptVerdict)(nil),    // 14: svc.events.v1.WorkReceiptVerdict
-	(*WorkReceiptNotice)(nil),     // 15: svc.events.v1.WorkReceiptNotice
-	(*Attempt)(nil),               // 16: svc.events.v1.Attempt
-	(*AttemptBatch)(nil),          // 17: svc.events.v1.AttemptBatch
-	(*ModelOffer)(nil),            // 18: svc.events.v1.ModelOffer
-	(*Session)(nil),               // 19: svc.events.v1.Session
-	(*Presence)(nil),              // 20: svc.events.v1.Presence
-	(*WarmUp)(nil),                // 21: svc.events.v1.WarmUp
-	(*KeyChanged)(nil),            // 22: svc.events.v1.KeyChanged
-	(*Trust)(nil),                 // 23: svc.events.v1.Trust
-	(*TrustReport)(nil),           // 24: svc.events.v1.TrustReport
-	(*PenaltyChanged)(nil),        // 25: svc.events.v1.PenaltyChanged
-	(*ShapeReport)(nil),           // 26: svc.events.v1.ShapeReport
-	(*ShapeCount)(nil),            // 27: svc.events.v1.ShapeCount
-	(*v1.Rates)(nil),              // 28: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*UsageBundle)(nil),           // 11: svc.events.v1.UsageBundle
+	(*SettledNotice)(nil),         // 12: svc.events.v1.SettledNotice
+	(*WorkReceiptEvent)(nil),      // 13: svc.events.v1.WorkReceiptEvent
+	(*VoidEvent)(nil),             // 14: svc.events.v1.VoidEvent
+	(*WorkReceiptVerdict)(nil),    // 15: svc.events.v1.WorkReceiptVerdict
+	(*WorkReceiptNotice)(nil),     // 16: svc.events.v1.WorkReceiptNotice
+	(*Attempt)(nil),               // 17: svc.events.v1.Attempt
+	(*AttemptBatch)(nil),          // 18: svc.events.v1.AttemptBatch
+	(*ModelOffer)(nil),            // 19: svc.events.v1.ModelOffer
+	(*Session)(nil),               // 20: svc.events.v1.Session
+	(*Presence)(nil),              // 21: svc.events.v1.Presence
+	(*WarmUp)(nil),                // 22: svc.events.v1.WarmUp
+	(*KeyChanged)(nil),            // 23: svc.events.v1.KeyChanged
+	(*Trust)(nil),                 // 24: svc.events.v1.Trust
+	(*TrustReport)(nil),           // 25: svc.events.v1.TrustReport
+	(*PenaltyChanged)(nil),        // 26: svc.events.v1.PenaltyChanged
+	(*ShapeReport)(nil),           // 27: svc.events.v1.ShapeReport
+	(*ShapeCount)(nil),            // 28: svc.events.v1.ShapeCount
+	(*v1.Rates)(nil),              // 29: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	28, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	29, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
 	9,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	29, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	29, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	30, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	30, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	7,  // 9: svc.events.v1.UsageEvent.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	5,  // 10: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
-	14, // 11: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
+	15, // 11: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
 	6,  // 12: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	16, // 13: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	17, // 13: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
 	7,  // 14: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	18, // 15: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	29, // 16: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
-	19, // 17: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	19, // 15: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	30, // 16: svc.events.v1.Session.active_since:type_name -> google.protobuf.Timestamp
+	20, // 17: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
 	8,  // 18: svc.events.v1.Trust.lane:type_name -> svc.events.v1.Lane
-	29, // 19: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
-	23, // 20: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
-	29, // 21: svc.events.v1.ShapeReport.hour:type_name -> google.protobuf.Timestamp
-	27, // 22: svc.events.v1.ShapeReport.shapes:type_name -> svc.events.v1.ShapeCount
+	30, // 19: svc.events.v1.Trust.grace_until:type_name -> google.protobuf.Timestamp
+	24, // 20: svc.events.v1.TrustReport.models:type_name -> svc.events.v1.Trust
+	30, // 21: svc.events.v1.ShapeReport.hour:type_name -> google.protobuf.Timestamp
+	28, // 22: svc.events.v1.ShapeReport.shapes:type_name -> svc.events.v1.ShapeCount
 	23, // [23:23] is the sub-list for method output_type
 	23, // [23:23] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
@@ -2852,14 +2906,14 @@ func file_svc_events_v1_events_proto_init() {
 	if File_svc_events_v1_events_proto != nil {
 		return
 	}
-	file_svc_events_v1_events_proto_msgTypes[10].OneofWrappers = []any{}
+	file_svc_events_v1_events_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
 			NumEnums:      9,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

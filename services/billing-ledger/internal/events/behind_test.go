@@ -80,7 +80,7 @@ func TestUsageWaitsForItsKeyAfterTheStartAndAFailureOnly(t *testing.T) {
 		{"when hubs have had the time again", func() { now.Advance(usageseal.KeyWait) }, false},
 	} {
 		step.before()
-		_, reject, later, err := c.Seals.read(t.Context(), old)
+		_, reject, later, err := c.Seals.read(t.Context(), old.Subject, old.Data)
 		if err != nil || later != step.later || (reject == nil) != later {
 			t.Errorf("%s: got it waiting %v, rejected %+v, %v, want waiting %v", step.name, later, reject, err, step.later)
 			continue

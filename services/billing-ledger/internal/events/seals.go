@@ -21,7 +21,7 @@ type Seals struct {
 	Own usageseal.Key
 }
 
-// read decodes a message and verifies that the hub which it names wrote it. later
+// read decodes an event and verifies that the hub which it names wrote it. later
 // reports that this cannot be decided yet; reject is nil then.
 //
 // Usage under an unknown key waits only while keys may be missing here
@@ -42,30 +42,32 @@ type Seals struct {
 //     OrphanAfter, long after the usage has come again. A hold that no gateway has
 //     reported expires at the end of its lease; its usage is then orphan work, which
 //     the platform pays. That takes a lost commit and the loss of the gateway at once.
-func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *usage.Reject, later bool, err error) {
+func (s *Seals) read(
+	ctx context.Context, subject string, event []byte,
+) (d usage.Delivery, reject *usage.Reject, later bool, err error) {
 	if s == nil {
-		d, reject = decodeUsage(m.Data)
+		d, reject = decodeUsage(event)
 		return d, reject, false, nil
 	}
 	forged := func(detail string) (usage.Delivery, *usage.Reject, bool, error) {
-		r := &usage.Reject{Reason: usage.Forged, Detail: detail, Payload: m.Data}
-		if d, _ := decodeUsage(m.Data); !d.Event.Request.IsZero() {
+		r := &usage.Reject{Reason: usage.Forged, Detail: detail, Payload: event}
+		if d, _ := decodeUsage(event); !d.Event.Request.IsZero() {
 			r.Request = d.Event.Request
 		}
 		return usage.Delivery{}, r, false, nil
 	}
-	if m.Subject == bus.SubjectUsageLedger {
-		if !s.Own.Opens(m.Data) {
+	if subject == bus.SubjectUsageLedger {
+		if !s.Own.Opens(event) {
 			return forged("not sealed by the ledger")
 		}
-		d, reject = decodeUsage(m.Data)
+		d, reject = decodeUsage(event)
 		return d, reject, false, nil
 	}
-	hub := strings.TrimPrefix(m.Subject, bus.SubjectUsagePrefix)
+	hub := strings.TrimPrefix(subject, bus.SubjectUsagePrefix)
 	if !bus.ValidHubID(hub) {
 		return forged("on the subject of no hub")
 	}
-	verdict, err := s.Ring.Check(ctx, hub, m.Data)
+	verdict, err := s.Ring.Check(ctx, hub, event)
 	switch {
 	case err != nil:
 		return usage.Delivery{}, nil, false, err
@@ -73,11 +75,11 @@ func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *
 		return usage.Delivery{}, nil, true, nil
 	case verdict == usageseal.Unknown:
 		return usage.Delivery{}, &usage.Reject{Reason: usage.UnknownKey, Detail: "sealed with a key that " + hub +
-			" has not handed over", Payload: m.Data}, false, nil
+			" has not handed over", Payload: event}, false, nil
 	case verdict != usageseal.Valid:
 		return forged("not sealed by " + hub)
 	}
-	d, reject = decodeUsage(m.Data)
+	d, reject = decodeUsage(event)
 	switch {
 	case reject != nil:
 		if reject.Hub != hub {

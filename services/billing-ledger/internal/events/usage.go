@@ -13,6 +13,7 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/usagebundle"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -32,7 +33,8 @@ type Consumer struct {
 	// Seals checks who wrote an event; nil accepts every event as its hub's.
 	Seals *Seals
 	Log   *slog.Logger
-	// Batch bounds the events of one transaction; 0 means bus.MaxBatch.
+	// Batch bounds the messages taken at once, and the events of one transaction; 0 means
+	// bus.MaxBatch.
 	Batch int
 	// Observe gets the result of each event.
 	Observe func(usage.Result)
@@ -60,7 +62,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 // may be in there.
 func (c *Consumer) Behind() bool { return c.behind.Load() }
 
-// Backlog returns how many events wait in the stream, and since when: an event that was
+// Backlog returns how many messages of usage wait in the stream, and since when: an event that was
 // published after since may not be settled. since is zero when no event waits.
 func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
 	if at := c.since.Load(); at != 0 {
@@ -109,39 +111,89 @@ func (c *Consumer) noteBacklog(msgs []bus.Msg, err error) {
 	c.since.Store(since.UnixNano())
 }
 
+// sorted is what the events in some messages are. Events of a bundle are judged one by
+// one, as if each had come alone.
+type sorted struct {
+	genuine []usage.Delivery
+	from    []bus.Msg // of each of genuine
+	rejects []usage.Reject
+	// poison are messages of nothing but one rejected event; early are messages with an
+	// event that cannot be judged yet.
+	poison, early []bus.Msg
+}
+
+func (c *Consumer) sort(ctx context.Context, msgs []bus.Msg) (sorted, error) {
+	var s sorted
+	for _, m := range msgs {
+		events := usagebundle.Split(m.Data)
+		waits := false
+		for _, event := range events {
+			delivery, reject, later, err := c.Seals.read(ctx, m.Subject, event)
+			switch {
+			case err != nil:
+				return sorted{}, err
+			case later:
+				waits = true
+			case reject == nil:
+				s.genuine, s.from = append(s.genuine, delivery), append(s.from, m)
+			default:
+				s.rejects = append(s.rejects, *reject)
+				if len(events) == 1 {
+					s.poison = append(s.poison, m)
+				}
+			}
+		}
+		if waits {
+			s.early = append(s.early, m)
+		}
+	}
+	return s, nil
+}
+
 // handle settles a batch and then notifies the hubs of each event that needs nothing more
 // from them: settled now, settled before, or quarantined. A notice that is lost is sent
 // again when the hub publishes again.
 func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
-	var batch []usage.Delivery
-	var rejects []usage.Reject
-	var poison, readable, early []bus.Msg
-	for _, m := range msgs {
-		delivery, reject, later, err := c.Seals.read(ctx, m)
-		if err != nil {
-			return err
-		}
-		if later {
-			early = append(early, m)
-			continue
-		}
-		if reject == nil {
-			batch, readable = append(batch, delivery), append(readable, m)
-			continue
-		}
-		rejects = append(rejects, *reject)
-		poison = append(poison, m)
-	}
-	if err := c.quarantine(ctx, rejects, poison); err != nil {
+	s, err := c.sort(ctx, msgs)
+	if err != nil {
 		return err
 	}
-	if err := putOff(early); err != nil {
+	if err := c.quarantine(ctx, s.rejects, s.poison); err != nil {
+		return err
+	}
+	if err := putOff(s.early); err != nil {
 		return err
 	}
 	if crash.Planted(crash.SettledBeforeCommit) {
-		c.tellTooEarly(ctx, batch)
+		c.tellTooEarly(ctx, s.genuine)
 	}
-	following := follow(ctx, c.Log, readable)
+	notices := settledNotices{}
+	for _, r := range s.rejects {
+		c.report(ctx, r.Reason, r.Request, r.Hub)
+		notices.add(r.Hub, r.Request)
+	}
+	limit := c.Batch
+	if limit == 0 {
+		limit = bus.MaxBatch
+	}
+	// The messages of a batch may be bundles of more events than a transaction takes.
+	for at := 0; at < len(s.genuine); at += limit {
+		end := min(at+limit, len(s.genuine))
+		if err := c.settle(ctx, s.genuine[at:end], s.from[at:end], notices); err != nil {
+			return err
+		}
+	}
+	c.tell(ctx, notices)
+	crash.At("billing.settled.noted")
+	return nil
+}
+
+// settle settles events in one transaction, and adds to notices what is settled. When it
+// fails, the hubs hear of nothing that came with it, and everything comes again.
+func (c *Consumer) settle(
+	ctx context.Context, batch []usage.Delivery, from []bus.Msg, notices settledNotices,
+) error {
+	following := follow(ctx, c.Log, from)
 	results, err := c.Settler.Settle(ctx, batch, func(lines []usage.Line) {
 		following.booked(lines)
 		c.observeLines(lines)
@@ -152,11 +204,6 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		return fmt.Errorf("settle usage: %w", err)
 	}
 	crash.At("billing.settle.committed")
-	notices := settledNotices{}
-	for _, r := range rejects {
-		c.report(ctx, r.Reason, r.Request, r.Hub)
-		notices.add(r.Hub, r.Request)
-	}
 	for i, result := range results {
 		e := batch[i].Event
 		following.ended(i, e, result)
@@ -165,8 +212,6 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 			notices.add(e.Hub, e.Request)
 		}
 	}
-	c.tell(ctx, notices)
-	crash.At("billing.settled.noted")
 	return nil
 }
 

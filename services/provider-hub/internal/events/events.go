@@ -13,7 +13,8 @@
 // Bounds: 4,096 usage events and 4,096 attempts wait to be published. Usage that finds no
 // room is left to the next sweep; attempts are dropped and counted. A sweep begins with
 // usage that is 30 s old (see DefaultResettle). A usage event is repeated at most that
-// often and at least every 10 minutes, in batches of 256. A batch of attempts is at most
+// often and at least every 10 minutes, in batches of 256. Usage that is published within
+// 10 ms goes as bundles of at most 64 events and 64 KiB. A batch of attempts is at most
 // 256 or 50 ms old, a part of a presence report at most 500 sessions or about 512 KiB.
 package events
 
@@ -41,6 +42,9 @@ import (
 const (
 	usageQueue = 4096
 	usageBatch = 256
+	// gatherTime is the least time between two publications of usage that was just served.
+	// It is small beside the 100 ms for which billing-ledger gathers usage.
+	gatherTime = 10 * time.Millisecond
 	// publishTime bounds a batch, and flushTime all batches when the hub stops.
 	publishTime = 10 * time.Second
 	flushTime   = 5 * time.Second
@@ -85,7 +89,10 @@ type Usage struct {
 	journal atomic.Pointer[journal.Journal]
 	opened  time.Time // an older record is of an earlier process
 	queue   chan waiting
-	ensured bool // the stream was ensured; for the loop of usage only
+	// For the loop of usage only: whether the stream was ensured, and when usage was
+	// published last.
+	ensured   bool
+	published time.Time
 
 	voidQueue    chan waiting
 	voidsEnsured bool // like ensured, for the stream of receipts and the loop of voids

@@ -37,7 +37,7 @@ type fixture struct {
 	got     chan bus.Msg
 }
 
-func setup(t *testing.T) *fixture {
+func setup(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t),
 		got: make(chan bus.Msg, 1024)}
@@ -66,15 +66,20 @@ func setup(t *testing.T) *fixture {
 	return f
 }
 
-// serve journals an attempt from beginning to end.
+// serve journals an attempt of a recorded trace from beginning to end.
 func (f *fixture) serve(t *testing.T) *dispatch.Order {
+	t.Helper()
+	return f.serveIn(t, recorded)
+}
+
+func (f *fixture) serveIn(t *testing.T, traceparent string) *dispatch.Order {
 	t.Helper()
 	id, err := ids.NewRequest(f.clock.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &dispatch.Order{Request: id, Attempt: 2, Provider: ids.ProviderID{1}, Model: "m",
-		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+		Traceparent: traceparent}
 	served := meter.Served{Ending: meter.Completed, Recount: 3, MaxOutput: 9, DeliveredBytes: 9,
 		Claim: meter.Claim{State: meter.Absent}}
 	if err := errors.Join(f.usage.Dispatched(o, f.clock.Now()), f.usage.Committed(o)); err != nil {
@@ -88,7 +93,7 @@ func (f *fixture) serve(t *testing.T) *dispatch.Order {
 	return o
 }
 
-func (f *fixture) next(t *testing.T) bus.Msg {
+func (f *fixture) next(t testing.TB) bus.Msg {
 	t.Helper()
 	select {
 	case m := <-f.got:

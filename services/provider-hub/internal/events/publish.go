@@ -13,6 +13,8 @@ import (
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/telemetry"
+	"svc.internal/pkg/usagebundle"
+	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/journal"
 )
@@ -61,7 +63,7 @@ func (u *Usage) Publish(ctx context.Context) error {
 			u.sweepVoids)
 	})
 	if u.keys.wait(ctx) {
-		u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, batch(u.queue, first)) }, u.sweep)
+		u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, u.gather(ctx, first)) }, u.sweep)
 	}
 	voids.Wait()
 	return nil
@@ -111,6 +113,22 @@ func batch(queue <-chan waiting, first waiting) []waiting {
 	return batch
 }
 
+// gather takes first, and what waits besides. Within gatherTime of the last publication it
+// waits until that time is over, so that frequent usage becomes bundles, and rare usage is
+// not delayed.
+func (u *Usage) gather(ctx context.Context, first waiting) []waiting {
+	if rest := gatherTime - u.clock.Now().Sub(u.published); rest > 0 && ctx.Err() == nil {
+		over := time.NewTimer(rest)
+		defer over.Stop()
+		select {
+		case <-over.C:
+		case <-ctx.Done():
+		}
+	}
+	u.published = u.clock.Now()
+	return batch(u.queue, first)
+}
+
 // flush publishes the queue after ctx has ended.
 func (u *Usage) flush(ctx context.Context, queue <-chan waiting, publish func(context.Context, waiting)) {
 	began := u.clock.Now()
@@ -124,9 +142,9 @@ func (u *Usage) flush(ctx context.Context, queue <-chan waiting, publish func(co
 	}
 }
 
-// publish sends a batch, waits for the server's answer on each message, and reports
-// whether all were taken. A message that fails stays unsettled and comes again with a
-// sweep.
+// publish sends a batch as few messages, waits for the server's answer on each message, and
+// reports whether all were taken. Usage of a message that fails stays unsettled and comes
+// again with a sweep.
 func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	// A batch that was begun is completed even while the hub stops.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
@@ -138,10 +156,10 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 		}
 		u.ensured = true
 	}
-	futures := make([]*bus.Future, 0, len(batch))
-	for _, w := range batch {
-		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID),
-			w.id, u.keys.seal(w.payload), nil)
+	messages := bundles(ctx, batch)
+	futures := make([]*bus.Future, 0, len(messages))
+	for _, m := range messages {
+		future, err := u.send(ctx, m)
 		if err != nil {
 			u.log.Warn("usage was not published", "error", err)
 			break
@@ -153,15 +171,52 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	for i, future := range futures {
 		if _, err := future.Wait(ctx); err != nil {
 			u.ensured = false // the store may have been wiped
-			u.log.Warn("usage was not published", "request_id", batch[i].id, "error", err)
+			u.log.Warn("usage was not published", "request_id", messages[i][0].id, "requests", len(messages[i]), "error", err)
 			return false
 		}
-		if !batch[i].at.IsZero() {
-			u.lag(now.Sub(batch[i].at))
+		for _, w := range messages[i] {
+			if !w.at.IsZero() {
+				u.lag(now.Sub(w.at))
+			}
 		}
 	}
 	crash.At("hub.usage.acked")
-	return len(futures) == len(batch)
+	return len(futures) == len(messages)
+}
+
+// bundles divides a batch into messages. Usage of a recorded trace is a message of its own,
+// because a message belongs to one trace.
+func bundles(ctx context.Context, batch []waiting) [][]waiting {
+	var messages [][]waiting
+	last, size := -1, 0 // the bundle that is not full, and its bytes
+	for _, w := range batch {
+		if telemetry.Sampled(telemetry.WithTraceparent(ctx, w.traceparent)) {
+			messages = append(messages, []waiting{w})
+			continue
+		}
+		n := len(w.payload) + usageseal.Size
+		if last < 0 || !usagebundle.Fits(len(messages[last]), size, n) {
+			messages = append(messages, nil)
+			last, size = len(messages)-1, 0
+		}
+		messages[last], size = append(messages[last], w), size+n
+	}
+	return messages
+}
+
+// send publishes usage as one message. The id of a bundle is that of its first event, with
+// the number of the others: nothing else is published under it.
+func (u *Usage) send(ctx context.Context, bundle []waiting) (*bus.Future, error) {
+	id, events := bundle[0].id, make([][]byte, len(bundle))
+	for i, w := range bundle {
+		events[i] = u.keys.seal(w.payload)
+	}
+	if len(bundle) > 1 {
+		id += "+" + strconv.Itoa(len(bundle)-1)
+	} else {
+		ctx = telemetry.WithTraceparent(ctx, bundle[0].traceparent)
+	}
+	return u.bus.PublishStreamAsync(ctx, bus.SubjectUsage(u.hubID), id, usagebundle.Join(events), nil)
 }
 
 // sweep publishes again what was final before a time and is not settled yet. It gives up

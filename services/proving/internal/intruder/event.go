@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/usagebundle"
 	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
@@ -19,7 +20,7 @@ const Inflation = 1_000_003
 
 // Event is usage that a hub has published.
 type Event struct {
-	// Hub is the id of the hub; Raw is the event with its seal.
+	// Hub is the id of the hub; Raw is the event with its seal, as it was alone or in a bundle.
 	Hub  string
 	Raw  []byte
 	said *eventsv1.UsageEvent
@@ -41,12 +42,14 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	}
 	msg, err := stream.GetLastMsgForSubject(ctx, bus.SubjectUsage(hub))
 	for err == nil {
-		e := Event{Hub: hub, Raw: msg.Data, said: &eventsv1.UsageEvent{}}
-		if err := proto.Unmarshal(msg.Data, e.said); err != nil {
-			return Event{}, fmt.Errorf("overhear usage: %w", err)
-		}
-		if msg.Subject == bus.SubjectUsage(hub) && e.genuine() && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 {
-			return e, nil
+		for _, raw := range usagebundle.Split(msg.Data) {
+			e := Event{Hub: hub, Raw: raw, said: &eventsv1.UsageEvent{}}
+			if err := proto.Unmarshal(raw, e.said); err != nil {
+				return Event{}, fmt.Errorf("overhear usage: %w", err)
+			}
+			if msg.Subject == bus.SubjectUsage(hub) && e.genuine() && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 {
+				return e, nil
+			}
 		}
 		if msg.Sequence == 1 {
 			return Event{}, errors.New("overhear usage: the stream has none of this hub that costs anything")

@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/usagebundle"
 	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
@@ -33,55 +34,79 @@ func (c *Consumer) CheckedBy(ring *usageseal.Ring, clk clock.Clock) *Consumer {
 	return c
 }
 
-// check finds out who wrote each message. It returns messages whose key may still come
-// to the stream.
+// check finds out who wrote each event, of which a bundle has several. It returns
+// messages with an event whose key may still come to the stream.
 func (c *Consumer) check(ctx context.Context, batch []bus.Msg) ([]incoming, error) {
 	out := make([]incoming, 0, len(batch))
 	for _, m := range batch {
-		in := incoming{payload: m.Data}
+		events := usagebundle.Split(m.Data)
+		from := ""
 		if c.ring != nil {
-			in.from = strings.TrimPrefix(m.Subject, bus.SubjectUsagePrefix)
+			from = strings.TrimPrefix(m.Subject, bus.SubjectUsagePrefix)
 		}
-		if c.ring != nil && m.Subject != bus.SubjectUsageLedger { // where nobody but the ledger may publish
-			later, err := c.judge(ctx, m, &in)
-			if err != nil {
+		if c.ring == nil || m.Subject == bus.SubjectUsageLedger { // where nobody but the ledger may publish
+			for _, event := range events {
+				out = append(out, incoming{payload: event, from: from})
+			}
+			continue
+		}
+		judged, later, err := c.judge(ctx, from, m.Sequence, events)
+		if err != nil {
+			return nil, err
+		}
+		if later {
+			if err := m.Later(keyPause); err != nil {
 				return nil, err
 			}
-			if later {
-				if err := m.Later(keyPause); err != nil {
-					return nil, err
-				}
-				continue
-			}
+			continue
 		}
-		out = append(out, in)
+		out = append(out, judged...)
 	}
 	return out, nil
 }
 
-// judge notes when a message is not from the hub on whose subject it came. It reports
-// whether the message has to wait for its key.
-func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bool, err error) {
-	if !bus.ValidHubID(in.from) {
-		in.forged = "on the subject of no hub"
-		return false, nil
+// judge notes which events of a message are not from the hub on whose subject it came. It
+// reports whether the message has to wait for a key. A bundle waits as a whole, because
+// events that are set aside would be set aside again each time that it comes.
+func (c *Consumer) judge(
+	ctx context.Context, hub string, sequence uint64, events [][]byte,
+) (judged []incoming, later bool, err error) {
+	note := func(forged string, all ...[]byte) {
+		for _, event := range all {
+			judged = append(judged, incoming{payload: event, from: hub, forged: forged})
+		}
 	}
-	verdict, err := c.ring.Check(ctx, in.from, m.Data)
+	if !bus.ValidHubID(hub) {
+		note("on the subject of no hub", events...)
+		return judged, false, nil
+	}
+	var unknown [][]byte
+	for _, event := range events {
+		verdict, err := c.ring.Check(ctx, hub, event)
+		if err != nil {
+			return nil, false, err
+		}
+		switch verdict {
+		case usageseal.Valid:
+			note("", event)
+		case usageseal.Early:
+			later = true
+		case usageseal.Unknown:
+			unknown = append(unknown, event)
+		default:
+			note("not sealed by "+hub, event)
+		}
+	}
 	switch {
-	case err != nil:
-		return false, err
-	case verdict == usageseal.Early:
-		return true, nil
-	case verdict == usageseal.Unknown && c.keyWait.wait(in.from, m.Sequence):
-		return true, nil
-	case verdict == usageseal.Unknown:
-		in.forged = "sealed with a key that " + in.from + " has not handed over"
-		return false, nil
-	case verdict != usageseal.Valid:
-		in.forged = "not sealed by " + in.from
+	case later:
+	case len(unknown) == 0:
+		c.keyWait.free(hub, sequence)
+	case c.keyWait.wait(hub, sequence):
+		later = true
+	default:
+		note("sealed with a key that "+hub+" has not handed over", unknown...)
 	}
-	c.keyWait.free(in.from, m.Sequence)
-	return false, nil
+	return judged, later, nil
 }
 
 // speaks returns an error for an event that its author may not publish.

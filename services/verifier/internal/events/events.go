@@ -49,7 +49,7 @@ type subscription struct {
 func (l *Listener) Run(ctx context.Context) (err error) {
 	for _, s := range []subscription{
 		{bus.SubjectPresenceAll, l.presence}, {bus.SubjectAttemptsAll, l.attempts},
-		{bus.SubjectClaims, l.claim}, {bus.SubjectPenalty, l.penalty}, {bus.SubjectShapes, l.shapes},
+		{bus.SubjectClaims, l.claims}, {bus.SubjectPenalty, l.penalty}, {bus.SubjectShapes, l.shapes},
 		{bus.SubjectTrustSync, func(context.Context, bus.Message) { l.deps.Sync() }},
 	} {
 		sub, err := l.deps.Bus.Subscribe(s.subject, "", s.handle)

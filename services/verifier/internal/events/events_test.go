@@ -18,6 +18,7 @@ import (
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/usagebundle"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	"svc.internal/services/verifier/internal/claims"
@@ -271,6 +272,16 @@ func usage(request ids.RequestID, hub string, state eventsv1.ClaimState) *events
 // Hostile test 33: a claim that cannot be is a risk that is told once, and no evidence.
 func TestUsageReachesEveryReplicaAndAbsurdClaimsAreToldOnce(t *testing.T) {
 	t.Parallel()
+	for _, bundled := range []bool{false, true} {
+		t.Run("bundled="+strconv.FormatBool(bundled), func(t *testing.T) {
+			t.Parallel()
+			usageReachesEveryReplica(t, bundled)
+		})
+	}
+}
+
+func usageReachesEveryReplica(t *testing.T, bundled bool) {
+	t.Helper()
 	conn := bustest.New(t)
 	one, two := setup(t, conn), setup(t, conn)
 	if err := conn.EnsureStream(t.Context(), bus.UsageStream); err != nil {
@@ -283,16 +294,23 @@ func TestUsageReachesEveryReplicaAndAbsurdClaimsAreToldOnce(t *testing.T) {
 		run(t, u.Run)
 	}
 	valid, absurdOne, forged := ids.RequestID{15: 1}, ids.RequestID{15: 2}, ids.RequestID{15: 3}
-	for id, event := range map[string]*eventsv1.UsageEvent{
-		"forged": usage(forged, "hub-2", eventsv1.ClaimState_CLAIM_STATE_VALID),
-		"absurd": usage(absurdOne, "hub-1", eventsv1.ClaimState_CLAIM_STATE_ABSURD),
-		"valid":  usage(valid, "hub-1", eventsv1.ClaimState_CLAIM_STATE_VALID),
+	var messages [][]byte
+	for _, event := range []*eventsv1.UsageEvent{
+		usage(forged, "hub-2", eventsv1.ClaimState_CLAIM_STATE_VALID),
+		usage(absurdOne, "hub-1", eventsv1.ClaimState_CLAIM_STATE_ABSURD),
+		usage(valid, "hub-1", eventsv1.ClaimState_CLAIM_STATE_VALID),
 	} {
 		data, err := proto.Marshal(event)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.PublishStream(t.Context(), bus.SubjectUsage("hub-1"), id, data, nil); err != nil {
+		messages = append(messages, data)
+	}
+	if bundled {
+		messages = [][]byte{usagebundle.Join(messages)}
+	}
+	for i, data := range messages {
+		if _, err := conn.PublishStream(t.Context(), bus.SubjectUsage("hub-1"), strconv.Itoa(i), data, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/money/moneypb"
+	"svc.internal/pkg/usagebundle"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/verifier/internal/claims"
 	"svc.internal/services/verifier/internal/probe"
@@ -25,8 +26,8 @@ const usageLinger = 100 * time.Millisecond
 // maxClaim bounds what a claim may be; what is above was absurd at the hub.
 const maxClaim = 1 << 40
 
-// Usage consumes usage events from the stream and passes each on to all replicas. The
-// replicas share one consumer.
+// Usage consumes usage from the stream, alone or in bundles, and passes each message on to
+// all replicas. The replicas share one consumer.
 type Usage struct {
 	bus      *bus.Conn
 	log      *slog.Logger
@@ -54,16 +55,23 @@ func (u *Usage) Run(ctx context.Context) error {
 
 func (u *Usage) handle(ctx context.Context, batch []bus.Msg) error {
 	for _, m := range batch {
-		event, o, ok := usageFrom(m.Subject, m.Data)
-		if !ok {
-			continue // what cannot be read, or is not its hub's, is the ledger's to set aside
+		readable := false
+		for _, data := range usagebundle.Split(m.Data) {
+			event, o, ok := usageFrom(m.Subject, data)
+			if !ok {
+				continue // what cannot be read, or is not its hub's, is the ledger's to set aside
+			}
+			readable = true
+			if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
+				u.absurd(ctx, o)
+				u.warn(ctx, o, event.GetRequestId())
+			}
 		}
-		if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
-			u.absurd(ctx, o)
-			u.warn(ctx, o, event.GetRequestId())
+		if !readable {
+			continue
 		}
 		if err := u.bus.Publish(ctx, bus.SubjectClaims, m.Data, bus.Header{"Subject": {m.Subject}}); err != nil {
-			return fmt.Errorf("pass a claim on: %w", err)
+			return fmt.Errorf("pass claims on: %w", err)
 		}
 	}
 	return nil
@@ -79,9 +87,15 @@ func (u *Usage) warn(ctx context.Context, o probe.Offer, request string) {
 		"provider_id", o.Provider.String(), "model", o.Model, "request_id", request, "not_logged_before", unsaid)
 }
 
-// claim takes over a claim that a replica has passed on.
-func (l *Listener) claim(_ context.Context, m bus.Message) {
-	event, o, ok := usageFrom(m.Header.Get("Subject"), m.Data)
+// claims takes over the claims of a message that a replica has passed on.
+func (l *Listener) claims(_ context.Context, m bus.Message) {
+	for _, data := range usagebundle.Split(m.Data) {
+		l.claim(m.Header.Get("Subject"), data)
+	}
+}
+
+func (l *Listener) claim(subject string, data []byte) {
+	event, o, ok := usageFrom(subject, data)
 	request, err := ids.ParseRequest(event.GetRequestId())
 	if !ok || err != nil {
 		l.refused.Add(1)
