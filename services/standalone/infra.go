@@ -88,7 +88,7 @@ func (i *infra) startPostgres(
 	i.databaseURL = cluster.URL()
 	i.databaseEnded = cluster.Done()
 	i.onClose(cluster.Stop)
-	if i.databases, err = logins.Make(ctx, dir, cluster.URL(), "", cfg.keepers()); err != nil {
+	if i.databases, err = logins.Make(ctx, dir, cluster.SocketURL(), "", cfg.keepers()); err != nil {
 		return err
 	}
 	done("a private one in " + home)

@@ -61,6 +61,7 @@ type Server struct {
 	account  account
 	password string
 	port     int
+	socket   string // folder of the Unix socket; empty where there is none
 
 	lock    *os.File // held while a durable server is ours
 	guard   *guard   // nil for a durable server
@@ -121,6 +122,19 @@ func (c *Server) URL() string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(superuser, c.password),
 		Host: "127.0.0.1:" + strconv.Itoa(c.port), Path: "/postgres", RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// SocketURL is URL over the server's Unix socket, which costs less than TCP. It is URL
+// where the path of the folder is too long for a socket.
+func (c *Server) SocketURL() string {
+	if c.socket == "" {
+		return c.URL()
+	}
+	where := url.Values{"host": {c.socket}, "port": {strconv.Itoa(c.port)}, "sslmode": {"disable"}}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(superuser, c.password), Path: "/postgres", RawQuery: where.Encode(),
 	}
 	return u.String()
 }

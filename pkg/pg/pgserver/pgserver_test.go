@@ -118,6 +118,13 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 		}
 	})
 
+	t.Run("its socket is another way to the same tables", func(t *testing.T) {
+		if got := run(t, c.SocketURL(), "SELECT coalesce(inet_server_addr()::text, 'socket') || n FROM kept"); got !=
+			"socketstopped" {
+			t.Errorf("address and row: got %q, want %q", got, "socketstopped")
+		}
+	})
+
 	t.Run("a second process is refused", func(t *testing.T) {
 		second, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Durable: true})
 		if err == nil {
@@ -369,5 +376,28 @@ func TestTheFolderOfATestServerIsWhereItCanBe(t *testing.T) {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// BenchmarkStatement measures one small statement on a connection.
+func BenchmarkStatement(b *testing.B) {
+	server, err := pgserver.Start(b.Context(), pgserver.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = server.Stop() }() // its folder is a test's
+	for way, url := range map[string]string{"tcp": server.URL(), "socket": server.SocketURL()} {
+		b.Run(way, func(b *testing.B) {
+			conn, err := pgx.Connect(b.Context(), url)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
+			for b.Loop() {
+				if _, err := conn.Exec(b.Context(), "SELECT $1::int", 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

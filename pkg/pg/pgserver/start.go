@@ -317,11 +317,11 @@ func (c *Server) settings() ([]string, error) {
 		"listen_addresses=127.0.0.1", "max_connections=200", "timezone=UTC", "log_timezone=UTC",
 		"password_encryption=scram-sha-256",
 	}
-	sock, err := c.socketDir()
-	if err != nil {
+	var err error
+	if c.socket, err = c.socketDir(); err != nil {
 		return nil, err
 	}
-	set = append(set, "unix_socket_directories="+sock)
+	set = append(set, "unix_socket_directories="+c.socket)
 	switch {
 	case c.cfg.Durable && c.cfg.FsyncOff:
 		set = append(set, "fsync=off")
