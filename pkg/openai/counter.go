@@ -120,6 +120,9 @@ func (c *Counter) Write(text []byte) {
 		for i++; i < len(text) && classes[text[i]] == k; i++ {
 		}
 		c.add(k, i-start)
+		if c.class == classSpace && c.run == 1 {
+			i += c.words(text[i:])
+		}
 	}
 }
 
@@ -166,7 +169,7 @@ func (c *Counter) resume(text []byte) []byte {
 // ends within it. A malformed sequence decodes to U+FFFD.
 func nextRune(b []byte) (r rune, size int, whole bool) {
 	if b[0] != '\\' {
-		if !utf8.FullRune(b) {
+		if len(b) < utf8.UTFMax && !utf8.FullRune(b) {
 			return 0, 0, false
 		}
 		r, size = utf8.DecodeRune(b)

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -60,9 +61,38 @@ func TestEstimateCannotBeEvadedByUnusualText(t *testing.T) {
 	}
 }
 
+// TestWordsCountAsTheirLettersDo has Counter.words judged by the same text written letter by letter, which it never
+// sees.
+func TestWordsCountAsTheirLettersDo(t *testing.T) {
+	pieces := []string{"a", "I", "the", "fox", "Words", "lazydogs", "sixteen letters", "abcdefghijklmnop",
+		"Abcdefghijklmnop", "abcdefghijklmnopq", strings.Repeat("x", 40), "HTTP", "camelCase", "don't", "x1", "42", "é", "日本",
+		".", ",", "...", "\n", "\"", "@", "[", "{", "\xff", "\t", "\n"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		var text []byte
+		for range random.IntN(30) {
+			text = append(text, pieces[random.IntN(len(pieces))]...)
+			if random.IntN(3) > 0 {
+				text = append(text, "   "[:1+random.IntN(12)/11]...)
+			}
+		}
+		var whole, letters Counter
+		whole.Write(text)
+		for i := range text {
+			letters.Write(text[i : i+1])
+		}
+		if got, want := whole.counts(), letters.counts(); got != want {
+			t.Fatalf("%q: got %+v, want %+v", text, got, want)
+		}
+		if got, want := whole.Bound(), letters.Bound(); got != want {
+			t.Fatalf("%q: got the bound %d, want %d", text, got, want)
+		}
+	}
+}
+
 func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 	for _, text := range []string{`Hello, \ud83d\ude00 wörld 日本\n`, "\xe4\xb8", `\u12`, `\ud83d\u0041\ud83dx`,
-		"camelCase HTTPServer 12345 ----", "\\\xff\\"} {
+		"camelCase HTTPServer 12345 ----", "\\\xff\\", "All of these, but one. Words and Words: a lot of them "} {
 		f.Add([]byte(text), uint16(3), uint16(9))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, a, b uint16) {
