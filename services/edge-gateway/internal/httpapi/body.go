@@ -18,8 +18,8 @@ const (
 	// firstBuffer is how many bytes are reserved for a body because of its declared
 	// length alone.
 	firstBuffer = 64 << 10
-	// keptBuffer is the largest buffer that is used again. A stream that stays open keeps
-	// its body and must not keep a giant buffer.
+	// keptBuffer is the largest buffer that is used again, so that a few giant bodies
+	// leave no giant buffers behind.
 	keptBuffer = 128 << 10
 )
 

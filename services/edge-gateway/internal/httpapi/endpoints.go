@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 
@@ -17,10 +16,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/rewrite"
 	"svc.internal/services/edge-gateway/internal/shapes"
 )
-
-// patchRoom is how many bytes patching may add to a body: a longer model name, the option
-// that asks for usage, the bound of the answer, and the message around a legacy prompt.
-const patchRoom = 512
 
 // jsonEndpoint is an endpoint whose bodies are JSON.
 type jsonEndpoint struct {
@@ -80,9 +75,7 @@ func (h *Handler) answerJSON(x *exchange, e jsonEndpoint) error {
 // runJSON runs the request of a body. The body itself is not kept while the answer is
 // written.
 func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
-	sent := h.buffers.get()
-	defer h.buffers.put(sent)
-	req, err := h.prepare(x, e, in, x.raw.Bytes(), sent)
+	req, err := h.prepare(x, e, in, x.raw.Bytes())
 	h.freeBody(x)
 	if err != nil {
 		return err
@@ -90,10 +83,9 @@ func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 	return h.run(x, req)
 }
 
-// prepare checks a body and builds the provider's body in sent.
-func (h *Handler) prepare(
-	x *exchange, e jsonEndpoint, in entered, raw []byte, sent *bytes.Buffer,
-) (*inference.Request, error) {
+// prepare checks a body and builds the provider's body in memory of its own, which a hub in this process
+// shares for as long as it sends the body.
+func (h *Handler) prepare(x *exchange, e jsonEndpoint, in entered, raw []byte) (*inference.Request, error) {
 	req, err := openaiapi.Parse(e.kind, raw)
 	if err != nil {
 		return nil, err
@@ -120,10 +112,9 @@ func (h *Handler) prepare(
 	if model.TakesResponseFormat {
 		req.AskForBase64()
 	}
-	sent.Grow(len(raw) + patchRoom)
 	run := requestOf(x, e, in.who, req)
 	run.Models, run.Pin, run.Prefer = models, pin, prefer
-	run.Prompt, err = h.promptOf(split[0], x.id, model, sent.AvailableBuffer())
+	run.Prompt, err = h.promptOf(split[0], x.id, model)
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +165,11 @@ func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
 	return need
 }
 
-// promptOf is one prompt as it is sent to the providers of a model; the body is built in room.
-func (h *Handler) promptOf(
-	req *openaiapi.Request, id string, model inference.Model, room []byte,
-) (inference.Prompt, error) {
+// promptOf is one prompt as it is sent to the providers of a model.
+func (h *Handler) promptOf(req *openaiapi.Request, id string, model inference.Model) (inference.Prompt, error) {
 	p := inference.Prompt{
 		ID:           id,
-		Sent:         req.Body(room, model.ID, model.Bounds.MaxOutputTokens),
+		Sent:         req.Body(model.ID, model.Bounds.MaxOutputTokens),
 		Bounds:       model.Bounds,
 		WindowTokens: req.LargestTokens,
 	}
@@ -203,7 +192,7 @@ func (h *Handler) furtherPrompts(split []*openaiapi.Request, model inference.Mod
 		if err != nil {
 			return nil, fmt.Errorf("make an id: %w", err)
 		}
-		p, err := h.promptOf(req, id.String(), inference.Model{Model: model.Model, Bounds: bounds}, nil)
+		p, err := h.promptOf(req, id.String(), inference.Model{Model: model.Model, Bounds: bounds})
 		if err != nil {
 			return nil, err
 		}

@@ -47,10 +47,9 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	sent := h.buffers.get()
-	defer h.buffers.put(sent)
 	// Who pays is known once the visit is taken, and may use every model.
-	req, err := h.prepare(x, chatCompletions, entered{who: &auth.Principal{}}, body, sent)
+	req, err := h.prepare(x, chatCompletions, entered{who: &auth.Principal{}}, body)
+	h.freeBody(x)
 	if err != nil {
 		return err
 	}

@@ -325,8 +325,12 @@ func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
 	m.result.Served = candidate
 	m.lease.Committed(m.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
 	m.result.FirstContent, m.contentAt = m.since(), m.runner.Clock.Now()
+	m.dropBody()
 	m.out.sink.Commit(m.servedBy(candidate))
 }
+
+// dropBody drops the body, because no other candidate will get it and a stream may be open for minutes.
+func (m *modelAttempt) dropBody() { m.sent, m.of.Sent = openaiapi.Sent{}, openaiapi.Sent{} }
 
 // servedBy describes a candidate to the client.
 func (m *modelAttempt) servedBy(candidate *routerv1.Candidate) Served {

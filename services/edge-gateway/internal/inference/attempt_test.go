@@ -27,7 +27,7 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &modelAttempt{
-			sent: req.Body(nil, "m", 1000),
+			sent: req.Body("m", 1000),
 			asks: admission.Request{
 				ExplicitMaxTokens: c.explicit,
 				Bounds:            admission.Bounds{MaxOutputTokens: 1000, PromptRoom: 100, HoldPromptTokens: 1 << 20},
@@ -76,6 +76,28 @@ func TestAReportSaysHowLongTheClientTookToRead(t *testing.T) {
 		}
 		if got.GetClientMs() != want[2] {
 			t.Errorf("%s: of it the client: got %d ms, want %d", name, got.GetClientMs(), want[2])
+		}
+	}
+}
+
+// committedOnly is a client that hears who serves, and nothing else.
+type committedOnly struct{ Sink }
+
+func (committedOnly) Commit(Served) {}
+
+// A stream may be open for minutes, and the memory of its body with it.
+func TestTheBodyIsDroppedOnceAnAttemptIsCommitted(t *testing.T) {
+	for name, m := range map[string]*modelAttempt{
+		"on the first model": failedAttempt(t.Context(), "a", "b"),
+		"on the next model":  failedAttempt(t.Context(), "a", "b").successor(),
+	} {
+		m.out.sink = committedOnly{}
+		m.committed(&routerv1.Candidate{})
+		if m.sent.Body != nil {
+			t.Errorf("%s: got a body of %d bytes kept by the attempt, want none", name, len(m.sent.Body))
+		}
+		if body := m.req.Sent.Body; body != nil {
+			t.Errorf("%s: got a body of %d bytes kept by the request, want none", name, len(body))
 		}
 	}
 }

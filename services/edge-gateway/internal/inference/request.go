@@ -17,7 +17,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/shapes"
 )
 
-// Request is one checked request. It does not change while it runs.
+// Request is one checked request. It does not change while it runs, except that the body of a prompt is dropped
+// once an attempt is committed.
 type Request struct {
 	Prompt
 	// More are the further prompts of a text completion with several.
@@ -115,7 +116,8 @@ type modelAttempt struct {
 	budget
 
 	id         string
-	at         int // among the request's models
+	at         int     // among the request's models
+	of         *Prompt // of the request, which holds the body of its first model
 	sent       openaiapi.Sent
 	asks       admission.Request
 	answer     rewrite.Spec

@@ -90,7 +90,7 @@ func (m *modelAttempt) conclude(err error) (next *modelAttempt) {
 // of another model from it.
 func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, to Sink) *modelAttempt {
 	m := &modelAttempt{
-		runner: r, req: req, client: ctx, id: p.ID, sent: p.Sent, answer: req.Answer,
+		runner: r, req: req, client: ctx, id: p.ID, of: p, sent: p.Sent, answer: req.Answer,
 		budget: budget{clock: r.Clock, cfg: &r.cfg, receivedAt: req.ReceivedAt, beganAt: req.ReceivedAt},
 		asks: admission.Request{
 			ID:                p.ID,
@@ -319,7 +319,7 @@ func (m *modelAttempt) onModel(at int, p Prompt) *modelAttempt {
 	}
 	p.ID = id.String()
 	next := m.runner.newModelAttempt(telemetry.WithRequestID(m.client, p.ID), m.req, &p, m.out.sink)
-	next.at, next.beganAt = at, now
+	next.at, next.of, next.beganAt = at, m.of, now
 	next.asks.ModelID, next.answer.Model = m.req.Models[at].ID, m.req.Models[at].ID
 	return next
 }

@@ -112,7 +112,7 @@ func TestAPartThatOnlyTheEngineKnowsPasses(t *testing.T) {
 			t.Errorf("%s: %v", part, err)
 			continue
 		}
-		if out := r.Body(nil, "m", 7).Body; string(out) != `{"max_tokens":7,`+body[1:] {
+		if out := r.Body("m", 7).Body; string(out) != `{"max_tokens":7,`+body[1:] {
 			t.Errorf("%s: out: got %q, want %q", part, string(out), `{"max_tokens":7,`+body[1:])
 		}
 		if r.PromptTokens <= base.PromptTokens {

@@ -70,7 +70,7 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 		case r.Messages != int64(len(want.Messages)):
 			t.Fatalf("understood: r.Messages: got %d, want %d", r.Messages, int64(len(want.Messages)))
 		}
-		sent := r.Body(nil, "the/id", 7)
+		sent := r.Body("the/id", 7)
 		patched, span := sent.Body, sent.Model
 		if got := string(patched[span.Start:span.End]); got != `"the/id"` && r.Model != "the/id" {
 			t.Fatalf("the model's span is %q", got)

@@ -43,7 +43,7 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 // the body that it came from.
 func isTheChatOf(t *testing.T, r *Request, prompt string, before map[string]json.RawMessage) {
 	var after map[string]json.RawMessage
-	sent := r.Body(nil, "the/id", r.MaxTokens)
+	sent := r.Body("the/id", r.MaxTokens)
 	chat, span := sent.Body, sent.Model
 	if err := json.Unmarshal(chat, &after); err != nil {
 		t.Fatalf("the translation broke the body: %v\n%s", err, chat)
@@ -160,7 +160,7 @@ func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 		case r.LargestTokens > r.PromptTokens:
 			t.Fatalf("understood: r.LargestTokens: got %d, want at most %d", r.LargestTokens, r.PromptTokens)
 		}
-		patched := r.Body(nil, "the/id", 7).Body
+		patched := r.Body("the/id", 7).Body
 		checkPatched(t, body, patched, false)
 	})
 }
@@ -198,7 +198,7 @@ func FuzzImagesAgreeWithEncodingJSON(f *testing.F) {
 		case r.Stream != want.Stream:
 			t.Fatalf("understood: r.Stream: got %t, want %t", r.Stream, want.Stream)
 		}
-		patched := r.Body(nil, "the/id", 7).Body
+		patched := r.Body("the/id", 7).Body
 		checkPatched(t, body, patched, false)
 	})
 }

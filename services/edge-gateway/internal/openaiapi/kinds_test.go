@@ -190,9 +190,8 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		sent := r.Body([]byte("before"), "big/model", 7)
+		sent := r.Body("big/model", 7)
 		out, span := sent.Body, sent.Model
-		out = out[len("before"):]
 		if string(out) != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
 		}
@@ -321,7 +320,7 @@ func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
 	case r.PromptTokens < 1:
 		t.Fatalf("r.PromptTokens: got %d, want at least 1", r.PromptTokens)
 	}
-	if out := r.Body(nil, "m", 7).Body; string(out) != body {
+	if out := r.Body("m", 7).Body; string(out) != body {
 		t.Errorf("out: got %q, want %q", string(out), body)
 	}
 }
@@ -340,7 +339,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := r.Body(nil, "m", 7).Body; string(out) != body {
+		if out := r.Body("m", 7).Body; string(out) != body {
 			t.Errorf("out: got %q, want %q", string(out), body)
 		}
 	}
@@ -348,7 +347,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := r.Body(nil, "m", 7).Body; !strings.Contains(string(out), odd) {
+	if out := r.Body("m", 7).Body; !strings.Contains(string(out), odd) {
 		t.Errorf("out: got %q, want %q in it", string(out), odd)
 	}
 }
@@ -367,8 +366,8 @@ func TestEachOfSeveralPromptsIsTheRequestThatItWouldBeAlone(t *testing.T) {
 	for i, raw := range prompts {
 		sent += int64(len(`{"prompt":` + raw + `,` + beside + `}`))
 		alone := parsed(t, `{"prompt":`+raw+`,`+beside+`}`)
-		want := string(alone.Body(nil, "big/model", 7).Body)
-		if got := string(split[i].Body([]byte("before"), "big/model", 7).Body); got != "before"+want {
+		want := string(alone.Body("big/model", 7).Body)
+		if got := string(split[i].Body("big/model", 7).Body); got != want {
 			t.Errorf("prompt %d: got %s, want %s", i, got, want)
 		}
 		if got, want := [...]int64{split[i].PromptTokens, split[i].PromptBound, split[i].LargestTokens, split[i].Messages},

@@ -187,7 +187,7 @@ func TestUnknownPartsPassAndHaveABound(t *testing.T) {
 			t.Errorf("%.60s: got %d, bound %d; want %d to %d, bound %d", c.part, r.PromptTokens, r.PromptBound,
 				c.tokens, c.limit, c.bound)
 		}
-		if out := r.Body(nil, "m", 5).Body; !bytes.Contains(out, []byte(c.part)) {
+		if out := r.Body("m", 5).Body; !bytes.Contains(out, []byte(c.part)) {
 			t.Errorf("%.60s: sent on: got %q, want %q in it", c.part, out, []byte(c.part))
 		}
 	}

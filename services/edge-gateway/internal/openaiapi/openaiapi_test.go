@@ -269,7 +269,7 @@ func TestBytesThatAreNotUTF8AreRefusedAndOddTextIsPreserved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := r.Body(nil, "m", 7).Body; string(out) != `{"max_tokens":7,`+string(of(text))[1:] {
+		if out := r.Body("m", 7).Body; string(out) != `{"max_tokens":7,`+string(of(text))[1:] {
 			t.Errorf("got %q", out)
 		}
 	}
@@ -308,8 +308,8 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		sent := r.Body([]byte("before"), "big/model", 7)
-		out, span := sent.Body[len("before"):], sent.Model
+		sent := r.Body("big/model", 7)
+		out, span := sent.Body, sent.Model
 		if got := strings.Replace(string(out), `"max_tokens":7,`, "", 1); got != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
 		}
@@ -317,7 +317,7 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 			t.Errorf("%s: the model's span: got %q, want %q", c.in, got, `"big/model"`)
 		}
 		// The model's own id stays as it was written, and its span is known.
-		sent = r.Body(nil, "m", 7)
+		sent = r.Body("m", 7)
 		same, span := sent.Body, sent.Model
 		if got := string(same[span.Start:span.End]); got != `"m"` {
 			t.Errorf("%s: the model's span: got %q, want %q, with %s", c.in, got, `"m"`, same)
@@ -344,7 +344,7 @@ func TestTheBoundOfTheAnswerIsAlwaysWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent := r.Body(nil, "m", 7)
+		sent := r.Body("m", 7)
 		if string(sent.Body) != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, sent.Body, c.out)
 		}

@@ -143,11 +143,11 @@ const (
 	messageClose = `}]`
 )
 
-// Body appends to dst the provider's body, with the model named by its catalog id and the
+// Body returns the provider's body in memory of its own, with the model named by its catalog id and the
 // bound of one choice, in tokens. The bound is always written where the kind has one.
 // Engines have bounds of their own below or above it, and the billed and the delivered
 // answer must have the same bound.
-func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
+func (r *Request) Body(modelID string, maxTokens int64) Sent {
 	name := r.data[r.model.Start:r.model.End]
 	if r.Model != modelID {
 		name = jsonscan.AppendString(nil, modelID)
@@ -157,7 +157,7 @@ func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
 	slices.SortStableFunc(edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.span.Start, b.span.Start), cmp.Compare(a.span.End, b.span.End))
 	})
-	w := writer{dst: dst, base: len(dst)}
+	w := writer{dst: make([]byte, 0, len(r.data)+r.added(edits, name))}
 	at := 0
 	for _, e := range edits {
 		w.dst = append(w.dst, r.data[at:e.span.Start]...)
@@ -175,4 +175,24 @@ func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
 	}
 	w.dst = append(w.dst, r.data[at:]...)
 	return w.sent()
+}
+
+// added returns how many bytes edits add to the body at most. Bytes that they take away do not count where the
+// body becomes shorter.
+func (r *Request) added(edits []edit, name []byte) int {
+	n := 0
+	for _, e := range edits {
+		n -= e.span.Len()
+		switch e.role {
+		case modelName:
+			n += len(name)
+		case answerBound:
+			n += maxDigits
+		case promptText:
+			n += len(messageOpen) + r.only.Len() + len(messageClose)
+		case plain:
+			n += len(e.text)
+		}
+	}
+	return n
 }

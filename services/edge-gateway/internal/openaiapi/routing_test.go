@@ -138,7 +138,7 @@ func FuzzRouting(f *testing.F) {
 			!slices.Equal(got.Quantizations, p.Quantizations) || string(got.Sort) != p.Sort) {
 			t.Fatalf("%s: %+v", body, got)
 		}
-		sent := r.Body(nil, "m", 7).Body
+		sent := r.Body("m", 7).Body
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(sent, &object); err != nil || object["provider"] != nil || object["models"] != nil {
 			t.Fatalf("%s was sent on as %s", body, sent)
@@ -155,7 +155,7 @@ func TestEveryKindOfBodyIsRouted(t *testing.T) {
 			t.Errorf("kind %d: %v", kind, err)
 			continue
 		}
-		sent := r.Body(nil, "m", 7).Body
+		sent := r.Body("m", 7).Body
 		var object map[string]json.RawMessage
 		switch err := json.Unmarshal(sent, &object); {
 		case err != nil:

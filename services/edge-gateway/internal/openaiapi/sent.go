@@ -12,6 +12,9 @@ import (
 // max_completion_tokens.
 const maxBounds = 2
 
+// maxDigits is the length of the longest bound.
+const maxDigits = 20
+
 // Sent is a body as a provider gets it. The zero spans of Bounds stand for none.
 type Sent struct {
 	Body []byte
@@ -35,7 +38,7 @@ func (s Sent) For(name []byte, maxTokens int64) Sent {
 		}
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.span.Start, b.span.Start) })
-	w := writer{dst: make([]byte, 0, len(s.Body)+len(name)+maxBounds*20)}
+	w := writer{dst: make([]byte, 0, len(s.Body)+len(name)+maxBounds*maxDigits)}
 	at := 0
 	for _, p := range parts {
 		w.dst = append(w.dst, s.Body[at:p.span.Start]...)
@@ -53,16 +56,15 @@ func (s Sent) For(name []byte, maxTokens int64) Sent {
 // Name is the model's name as it stands in the body.
 func (s Sent) Name() []byte { return s.Model.Of(s.Body) }
 
-// writer appends a body behind base and notes where its parts stand.
+// writer appends a body and notes where its parts stand.
 type writer struct {
 	dst   []byte
-	base  int
 	out   Sent
 	count int // of bounds
 }
 
 func (w *writer) span(from int) jsonscan.Span {
-	return jsonscan.Span{Start: from - w.base, End: len(w.dst) - w.base}
+	return jsonscan.Span{Start: from, End: len(w.dst)}
 }
 
 func (w *writer) model(name []byte) {
