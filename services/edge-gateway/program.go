@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -85,6 +86,7 @@ func peers(n *node.Node) (Deps, error) {
 	d := clients(billing, router, catalog, hub, settlement, verifier)
 	d.Reached = func() error { return n.Reached(node.BillingLedger, node.Router) }
 	d.Hubs = hubs(n)
+	d.RouterInProcess = slices.Contains(n.Names(), node.Router)
 	return d, nil
 }
 

@@ -87,7 +87,9 @@ type Deps struct {
 	CardWebhooks billingv1.CardWebhookServiceClient
 	CardSandbox  billingv1.CardSandboxServiceClient
 	Router       routerv1.RouterServiceClient
-	Catalog      catalogv1.CatalogServiceClient
+	// RouterInProcess reports whether Router answers in this process.
+	RouterInProcess bool
+	Catalog         catalogv1.CatalogServiceClient
 	// Hubs finds the client of the hub at a dispatch address. It neither blocks nor dials
 	// anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
@@ -287,16 +289,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Addresses: address.New(proxies),
 		Catalog:   s.models,
 		Runner: inference.New(inference.Deps{
-			Admission: admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.reports.Flush)),
-			Hubs:      deps.Hubs,
-			Models:    s.models,
-			Leases:    s.leases,
-			Reports:   s.reports,
-			Metrics:   requests,
-			Shapes:    s.shapes,
-			Clock:     deps.Clock,
-			Random:    deps.Random,
-			Log:       deps.Log,
+			Admission: admission.New(deps.Admission, deps.Router, s.releaseSlot,
+				cfg.admission(deps.RouterInProcess, s.reports.Flush)),
+			Hubs:    deps.Hubs,
+			Models:  s.models,
+			Leases:  s.leases,
+			Reports: s.reports,
+			Metrics: requests,
+			Shapes:  s.shapes,
+			Clock:   deps.Clock,
+			Random:  deps.Random,
+			Log:     deps.Log,
 		}, cfg.inference()),
 		Receipts:   deps.Receipts,
 		Passbooks:  deps.PassbookExports,

@@ -1,5 +1,6 @@
 // Package admission decides whether a checked request may run: billing-ledger holds its
-// money while the router looks for providers, both at once.
+// money, and the router finds providers. Both are asked at once, or one after the other where the
+// router shares the process.
 //
 // Both may refuse a request. The public order of errors decides which refusal the client
 // gets. When a hold may have been made and the request does not run, Grant.Held says so.
@@ -25,6 +26,8 @@ type Config struct {
 	// SelectGrace is how long a Select may still run once Admit has refused, because the
 	// router's refusal may take precedence.
 	SelectGrace time.Duration
+	// RouterInProcess reports whether the router answers in this process.
+	RouterInProcess bool
 	// NearHubID is preferred among equals; empty for none.
 	NearHubID string
 	// FlushReports sends billing-ledger the reports of the requests that have ended here,

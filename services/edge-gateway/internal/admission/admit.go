@@ -20,22 +20,14 @@ type selection struct {
 	err  error
 }
 
-// Admit asks for the hold of a request and selects its candidates, both at once. The
-// grant has what is known even beside an error.
+// Admit asks for the hold of a request and selects its candidates. The grant has what is
+// known even beside an error.
 func (a *Admitter) Admit(ctx context.Context, r *Request) (Grant, error) {
-	selectCtx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
-	defer cancel()
-	selected := make(chan selection, 1)
-	go func() {
-		resp, err := a.router.Select(selectCtx, a.selectRequest(r, r.Pin.ProviderID, nil))
-		selected <- selection{resp, err}
-	}()
-	terms, admitErr := a.admitWithPlace(ctx, r)
-	if admitErr != nil {
-		grace := time.AfterFunc(a.cfg.SelectGrace, cancel)
-		defer grace.Stop()
+	ask := a.askBoth
+	if a.cfg.RouterInProcess {
+		ask = a.askInTurn
 	}
-	s := <-selected
+	terms, s, admitErr := ask(ctx, r)
 	grant := Grant{Terms: terms, Held: admitErr == nil || uncertain(admitErr)}
 	if admitErr == nil {
 		admitErr = r.Prefer.afford(terms)
@@ -45,6 +37,42 @@ func (a *Admitter) Admit(ctx context.Context, r *Request) (Grant, error) {
 		return grant, err
 	}
 	return granted(grant, s.resp, nil)
+}
+
+// askBoth asks billing-ledger and the router at the same time, because each is a network
+// away. The error is billing-ledger's.
+func (a *Admitter) askBoth(ctx context.Context, r *Request) (*billingv1.AdmitResponse, selection, error) {
+	selectCtx, cancel := context.WithTimeout(ctx, a.cfg.SelectTimeout)
+	defer cancel()
+	selected := make(chan selection, 1)
+	go func() {
+		resp, err := a.router.Select(selectCtx, a.selectRequest(r, r.Pin.ProviderID, nil))
+		selected <- selection{resp, err}
+	}()
+	terms, err := a.admitWithPlace(ctx, r)
+	if err != nil {
+		grace := time.AfterFunc(a.cfg.SelectGrace, cancel)
+		defer grace.Stop()
+	}
+	return terms, <-selected, err
+}
+
+// askInTurn asks billing-ledger, and then the router that shares the process. The router
+// answers from memory in less time than a second goroutine takes to start, and no slot is
+// booked while billing-ledger decides. The router is asked even when billing-ledger has
+// refused, because its refusal may take precedence. The error is billing-ledger's.
+func (a *Admitter) askInTurn(ctx context.Context, r *Request) (*billingv1.AdmitResponse, selection, error) {
+	terms, err := a.admitWithPlace(ctx, r)
+	req, limit := a.selectRequest(r, r.Pin.ProviderID, nil), a.cfg.SelectTimeout
+	if err == nil {
+		req.Priority = terms.GetPriority()
+	} else {
+		limit = min(limit, a.cfg.SelectGrace)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	resp, selectErr := a.router.Select(ctx, req)
+	return terms, selection{resp, selectErr}, err
 }
 
 // Hold asks for the hold of a request whose candidates Select finds later. The grant has
