@@ -3,6 +3,7 @@ package edgegateway
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,6 +82,24 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 		t.Errorf("the request report: len(w.GetAttempts()): got %d, want 1, in %v", len(w.GetAttempts()), w)
 	case w.GetAttempts()[0].GetResult() != "served":
 		t.Errorf(`the request report: w.GetAttempts()[0].GetResult(): got %q, want "served"`, w.GetAttempts()[0].GetResult())
+	}
+}
+
+// The hub's stream ends by the hub's own word here, and not because the gateway gave it up: the client has the
+// answer before.
+func TestAWholeAnswerIsSentBeforeItsHubEndsTheStream(t *testing.T) {
+	f := start(t)
+	read := make(chan struct{})
+	f.hub.set(func(p *played) error {
+		return p.steps(func() error { return wholeAnswer(p) }, func() error { return p.held(read) })
+	})
+	resp := f.post(hello)
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	close(read)
+	if err := awaited(t, f.hub.ended); err != nil {
+		t.Errorf("the end of the stream: got the error %v, want none", err)
 	}
 }
 

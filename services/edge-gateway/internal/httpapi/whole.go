@@ -44,13 +44,19 @@ func (s *wholeSink) Whole(w inference.Whole) error {
 	return s.out.answer(http.StatusOK, w.ContentType, w.Body)
 }
 
-// answer writes a whole answer.
+// answer writes a whole answer and sends it off at once, because its request is not over yet: the hub's stream
+// ends, and the request is reported. A client that has left by now is not looked for, because the answer is
+// billed.
 func (p *pacedWriter) answer(status int, contentType string, body []byte) error {
 	h := p.w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	p.w.WriteHeader(status)
-	return p.write(body)
+	if err := p.write(body); err != nil {
+		return err
+	}
+	_ = p.control.Flush()
+	return nil
 }
 
 // Fail leaves the answer to the caller of Run, unless the answer was begun.
