@@ -90,6 +90,8 @@ func (f *fleet) deps() Deps {
 	d.Log, d.Meters = slog.New(slog.NewTextHandler(f.log, nil)), metricnoop.MeterProvider{}
 	d.Traces, d.Clock, d.Random = tracenoop.NewTracerProvider(), f.clock, rand.Reader
 	d.Reached = func() error { return nil }
+	_, dialled := conn.ClientConnInterface.(*grpc.ClientConn)
+	d.RouterInProcess = !dialled
 	d.Hubs = func(address string) (hubv1.DispatchServiceClient, error) {
 		switch address {
 		case "inprocess":

@@ -378,7 +378,8 @@ func (b *billing) admit(req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, 
 	}
 	terms := &billingv1.AdmitResponse{
 		AccountId: "account-1", BillingType: max(b.paid, billingv1.BillingType_BILLING_TYPE_PAYG), PriceVersionId: "price-1",
-		Rates: testRates(),
+		Priority: true,
+		Rates:    testRates(),
 	}
 	if !b.noRate {
 		terms.Requests = &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500}
