@@ -48,6 +48,9 @@ type surface struct {
 	admit func(*http.Request) error
 }
 
+// maxFacts is how many facts most log lines have at the most.
+const maxFacts = 8
+
 // exchange is one request and its answer. It is the http.ResponseWriter of the answer and
 // keeps the status that was sent.
 type exchange struct {
@@ -75,6 +78,7 @@ type exchange struct {
 
 	err   error       // the error that was answered, if any
 	facts []slog.Attr // what the log line says besides
+	room  [maxFacts]slog.Attr
 
 	// Of a chat completion, as far as it came.
 	model  string

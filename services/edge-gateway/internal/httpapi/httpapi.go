@@ -163,6 +163,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 	x := &exchange{
 		started: h.Clock.Now(), foreign: s.foreign, w: w, control: http.NewResponseController(w),
 	}
+	x.facts = x.room[:0]
 	var refused error
 	if s.admit != nil {
 		refused = s.admit(r)
@@ -262,15 +263,19 @@ func measured(x *exchange, took time.Duration) genai.Request {
 	return r
 }
 
+// logMembers is how many members a log line has at the most beside the facts of its request.
+const logMembers = 7
+
 func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {
 	level := slog.LevelInfo
-	attrs := append([]slog.Attr{
+	attrs := append(make([]slog.Attr, 0, len(x.facts)+logMembers),
 		slog.String("request_id", x.id),
 		slog.String("method", method(x.request.Method)),
 		slog.String("route", x.route.pattern),
 		slog.Int("status", status),
 		slog.Int64("duration_ms", took.Milliseconds()),
-	}, x.facts...)
+	)
+	attrs = append(attrs, x.facts...)
 	if x.err != nil {
 		a := apierror.Of(x.err)
 		attrs = append(attrs, slog.String("code", a.KnownCode()))

@@ -26,13 +26,24 @@ type Metrics struct {
 	sets sync.Map
 }
 
+// labelled is the key of an option. Its attributes are made once.
+type labelled interface{ attributes() []attribute.KeyValue }
+
 type routeStatus struct {
 	route  string
 	status int
 }
 
-// refusal is the key of the option of one route and code.
+func (r routeStatus) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("http.route", r.route), attribute.Int("http.response.status_code", r.status)}
+}
+
 type refusal struct{ route, code string }
+
+func (r refusal) attributes() []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("http.route", r.route), attribute.String("code", r.code)}
+}
 
 // NewMetrics makes the instruments.
 func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
@@ -55,23 +66,21 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 }
 
 func (m *Metrics) request(ctx context.Context, route string, status int, took time.Duration) {
-	m.duration.Record(ctx, took.Seconds(), m.set(routeStatus{route, status},
-		attribute.String("http.route", route), attribute.Int("http.response.status_code", status)))
+	m.duration.Record(ctx, took.Seconds(), m.set(routeStatus{route, status}))
 }
 
 // refused counts a request that ended with an error. KnownCode bounds the codes.
 func (m *Metrics) refused(ctx context.Context, route, code string) {
-	m.refusals.Add(ctx, 1, m.set(refusal{route, code}, attribute.String("http.route", route),
-		attribute.String("code", code)))
+	m.refusals.Add(ctx, 1, m.set(refusal{route, code}))
 }
 
 // model records a request whose model is known, however it ended.
 func (m *Metrics) model(ctx context.Context, r genai.Request) { m.models.Record(ctx, r) }
 
-func (m *Metrics) set(key any, attrs ...attribute.KeyValue) metric.MeasurementOption {
+func (m *Metrics) set(key labelled) metric.MeasurementOption {
 	set, ok := m.sets.Load(key)
 	if !ok {
-		set, _ = m.sets.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(attrs...)))
+		set, _ = m.sets.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(key.attributes()...)))
 	}
 	return set.(metric.MeasurementOption)
 }

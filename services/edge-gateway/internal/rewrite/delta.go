@@ -40,11 +40,11 @@ func (d *deltas) of(event []byte) []byte {
 	if d.haveBegun() && bytes.Contains(event, indexName) && !bytes.Contains(event, toolCallsName) {
 		return event
 	}
-	f := filler{data: event, cur: jsonscan.New(event, jsonscan.Options{}).Cursor()}
+	f := newFiller(event)
 	return f.run(func() {
 		f.object(nil, func(name string) {
 			if name == "choices" && f.cur.Kind() == jsonscan.Array {
-				f.elements(func(i int) { d.choice(&f, i) })
+				f.elements(func(i int) { d.choice(f, i) })
 				return
 			}
 			f.cur.Skip()

@@ -20,7 +20,7 @@ type embeddings struct {
 
 // Accept converts the vectors.
 func (e *embeddings) Accept(body []byte) ([]byte, bool) {
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	f := newFiller(body)
 	ok := true
 	body = f.run(func() {
 		wanted := []member{{"object", `"list"`}, {"model", string(jsonscan.AppendString(nil, e.model))}}
@@ -37,7 +37,8 @@ func (e *embeddings) Accept(body []byte) ([]byte, bool) {
 
 func (*embeddings) Whole(body []byte, billed Usage) (contentType string, out []byte) {
 	billed.promptOnly = true
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor(), usageOnly: true}
+	f := newFiller(body)
+	f.usageOnly = true
 	return TypeJSON, f.run(func() { f.top(billed) })
 }
 

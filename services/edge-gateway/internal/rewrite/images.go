@@ -112,7 +112,7 @@ func (i *images) End(dst []Event, billed Usage) []Event {
 // cost in its usage. Where the engine reports no usage, the cost stands alone, because
 // zeros would be counts that nobody has made.
 func withMembers(json []byte, cost string, wanted ...member) []byte {
-	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
+	f := newFiller(json)
 	alone := `{"cost":` + cost + `}`
 	if cost != "" {
 		wanted = append(wanted, member{"usage", alone})

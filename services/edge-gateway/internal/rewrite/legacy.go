@@ -13,7 +13,7 @@ import (
 // that of a chunk is not changed. ownID and own are the members of an answer whose engine
 // gives none.
 func legacy(body []byte, ownID string, billed *Usage, own ...member) []byte {
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	f := newFiller(body)
 	wanted := append([]member{
 		{"id", string(jsonscan.AppendString(nil, legacyIDPrefix+ownID))},
 		{"object", `"text_completion"`},

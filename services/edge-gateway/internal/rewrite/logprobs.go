@@ -44,7 +44,7 @@ func withLogprobs(chunk []byte) []byte {
 	if !hasLogprobs(chunk) {
 		return chunk
 	}
-	f := filler{data: chunk, cur: jsonscan.New(chunk, jsonscan.Options{}).Cursor()}
+	f := newFiller(chunk)
 	return f.run(func() {
 		f.object(nil, func(name string) {
 			if name == "choices" && f.cur.Kind() == jsonscan.Array {

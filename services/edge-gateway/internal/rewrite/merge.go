@@ -121,7 +121,7 @@ func (m *Merge) Choices() []byte {
 // together.
 func (m *Merge) Whole(billed Usage) []byte {
 	first := m.body(0)
-	f := filler{data: first, cur: jsonscan.New(first, jsonscan.Options{}).Cursor()}
+	f := newFiller(first)
 	return f.run(func() {
 		f.object(nil, func(name string) {
 			switch span := f.cur.Skip(); name {
@@ -173,7 +173,7 @@ func (m *Merge) body(i int) []byte {
 // its choices their indexes from first on. An index beyond the indexes of its prompt
 // counts as the last, so that no engine answers another prompt than its own.
 func (m *Merge) placed(json []byte, first int) []byte {
-	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
+	f := newFiller(json)
 	return f.run(func() {
 		f.object(nil, func(name string) {
 			switch {

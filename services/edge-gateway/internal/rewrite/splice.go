@@ -21,6 +21,14 @@ type filler struct {
 	key       jsonscan.Span // of the member that is being read, quotes included
 	usageOnly bool          // leave the choices alone
 	abandoned bool          // leave all as it is
+	room      [8]insertion  // for out, as long as it suffices
+}
+
+// newFiller begins a pass over an answer, or over one event of it.
+func newFiller(data []byte) *filler {
+	f := &filler{data: data, cur: jsonscan.New(data, jsonscan.Options{}).Cursor()}
+	f.out = f.room[:0]
+	return f
 }
 
 // member is a member that an object must have.
@@ -75,7 +83,7 @@ func (f *filler) object(wanted []member, each func(name string)) {
 			break
 		}
 		f.key = jsonscan.Span{Start: key.Span.Start - 1, End: key.Span.End + 1}
-		name := string(key.Name(f.data))
+		name := nameOf(key.Name(f.data))
 		if i := slices.IndexFunc(wanted, func(m member) bool { return m.name == name }); i >= 0 {
 			met |= 1 << i
 		}
@@ -86,6 +94,25 @@ func (f *filler) object(wanted []member, each func(name string)) {
 			f.add(slot, `"`+m.name+`":`+m.value, &members)
 		}
 	}
+}
+
+// usualNames are the names that most answers have.
+var usualNames = func(names ...string) map[string]string {
+	usual := map[string]string{}
+	for _, name := range names {
+		usual[name] = name
+	}
+	return usual
+}("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "index", "message", "delta", "logprobs",
+	"finish_reason", "role", "content", "refusal", "tool_calls", "prompt_tokens", "completion_tokens", "total_tokens",
+	"data", "embedding", "text")
+
+// nameOf returns the name of a member, without an allocation for a usual one.
+func nameOf(name []byte) string {
+	if usual, ok := usualNames[string(name)]; ok {
+		return usual
+	}
+	return string(name)
 }
 
 // skip consumes the value of a member. A null is replaced by the value that is wanted

@@ -261,3 +261,10 @@ func TestAnEventOfPlainTextIsNotScanned(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNamesOfAUsualAnswerAreNotAllocated(t *testing.T) {
+	name := []byte("finish_reason")
+	if got := testing.AllocsPerRun(100, func() { nameOf(name) }); got != 0 {
+		t.Errorf("got %v allocations, want 0", got)
+	}
+}

@@ -12,13 +12,14 @@ import (
 // refusal of the message. Its usage is what is billed. Every other byte stays. An answer
 // that cannot be scanned is left as it is.
 func strict(body []byte, usage Usage, own ...member) []byte {
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	f := newFiller(body)
 	return f.run(func() { f.top(usage, own...) })
 }
 
 // withBilled gives an event the usage that is billed.
 func withBilled(event []byte, usage Usage) []byte {
-	f := filler{data: event, cur: jsonscan.New(event, jsonscan.Options{}).Cursor(), usageOnly: true}
+	f := newFiller(event)
+	f.usageOnly = true
 	return f.run(func() { f.top(usage) })
 }
 

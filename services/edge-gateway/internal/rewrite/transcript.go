@@ -71,7 +71,7 @@ const typeDone = "transcript.text.done"
 func withDuration(body []byte, billed Usage, own ...member) []byte {
 	seconds := strconv.FormatInt((billed.Prompt+msPerSecond-1)/msPerSecond, 10)
 	usage := member{"usage", `{"type":"duration","seconds":` + seconds + `}`}
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	f := newFiller(body)
 	return f.run(func() {
 		f.object(append(own, usage), func(name string) {
 			if name != "usage" {
