@@ -255,14 +255,17 @@ func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
 		FallbackReason: fallbackToProto(choice.Fallback), SingleAttempt: choice.Single,
 		UsualFirstContentMs: choice.UsualFirstContent.Milliseconds(),
 	}
-	for _, c := range choice.Candidates {
-		resp.Candidates = append(resp.Candidates, &routerv1.Candidate{
-			ProviderId: c.Seat.Session.Provider, ProviderName: c.Seat.Session.ProviderName,
-			NodeId: c.Seat.Session.Node, Epoch: c.Seat.Session.Epoch,
-			HubId: c.Seat.Hub, DispatchAddress: c.Seat.Address,
-			ConnectionMode: eventsv1.ConnectionMode(c.Seat.Session.Mode),
-			ContextLength:  c.Window, ContextSource: sourceToProto(c.Source),
-		})
+	// The candidates have one allocation, as long as one of them is used.
+	candidates := make([]routerv1.Candidate, len(choice.Candidates))
+	resp.Candidates = make([]*routerv1.Candidate, len(candidates))
+	for i, c := range choice.Candidates {
+		to := &candidates[i]
+		to.ProviderId, to.ProviderName = c.Seat.Session.Provider, c.Seat.Session.ProviderName
+		to.NodeId, to.Epoch = c.Seat.Session.Node, c.Seat.Session.Epoch
+		to.HubId, to.DispatchAddress = c.Seat.Hub, c.Seat.Address
+		to.ConnectionMode = eventsv1.ConnectionMode(c.Seat.Session.Mode)
+		to.ContextLength, to.ContextSource = c.Window, sourceToProto(c.Source)
+		resp.Candidates[i] = to
 	}
 	if n := len(choice.PassedOver); n > 0 {
 		resp.PassedOver = make([]*routerv1.RejectCount, 0, n)

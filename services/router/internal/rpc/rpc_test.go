@@ -85,3 +85,11 @@ func TestPreferencesOutOfBoundsAreRefused(t *testing.T) {
 		t.Errorf("plain.Prefer.Sort: got %d, want %d", plain.Prefer.Sort, pick.ByWeight)
 	}
 }
+
+func TestAnAnswerOfThreeCandidatesTakesThreeAllocations(t *testing.T) {
+	seat := &presence.Seat{Session: &presence.Session{Provider: "p", Node: "n"}}
+	choice := pick.Choice{Candidates: []pick.Candidate{{Seat: seat}, {Seat: seat}, {Seat: seat}}}
+	if got := testing.AllocsPerRun(100, func() { selectToProto(choice) }); got != 3 {
+		t.Errorf("got %v allocations, want 3", got)
+	}
+}
