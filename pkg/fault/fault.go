@@ -218,8 +218,4 @@ func Is(err error, reason Reason) bool {
 }
 
 // As finds the fault in err.
-func As(err error) (*Fault, bool) {
-	var f *Fault
-	ok := errors.As(err, &f)
-	return f, ok
-}
+func As(err error) (*Fault, bool) { return errors.AsType[*Fault](err) }

@@ -75,3 +75,13 @@ func TestErrorsOfTheTransportAreToldApart(t *testing.T) {
 		t.Errorf("of no error: ToStatus(nil): got the error %v, want none", got)
 	}
 }
+
+func TestALookForAFaultAllocatesNothing(t *testing.T) {
+	for name, err := range map[string]error{
+		"none": nil, "another": context.Canceled, "a fault": New(Invalid, InvalidValue, "no"),
+	} {
+		if got := testing.AllocsPerRun(100, func() { _, _ = As(err) }); got != 0 {
+			t.Errorf("%s: got %v allocations, want 0", name, got)
+		}
+	}
+}
