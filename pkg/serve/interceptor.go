@@ -31,6 +31,10 @@ type Interceptors struct {
 	StreamServer grpc.StreamServerInterceptor
 	UnaryClient  grpc.UnaryClientInterceptor
 	StreamClient grpc.StreamClientInterceptor
+
+	// InProcess does what they do without being called through them.
+	server *serverEnd
+	client *clientEnd
 }
 
 // Classify finds the fault in a handler's error that names none, for example in a
@@ -52,7 +56,9 @@ func NewInterceptors(
 		return Interceptors{}, err
 	}
 	s, c := &serverEnd{side: server, log: log, classify: classify}, &clientEnd{side: client}
-	return Interceptors{UnaryServer: s.unary, StreamServer: s.stream, UnaryClient: c.unary, StreamClient: c.stream}, nil
+	return Interceptors{
+		UnaryServer: s.unary, StreamServer: s.stream, UnaryClient: c.unary, StreamClient: c.stream, server: s, client: c,
+	}, nil
 }
 
 type serverEnd struct {
@@ -64,7 +70,7 @@ type serverEnd struct {
 func (s *serverEnd) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (resp any, err error) {
-	ctx, call := s.side.begin(received(ctx), info.FullMethod)
+	ctx, call := s.side.begin(received(ctx), s.side.method(info.FullMethod))
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
@@ -77,7 +83,7 @@ func (s *serverEnd) unary(
 func (s *serverEnd) stream(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) (err error) {
-	ctx, call := s.side.begin(received(stream.Context()), info.FullMethod)
+	ctx, call := s.side.begin(received(stream.Context()), s.side.method(info.FullMethod))
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
@@ -107,13 +113,13 @@ func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 		return nil
 	}
 	if fault.Is(err, fault.CallerNotAllowed) {
-		s.log.WarnContext(ctx, "caller refused", "method", call.method, "error", err)
+		s.log.WarnContext(ctx, "caller refused", "method", call.name, "error", err)
 	} else if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
-		s.log.DebugContext(ctx, "call refused", "method", call.method, "error", err)
+		s.log.DebugContext(ctx, "call refused", "method", call.name, "error", err)
 	} else if errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled {
-		s.log.DebugContext(ctx, "call canceled", "method", call.method)
+		s.log.DebugContext(ctx, "call canceled", "method", call.name)
 	} else {
-		s.log.ErrorContext(ctx, "call failed", "method", call.method, "error", err)
+		s.log.ErrorContext(ctx, "call failed", "method", call.name, "error", err)
 	}
 	return wire
 }
@@ -143,10 +149,14 @@ func (c *clientEnd) unary(
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
-	ctx, call := c.side.begin(ctx, method)
-	wire := invoke(sent(ctx), method, req, reply, cc, opts...)
+	ctx, call := c.side.begin(ctx, c.side.method(method))
+	return c.done(ctx, &call, invoke(sent(ctx), method, req, reply, cc, opts...))
+}
+
+// done ends a call and returns its error as the fault that it was at the server.
+func (c *clientEnd) done(ctx context.Context, call *call, wire error) error {
 	err := fault.FromError(wire)
-	c.side.end(ctx, &call, wire, err)
+	c.side.end(ctx, call, wire, err)
 	return err
 }
 
@@ -154,16 +164,14 @@ func (c *clientEnd) stream(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
 	opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	ctx, call := c.side.begin(ctx, method)
+	ctx, call := c.side.begin(ctx, c.side.method(method))
 	stream, err := open(sent(ctx), desc, cc, method, opts...)
 	if err != nil {
-		restored := fault.FromError(err)
-		c.side.end(ctx, &call, err, restored)
-		return nil, restored
+		return nil, c.done(ctx, &call, err)
 	}
 	s := &clientStream{ClientStream: stream, single: !desc.ServerStreams}
 	s.end = func(wire error) {
-		s.once.Do(func() { c.side.end(ctx, &call, wire, fault.FromError(wire)) })
+		s.once.Do(func() { _ = c.done(ctx, &call, wire) })
 	}
 	// A caller may abandon a stream instead of reading it to its end. It must then cancel
 	// the context, as gRPC demands.

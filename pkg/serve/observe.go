@@ -3,8 +3,9 @@ package serve
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -45,15 +46,20 @@ type side struct {
 	kind     trace.SpanKind
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
-	// sets holds one measurement option for each method and code. The contracts bound
-	// both.
-	sets sync.Map
+	// methods has every method that was called; the contracts bound it. It is replaced and
+	// never changed, because nearly every call only reads it.
+	methods atomic.Pointer[map[string]*measured]
 }
 
-type setKey struct {
-	method string
-	code   codes.Code
+// measured is a method as one end measures it.
+type measured struct {
+	name string // service/method
+	// options has the options of a measurement by code, once there was one.
+	options [codeCount]atomic.Pointer[[]metric.RecordOption]
 }
+
+// codeCount is how many codes there are.
+const codeCount = int(codes.Unauthenticated) + 1
 
 func newSide(meters metric.MeterProvider, tracer trace.Tracer, name string, kind trace.SpanKind) (*side, error) {
 	duration, err := meters.Meter(scope).Float64Histogram("rpc."+name+".call.duration",
@@ -63,21 +69,36 @@ func newSide(meters metric.MeterProvider, tracer trace.Tracer, name string, kind
 	if err != nil {
 		return nil, fmt.Errorf("make the %s's call histogram: %w", name, err)
 	}
-	return &side{kind: kind, tracer: tracer, duration: duration}, nil
+	s := &side{kind: kind, tracer: tracer, duration: duration}
+	s.methods.Store(&map[string]*measured{})
+	return s, nil
+}
+
+// method returns the method with a full name, /service/method.
+func (s *side) method(fullName string) *measured {
+	for {
+		known := s.methods.Load()
+		if m, ok := (*known)[fullName]; ok {
+			return m
+		}
+		more := maps.Clone(*known)
+		more[fullName] = &measured{name: strings.TrimPrefix(fullName, "/")}
+		s.methods.CompareAndSwap(known, &more)
+	}
 }
 
 // call is one call under way.
 type call struct {
-	method string
-	start  time.Time
-	span   trace.Span // nil when the trace is not recorded
+	*measured
+	start time.Time
+	span  trace.Span // nil when the trace is not recorded
 }
 
 // begin starts a call. Only a recorded trace costs a span. Its code is kept apart from
-// all other calls, even from their stacks: a call within the process begins on a new
+// all other calls, even from their stacks: the handler of a stream begins on a new
 // goroutine, whose small stack is expensive to grow.
-func (s *side) begin(ctx context.Context, fullMethod string) (context.Context, call) {
-	c := call{method: strings.TrimPrefix(fullMethod, "/"), start: time.Now()}
+func (s *side) begin(ctx context.Context, m *measured) (context.Context, call) {
+	c := call{measured: m, start: time.Now()}
 	if !telemetry.Sampled(ctx) {
 		return ctx, c
 	}
@@ -88,8 +109,8 @@ func (s *side) begin(ctx context.Context, fullMethod string) (context.Context, c
 // startSpan starts the span of a call. Where this process records none, the trace passes
 // through unchanged.
 func (s *side) startSpan(ctx context.Context, c *call) (context.Context, trace.Span) {
-	spanCtx, span := s.tracer.Start(ctx, c.method, trace.WithSpanKind(s.kind), trace.WithTimestamp(c.start),
-		trace.WithAttributes(systemAttr.String("grpc"), methodAttr.String(c.method)))
+	spanCtx, span := s.tracer.Start(ctx, c.name, trace.WithSpanKind(s.kind), trace.WithTimestamp(c.start),
+		trace.WithAttributes(systemAttr.String("grpc"), methodAttr.String(c.name)))
 	if !span.IsRecording() {
 		return ctx, nil
 	}
@@ -99,7 +120,7 @@ func (s *side) startSpan(ctx context.Context, c *call) (context.Context, trace.S
 // end measures a call. wire is its error as sent, err as we know it.
 func (s *side) end(ctx context.Context, c *call, wire, err error) {
 	code := status.Code(wire)
-	s.duration.Record(ctx, time.Since(c.start).Seconds(), s.set(c.method, code))
+	s.duration.Record(ctx, time.Since(c.start).Seconds(), s.options(c.measured, code)...)
 	if c.span != nil {
 		s.endSpan(c.span, code, err)
 	}
@@ -117,22 +138,22 @@ func (s *side) endSpan(span trace.Span, code codes.Code, err error) {
 	span.End()
 }
 
-func (s *side) set(method string, code codes.Code) metric.MeasurementOption {
-	key := setKey{method, code}
-	if set, ok := s.sets.Load(key); ok {
-		return set.(metric.MeasurementOption)
+// options returns the options of a method's measurement. A code that gRPC does not have counts
+// as unknown.
+func (s *side) options(m *measured, code codes.Code) []metric.RecordOption {
+	if int(code) >= codeCount {
+		code = codes.Unknown
 	}
-	return s.newSet(key)
-}
-
-func (s *side) newSet(key setKey) metric.MeasurementOption {
-	method, code := key.method, key.code
-	attrs := []attribute.KeyValue{systemAttr.String("grpc"), methodAttr.String(method), statusAttr.String(codeName(code))}
+	if options := m.options[code].Load(); options != nil {
+		return *options
+	}
+	attrs := []attribute.KeyValue{systemAttr.String("grpc"), methodAttr.String(m.name), statusAttr.String(codeName(code))}
 	if s.failed(code) {
 		attrs = append(attrs, errorAttr.String(codeName(code)))
 	}
-	set, _ := s.sets.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(attrs...)))
-	return set.(metric.MeasurementOption)
+	options := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attrs...))}
+	m.options[code].Store(&options)
+	return options
 }
 
 // failed reports whether a code is an error of this side. A server that refuses a

@@ -116,22 +116,29 @@ func channelsWith(
 	t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider, classify ...Classify,
 ) map[string]grpc.ClientConnInterface {
 	t.Helper()
+	return connected(t, log, traces, func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) },
+		classify...)
+}
+
+// connected are the two ways to call the services that register adds.
+func connected(
+	t *testing.T, log *slog.Logger, traces trace.TracerProvider, register func(grpc.ServiceRegistrar),
+	classify ...Classify,
+) map[string]grpc.ClientConnInterface {
+	t.Helper()
 	in, err := NewInterceptors(log, noop.NewMeterProvider(), traces, classify...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := NewInProcess(in)
-	grpc_health_v1.RegisterHealthServer(local, server)
+	register(local)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() {
-		done <- GRPC(ctx, lis, GRPCConfig{Interceptors: in},
-			func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
-	}()
+	go func() { done <- GRPC(ctx, lis, GRPCConfig{Interceptors: in}, register) }()
 	conn, err := Dial(Target{Service: "test", Addresses: []string{lis.Addr().String()}, Exactly: true}, in, nil)
 	if err != nil {
 		t.Fatal(err)

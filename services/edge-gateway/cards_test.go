@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
@@ -67,7 +68,7 @@ func (c *cards) GetSandboxSession(
 	if err := c.find(req.GetSessionId()); err != nil {
 		return nil, err
 	}
-	return &billingv1.GetSandboxSessionResponse{Session: c.session}, nil
+	return &billingv1.GetSandboxSessionResponse{Session: proto.CloneOf(c.session)}, nil
 }
 
 func (c *cards) ActOnSandboxSession(
@@ -86,7 +87,7 @@ func (c *cards) ActOnSandboxSession(
 	default:
 		c.session.State = billingv1.SandboxSessionState_SANDBOX_SESSION_STATE_CHARGED_BACK
 	}
-	return &billingv1.ActOnSandboxSessionResponse{Session: c.session}, nil
+	return &billingv1.ActOnSandboxSessionResponse{Session: proto.CloneOf(c.session)}, nil
 }
 
 func TestAWebhookIsHandedOnByteForByte(t *testing.T) {

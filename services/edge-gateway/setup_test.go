@@ -465,15 +465,27 @@ func (r *router) ExplainProvider(
 		Models: []*routerv1.ModelHealth{{ModelId: modelID, Breaker: "open", Lane: "main"}}}, nil
 }
 
-func (r *router) Select(_ context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+func (r *router) Select(ctx context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 	r.selects <- req
 	r.mu.Lock()
 	answer := r.answer
 	r.mu.Unlock()
-	if answer != nil {
-		return answer(req)
+	if answer == nil {
+		return candidates(providerA, providerB), nil
 	}
-	return candidates(providerA, providerB), nil
+	var resp *routerv1.SelectResponse
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		resp, err = answer(req)
+	}()
+	select {
+	case <-answered:
+		return resp, err
+	case <-ctx.Done(): // a handler does not outlast its call
+		return nil, ctx.Err()
+	}
 }
 
 func candidates(providers ...string) *routerv1.SelectResponse {

@@ -298,7 +298,7 @@ func (w *world) call(open *hubv1.DispatchOpen) *call {
 	stream, err := w.hub.dispatch.Dispatch(ctx)
 	must(w.t, err)
 	c := &call{t: w.t, stream: stream, cancel: cancel}
-	must(w.t, stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: open}}))
+	must(w.t, stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: proto.CloneOf(open)}}))
 	return c
 }
 

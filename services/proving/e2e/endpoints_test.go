@@ -162,7 +162,8 @@ func (h *endpointHub) dispatch(
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: o}}); err != nil {
+	open := &hubv1.DispatchRequest_Open{Open: proto.CloneOf(o)}
+	if err := stream.Send(&hubv1.DispatchRequest{Message: open}); err != nil {
 		t.Fatal(err)
 	}
 	for finished == nil && failed == nil {

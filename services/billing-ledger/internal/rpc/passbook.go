@@ -279,7 +279,7 @@ func (s *PassbookExports) ExportLedger(
 	}
 	return s.Exports.Do(stream.Context(), id, func(ctx context.Context) error {
 		return passbook.ExportLines(ctx, s.Store, id, f, until(ctx, func(piece []byte, rows int64) error {
-			return stream.Send(&billingv1.ExportLedgerResponse{Csv: piece, Rows: rows})
+			return stream.Send(&billingv1.ExportLedgerResponse{Csv: bytes.Clone(piece), Rows: rows})
 		}))
 	})
 }
@@ -298,7 +298,7 @@ func (s *PassbookExports) ExportUsage(
 	}
 	return s.Exports.Do(stream.Context(), id, func(ctx context.Context) error {
 		return passbook.ExportServed(ctx, s.Store, id, f, until(ctx, func(piece []byte, rows int64) error {
-			return stream.Send(&billingv1.ExportUsageResponse{Csv: piece, Rows: rows})
+			return stream.Send(&billingv1.ExportUsageResponse{Csv: bytes.Clone(piece), Rows: rows})
 		}))
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"svc.internal/services/catalog/internal/weights"
 )
 
-// listing is the answer to ListCatalog of one snapshot, made once for all who
-// ask and never changed.
+// listing is the answer to ListCatalog of one snapshot. Its data is made once for all who ask,
+// and never changed.
 type listing struct {
 	mu       sync.Mutex
 	revision uint64
@@ -24,7 +24,7 @@ func (l *listing) of(current *snapshot.Snapshot) *catalogv1.ListCatalogResponse 
 	if l.resp == nil || l.revision < current.Revision {
 		l.revision, l.resp = current.Revision, catalogToProto(current)
 	}
-	return l.resp
+	return &catalogv1.ListCatalogResponse{Msg: l.resp.GetMsg(), Data: l.resp.GetData()}
 }
 
 // ListCatalog names the models that a provider can fetch and serve, from

@@ -20,7 +20,7 @@ type Catalog struct {
 	watchers func(delta int64)
 
 	mu   sync.Mutex
-	last *catalogv1.WatchModelsResponse // shared by all watchers, never changed
+	last *catalogv1.WatchModelsResponse // its models are shared by all watchers, and never changed
 }
 
 // NewCatalog makes the service. watchers is told of each watch that begins (1)
@@ -55,12 +55,12 @@ func (s *Catalog) WatchModels(
 	}
 }
 
-// encode makes the message of a snapshot once for all watchers.
+// encode makes the message of a snapshot. Its models are made once for all watchers.
 func (s *Catalog) encode(current *snapshot.Snapshot) *catalogv1.WatchModelsResponse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.last.GetRevision() < current.Revision {
 		s.last = snapshotToProto(current)
 	}
-	return s.last
+	return &catalogv1.WatchModelsResponse{Revision: s.last.GetRevision(), Models: s.last.GetModels()}
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/acts"
@@ -171,14 +172,22 @@ func (l *List) ask(ctx context.Context, sources []Source, query func(service str
 		wg.Go(func() {
 			q := query(s.Service)
 			list, err := s.List(ctx, q)
-			for _, a := range list {
-				a.Service = s.Service
-			}
-			answers[i] = answer{list[:min(len(list), int(q.GetLimit()))], err}
+			answers[i] = answer{of(s.Service, list[:min(len(list), int(q.GetLimit()))]), err}
 		})
 	}
 	wg.Wait()
 	return answers
+}
+
+// of returns the acts of a service with its name. They are copies, because a service of this
+// process shares what it answers.
+func of(service string, list []*actsv1.Act) []*actsv1.Act {
+	named := make([]*actsv1.Act, len(list))
+	for i, a := range list {
+		named[i] = proto.CloneOf(a)
+		named[i].Service = service
+	}
+	return named
 }
 
 // isRefusal reports whether an error is about the request, which is no fault of the service.

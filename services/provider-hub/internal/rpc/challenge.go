@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"time"
 
 	"google.golang.org/grpc"
@@ -42,10 +43,11 @@ func (c *Challenge) Run(m *hubv1.RunRequest, stream challengeStream) error {
 // chunks is the caller's end of a challenge. It implements challenge.Caller.
 type chunks struct{ stream challengeStream }
 
-// Chunk implements challenge.Caller. Send encodes or copies a message before it returns.
+// Chunk implements challenge.Caller. The bytes are copied, because a caller in this process keeps
+// the message, and the runner uses them again.
 func (c chunks) Chunk(data []byte, after time.Duration) error {
 	return c.stream.Send(&hubv1.RunResponse{Message: &hubv1.RunResponse_Chunk{
-		Chunk: &hubv1.ChallengeChunk{Data: data, AtUs: after.Microseconds()},
+		Chunk: &hubv1.ChallengeChunk{Data: bytes.Clone(data), AtUs: after.Microseconds()},
 	}})
 }
 

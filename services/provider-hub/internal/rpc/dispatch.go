@@ -3,6 +3,7 @@
 package rpc
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -45,20 +46,22 @@ func (d *Dispatch) Dispatch(stream dispatchStream) error {
 	return d.dispatcher.Serve(stream.Context(), order, c)
 }
 
-// call is the caller's end of a dispatch. It implements dispatch.Caller. Its messages are
-// allocated once, because Send copies or encodes a message before it returns.
+// call is the caller's end of a dispatch. It implements dispatch.Caller.
 type call struct {
 	stream    dispatchStream
 	committed chan struct{}
 	gone      chan struct{}
-	event     hubv1.DispatchEvent
-	message   hubv1.DispatchResponse
 }
 
 func newCall(stream dispatchStream) *call {
-	c := &call{stream: stream, committed: make(chan struct{}), gone: make(chan struct{})}
-	c.message.Message = &hubv1.DispatchResponse_Event{Event: &c.event}
-	return c
+	return &call{stream: stream, committed: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// eventMessage is the message of an event in one allocation.
+type eventMessage struct {
+	message hubv1.DispatchResponse
+	oneof   hubv1.DispatchResponse_Event
+	event   hubv1.DispatchEvent
 }
 
 // listen waits for the commit, and for the caller to close its side, which is how it
@@ -86,14 +89,15 @@ func (c *call) Gone() <-chan struct{} { return c.gone }
 // Committed implements dispatch.Caller.
 func (c *call) Committed() <-chan struct{} { return c.committed }
 
-// Event implements dispatch.Caller.
+// Event implements dispatch.Caller. The bytes are copied, because a caller in this process keeps
+// the message, and the dispatcher uses them again.
 func (c *call) Event(e dispatch.Event) error {
-	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent,
-		e.Tokens, e.More, e.Name
-	c.event.ProviderUs = e.ProviderTime.Microseconds()
-	err := c.stream.Send(&c.message)
-	c.event.Json = nil // it may be large, and the next event may be far away
-	return err
+	m := new(eventMessage)
+	m.message.Message, m.oneof.Event = &m.oneof, &m.event
+	m.event.Json, m.event.FirstContent, m.event.CompletionTokens, m.event.More, m.event.Name = bytes.Clone(e.JSON),
+		e.FirstContent, e.Tokens, e.More, e.Name
+	m.event.ProviderUs = e.ProviderTime.Microseconds()
+	return c.stream.Send(&m.message)
 }
 
 // Finished implements dispatch.Caller.
