@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"svc.internal/pkg/memory"
 	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
 )
@@ -62,6 +63,7 @@ func run(ctx context.Context, args []string) error {
 	if done, err := options.Read(&cfg, os.Environ(), os.Stdout); err != nil || done {
 		return err
 	}
+	memory.Fit()
 	return standalone.Run(ctx, cfg, standalone.Streams{Out: os.Stdout, Log: os.Stderr})
 }
 

@@ -1,0 +1,90 @@
+// Package memory fits the garbage collector to the memory of the machine or the container.
+//
+// By default Go collects when the heap has doubled. A process with a small heap that allocates for
+// each request then collects many times a second. With a limit it need not: it collects when the
+// heap has grown threefold, and more often only as the process comes near the limit.
+//
+// GOGC and GOMEMLIMIT, Go's own variables, win where they are set.
+package memory
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+const (
+	// growth is how much the heap may grow between two collections, in percent, where there is
+	// a limit. At 200 standalone collects half as often as at 100. At 300 and 400 its requests
+	// took no less time in total, and the process more memory.
+	growth = 200
+	// share is the part of the memory that the process may use: one in share. The rest is for
+	// what runs beside it, a database for example, and for the system's caches.
+	share = 2
+)
+
+// Fit sets the limit to half of the memory, and the collector's growth. It returns the limit in
+// bytes, or 0 if it left all as it was, because the environment says what to do or because the
+// system does not say how much memory there is.
+func Fit() int64 {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		if os.Getenv(name) != "" {
+			return 0
+		}
+	}
+	available := available(os.ReadFile)
+	if available <= 0 {
+		return 0
+	}
+	limit := available / share
+	debug.SetMemoryLimit(limit)
+	debug.SetGCPercent(growth)
+	return limit
+}
+
+// available returns the memory of the machine, or of the control group of this process (of version
+// 2) where that is less, in bytes; 0 if neither is known. read reads a file.
+func available(read func(name string) ([]byte, error)) int64 {
+	least := int64(math.MaxInt64)
+	if text, err := read("/proc/meminfo"); err == nil {
+		least = min(least, total(text))
+	}
+	const groups = "/sys/fs/cgroup"
+	own, err := read("/proc/self/cgroup")
+	if group, ok := strings.CutPrefix(strings.TrimSpace(string(own)), "0::/"); err == nil && ok {
+		// The groups above it have limits too. In a container the first of them is the root.
+		for dir := path.Join(groups, group); len(dir) >= len(groups); dir = path.Dir(dir) {
+			if text, err := read(path.Join(dir, "memory.max")); err == nil {
+				least = min(least, bound(text))
+			}
+		}
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
+}
+
+// total returns the machine's memory, as /proc/meminfo has it in KiB.
+func total(meminfo []byte) int64 {
+	for line := range bytes.Lines(meminfo) {
+		if fields := strings.Fields(string(line)); len(fields) == 3 && fields[0] == "MemTotal:" {
+			if kib, err := strconv.ParseInt(fields[1], 10, 53); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return math.MaxInt64
+}
+
+// bound returns the limit of a control group; it is "max" where there is none.
+func bound(text []byte) int64 {
+	if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
+		return n
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,45 @@
+package memory
+
+import (
+	"os"
+	"testing"
+)
+
+func TestTheSmallestLimitCounts(t *testing.T) {
+	t.Parallel()
+	const machine = "MemTotal:        8048364 kB\nMemFree:          1000000 kB\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"a machine": {map[string]string{"/proc/meminfo": machine, "/proc/self/cgroup": "0::/user.slice\n",
+			"/sys/fs/cgroup/user.slice/memory.max": "max\n"}, 8048364 << 10},
+		"a container": {map[string]string{"/proc/meminfo": machine, "/proc/self/cgroup": "0::/\n",
+			"/sys/fs/cgroup/memory.max": "1073741824\n"}, 1 << 30},
+		"a group in a group": {map[string]string{"/proc/meminfo": machine, "/proc/self/cgroup": "0::/a/b\n",
+			"/sys/fs/cgroup/a/b/memory.max": "max\n", "/sys/fs/cgroup/a/memory.max": "2147483648\n"}, 2 << 30},
+		"a limit above the machine": {map[string]string{"/proc/meminfo": machine, "/proc/self/cgroup": "0::/\n",
+			"/sys/fs/cgroup/memory.max": "1099511627776\n"}, 8048364 << 10},
+		"another kind of group": {map[string]string{"/proc/meminfo": machine,
+			"/proc/self/cgroup": "4:memory:/a\n1:name=systemd:/a\n"}, 8048364 << 10},
+		"unreadable": {map[string]string{"/proc/meminfo": "MemTotal: much\n"}, 0},
+		"nothing":    {nil, 0},
+	} {
+		got := available(func(name string) ([]byte, error) {
+			if text, ok := c.files[name]; ok {
+				return []byte(text), nil
+			}
+			return nil, os.ErrNotExist
+		})
+		if got != c.want {
+			t.Errorf("%s: got %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestTheEnvironmentWins(t *testing.T) {
+	t.Setenv("GOGC", "150")
+	if got := Fit(); got != 0 {
+		t.Errorf("with GOGC: got the limit %d, want none", got)
+	}
+}
