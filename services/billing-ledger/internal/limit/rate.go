@@ -29,12 +29,10 @@ func Left(perMinute int32, ahead time.Duration) Rate {
 	if perMinute == Unlimited {
 		return Rate{}
 	}
-	perMinute, ahead = max(perMinute, 1), max(ahead, 0)
-	every := ceil(time.Minute, time.Duration(perMinute), time.Microsecond)
-	used := (ahead + every - 1) / every
+	m := Meter{PerMinute: max(perMinute, 1), Ahead: max(ahead, 0)}
 	return Rate{
-		Limit: perMinute, Remaining: int32(max(time.Duration(perMinute)-used, 0)), Reset: ahead,
-		Retry: max(ahead-time.Duration(perMinute-1)*every, 0),
+		Limit: m.PerMinute, Remaining: int32(max(m.Room(), 0)), Reset: m.Ahead,
+		Retry: max(m.Ahead-time.Duration(m.PerMinute-1)*m.every(), 0),
 	}
 }
 
@@ -44,11 +42,6 @@ func (r Rate) Least(other Rate) Rate {
 		return other
 	}
 	return r
-}
-
-// ceil returns d/n, rounded up to whole units.
-func ceil(d, n, unit time.Duration) time.Duration {
-	return (d/unit + n - 1) / n * unit
 }
 
 // ErrNoKey is a store's error for an unknown key.

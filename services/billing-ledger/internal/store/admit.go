@@ -16,23 +16,17 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Admit decides reservations by the database's function
-// admit_requests (functions/admit_requests.sql), in
-// one round trip and one transaction, which is durable when Admit returns.
+// Admit decides reservations: those that are plain by a few statements (admit_plain.go), and the
+// others by the database's function admit_requests (functions/admit_requests.sql) in a
+// transaction of its own. Both are durable when Admit returns. When the second fails, nobody is
+// told what the first decided, as when the connection is lost during a commit.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
-	var decisions []hold.Decision
-	args := s.admitArgs(reservations)
-	err := pg.Retry(ctx, func() (err error) {
-		if err := s.keepVendorPrices(ctx, reservations); err != nil {
-			return err
-		}
-		rows, err := s.pool.Query(ctx, admitClaims, args...)
-		if err == nil {
-			decisions, err = s.scanDecisions(rows, len(reservations))
-		}
-		return err
-	})
+	decisions := make([]hold.Decision, len(reservations))
+	left, err := s.admitPlain(ctx, reservations, decisions)
+	if err == nil && len(left) > 0 {
+		err = s.admitWhole(ctx, reservations, left, decisions)
+	}
 	if pg.IsUnavailable(err) {
 		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(
 			time.Second)
@@ -43,6 +37,30 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 	crash.At("billing.admit.committed")
 	s.sayWhyFrozen(ctx, decisions)
 	return decisions, nil
+}
+
+// admitWhole decides the reservations at the places left by admit_requests, into decisions.
+func (s *Store) admitWhole(ctx context.Context, all []hold.Reservation, left []int, decisions []hold.Decision) error {
+	reservations := make([]hold.Reservation, len(left))
+	for n, i := range left {
+		reservations[n] = all[i]
+	}
+	args := s.admitArgs(reservations)
+	var decided []hold.Decision
+	err := pg.Retry(ctx, func() (err error) {
+		if err := s.keepVendorPrices(ctx, reservations); err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, admitClaims, args...)
+		if err == nil {
+			decided, err = s.scanDecisions(rows, len(reservations))
+		}
+		return err
+	})
+	for n, d := range decided {
+		decisions[left[n]] = d
+	}
+	return err
 }
 
 // sayWhyFrozen adds to the refusals of frozen accounts why those are frozen. It asks only where

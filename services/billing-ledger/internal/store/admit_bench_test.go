@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +57,40 @@ func BenchmarkAdmitAgainst(b *testing.B) {
 				})
 			})
 		}
+	}
+}
+
+// admitting is a way to admit a batch.
+type admitting func(context.Context, []hold.Reservation) ([]hold.Decision, error)
+
+// BenchmarkPlainAgainstWhole compares what a batch of plain requests costs the database with what it
+// costs by admit_requests, as BenchmarkAdmitAgainst does. The times are of the server's process, for
+// one request.
+func BenchmarkPlainAgainstWhole(b *testing.B) {
+	for _, size := range []int{1, 5, 16, 64} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			first := newRival(b, min(size, againstBatch))
+			var plain, whole []time.Duration
+			compare(b, "admit_requests", func() float64 {
+				one, other := first.reconnect(b, store.Schema), first.reconnect(b, store.Schema)
+				defer one.pool.Close()
+				defer other.pool.Close()
+				for range warmUpBatches {
+					one.batchBy(b, one.store.Admit, size)
+				}
+				return byTurns(againstBatches, func() time.Duration {
+					plain = append(plain, one.batchBy(b, one.store.Admit, size))
+					return plain[len(plain)-1]
+				}, func() time.Duration {
+					whole = append(whole, other.batchBy(b, other.store.AdmitWhole, size))
+					return whole[len(whole)-1]
+				})
+			})
+			for of, times := range map[string][]time.Duration{"plain": plain, "whole": whole} {
+				slices.Sort(times)
+				b.ReportMetric(float64(times[len(times)/2].Microseconds())/float64(size), of+"-server-µs/request")
+			}
+		})
 	}
 }
 
@@ -164,16 +199,25 @@ func (r rival) reconnect(b *testing.B, path string) rival {
 	return other
 }
 
-// batch admits one batch, and returns the processor time that it took.
+// batch admits one batch by admit_requests, and returns the processor time that it took.
 func (r rival) batch(b *testing.B) time.Duration {
 	b.Helper()
-	claims := make([]hold.Reservation, againstBatch)
+	return r.batchBy(b, r.store.AdmitWhole, againstBatch)
+}
+
+// batchBy admits one batch of so many in one way, and returns the processor time that it took.
+func (r rival) batchBy(b *testing.B, way admitting, size int) time.Duration {
+	b.Helper()
+	claims := make([]hold.Reservation, size)
 	for i := range claims {
 		claims[i] = r.reservation(b, r.consumers[i%len(r.consumers)], 1)
 	}
 	began := r.spent(b)
-	decisions := r.admit(b, claims...)
+	decisions, err := way(b.Context(), claims)
 	took := r.spent(b) - began
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, d := range decisions {
 		if d.Outcome != hold.Admitted {
 			b.Fatalf("outcome: got %s, want %s", d.Outcome, hold.Admitted)

@@ -151,6 +151,7 @@ type Store struct {
 	terms  Terms
 	// vendorPrices remembers price versions of gateway models that are in the database.
 	vendorPrices *keptPrices
+	boundedKeys  *boundedKeys
 }
 
 // Terms are the times of holds.
@@ -165,7 +166,8 @@ type Terms struct {
 // New returns a store on a pool that was opened for Schema and Role. limits apply to
 // accounts without limits of their own.
 func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
-	return &Store{pool: pool, limits: limits, terms: terms, vendorPrices: newKeptPrices()}
+	return &Store{pool: pool, limits: limits, terms: terms, vendorPrices: newKeptPrices(),
+		boundedKeys: newBoundedKeys()}
 }
 
 // Ping returns an error unless the database answers.
