@@ -39,15 +39,15 @@ category_tokens category_tokens_cap_check | cap = 0, used = 0
 category_tokens category_tokens_class_check | class = 4
 category_tokens category_tokens_excess_check | excess = -1
 category_tokens category_tokens_pkey | =
-hold hold_counted_class_check | request_id = gen_random_uuid(), counted_class = 4
-hold hold_discount_check | request_id = gen_random_uuid(), discount = 9001
+hold hold_is_sound | request_id = gen_random_uuid(), counted_class = 4 => hold_counted_class_check
+hold hold_is_sound | request_id = gen_random_uuid(), discount = 9001 => hold_discount_check
 spend_counter spend_counter_bounds | spent = -1
 spend_counter spend_counter_cap | held = cap + 1, spent = 0, excess = 0
 spend_counter spend_counter_period_check | period = 'year'
 spend_counter spend_counter_pkey | =
 spend_counter spend_counter_window | period = 'week', window_start = '2027-01-05'
-hold hold_spend_is_pinned | request_id = gen_random_uuid(), spend_pins = 1
-hold hold_spend_pins_check | request_id = gen_random_uuid(), spend_pins = 64, spend_day = now()
+hold hold_is_sound | request_id = gen_random_uuid(), spend_pins = 1 => hold_spend_is_pinned
+hold hold_is_sound | request_id = gen_random_uuid(), spend_pins = 64, spend_day = now() => hold_spend_pins_check
 account_mark account_mark_account_id_fkey | account_id = gen_random_uuid()
 account_mark account_mark_cause_check | cause = 'payout_address'
 account_mark account_mark_evidence_check | evidence = 'short'
@@ -262,43 +262,42 @@ held_earning held_earning_rule_check | request_id = gen_random_uuid(), rule = 'l
 held_earning held_earning_was_earned | request_id = gen_random_uuid()
 house_account house_account_account_id_fkey | account_id = gen_random_uuid()
 house_account house_account_pkey | =
-hold hold_amount_check | amount = -1
+hold hold_is_sound | amount = -1 => hold_amount_check
 hold hold_is_kept | ! DELETE FROM hold => before its day is cleared
 hold hold_begins_open | state = 'released', closed_at = now() => may not change any more
-hold hold_billing_type | billing_type = 'gift', amount = 0
-hold hold_check | payout_input_rate = input_rate + 1
-hold hold_check1 | payout_output_rate = output_rate + 1
-hold hold_check2 | billing_type = 'free', input_rate = 0, output_rate = 0, payout_input_rate = 0,
-	payout_output_rate = 0, amount = 5
-hold hold_check4 | closed_at = now()
-hold hold_check5 | expires_at = admitted_at
+hold hold_is_sound | billing_type = 'gift', amount = 0 => hold_billing_type
+hold hold_is_sound | payout_input_rate = input_rate + 1 => hold_check
+hold hold_is_sound | payout_output_rate = output_rate + 1 => hold_check1
+hold hold_is_sound | billing_type = 'free', input_rate = 0, output_rate = 0, payout_input_rate = 0,
+	payout_output_rate = 0, amount = 5 => hold_check2
+hold hold_is_sound | closed_at = now() => hold_check4
+hold hold_is_sound | expires_at = admitted_at => hold_check5
 hold hold_closes_once | ! UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'settled'
 	=> may not change any more
-hold hold_counts_audio | unit = 2, max_completion_tokens = 0
-hold hold_counts_images | unit = 1, input_rate = 0, payout_input_rate = 0, prompt_tokens = 0,
-	max_completion_tokens = 3,
-	images = 4
+hold hold_is_sound | unit = 2, max_completion_tokens = 0 => hold_counts_audio
+hold hold_is_sound | unit = 1, input_rate = 0, payout_input_rate = 0, prompt_tokens = 0,
+	max_completion_tokens = 3, images = 4 => hold_counts_images
 hold hold_expires_reviewed | ! UPDATE hold SET state = 'expired', closed_at = now() WHERE state = 'open'
 	=> is to be reviewed
-hold hold_free_is_free | billing_type = 'free', amount = 0
-hold hold_images_check | images = -1
-hold hold_input_rate_check | input_rate = -1, payout_input_rate = -1 => hold_
-hold hold_max_completion_tokens_check | max_completion_tokens = -1
-hold hold_model_id_check | model_id = ''
-hold hold_output_rate_check | output_rate = -1, payout_output_rate = -1 => hold_
-hold hold_pin_is_payg | pinned = true, billing_type = 'free', amount = 0, input_rate = 0, output_rate = 0,
-	payout_input_rate = 0, payout_output_rate = 0
+hold hold_is_sound | billing_type = 'free', amount = 0 => hold_free_is_free
+hold hold_is_sound | images = -1 => hold_images_check
+hold hold_is_sound | input_rate = -1, payout_input_rate = -1 => hold_input_rate_check
+hold hold_is_sound | max_completion_tokens = -1 => hold_max_completion_tokens_check
+hold hold_is_sound | model_id = '' => hold_model_id_check
+hold hold_is_sound | output_rate = -1, payout_output_rate = -1 => hold_output_rate_check
+hold hold_is_sound | pinned = true, billing_type = 'free', amount = 0, input_rate = 0, output_rate = 0,
+	payout_input_rate = 0, payout_output_rate = 0 => hold_pin_is_payg
 hold hold_pkey | =
-hold hold_plan_is_pinned | billing_type = 'plan', amount = 0
-hold hold_plan_price_check | billing_type = 'plan', amount = 0, plan_id = 'pro', plan_tier = 2, plan_day =
-	now()::date,
-	plan_price = -1
-hold hold_prompt_tokens_check | prompt_tokens = -1
-hold hold_rate_limit_check | rate_limit = -1
-hold hold_rate_remaining_check | rate_remaining = -1
-hold hold_refund | plan_refunded = true
-hold hold_unit_check | unit = 3
-hold hold_state_check | ! UPDATE hold SET state = 'gone', closed_at = now() WHERE state = 'open'
+hold hold_is_sound | billing_type = 'plan', amount = 0 => hold_plan_is_pinned
+hold hold_is_sound | billing_type = 'plan', amount = 0, plan_id = 'pro', plan_tier = 2, plan_day = now()::date,
+	plan_price = -1 => hold_plan_price_check
+hold hold_is_sound | prompt_tokens = -1 => hold_prompt_tokens_check
+hold hold_is_sound | rate_limit = -1 => hold_rate_limit_check
+hold hold_is_sound | rate_remaining = -1 => hold_rate_remaining_check
+hold hold_is_sound | plan_refunded = true => hold_refund
+hold hold_is_sound | unit = 3 => hold_unit_check
+hold hold_is_sound | ! UPDATE hold SET state = 'gone', closed_at = now() WHERE state = 'open'
+	=> hold_state_check
 idempotency_account idempotency_account_account_id_fkey | account_id = gen_random_uuid()
 idempotency_account idempotency_account_live_check | account_id = (SELECT id FROM account
 	WHERE idempotency_key = 'taken'), live = -1

@@ -2,6 +2,9 @@ package store_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -280,6 +283,24 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 	}
 	for object := range attacked {
 		t.Errorf("%s is attacked, and is not there", object)
+	}
+}
+
+// TestEveryRuleOfAHoldIsAttacked fails where hold_is_sound has a rule that no attack breaks.
+func TestEveryRuleOfAHoldIsAttacked(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("functions", "hold_is_sound.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := regexp.MustCompile(`THEN '(\w+)'`).FindAllSubmatch(text, -1)
+	if len(rules) == 0 {
+		t.Fatal("rules: got none, want some")
+	}
+	list := strings.ReplaceAll(attacks, "\n\t", " ")
+	for _, rule := range rules {
+		if want := regexp.MustCompile(`(?m)^hold hold_is_sound \| .* => ` + string(rule[1]) + `$`); !want.MatchString(list) {
+			t.Errorf("attacks on the rule %s: got none, want one", rule[1])
+		}
 	}
 }
 

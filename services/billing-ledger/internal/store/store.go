@@ -63,6 +63,7 @@
 //   - A gateway's count never shrinks, and the attempt that it committed to stands:
 //     renewal_only_grows.
 //   - A request is settled once: the key (day, request_id) with the day of the id.
+//   - A row of hold obeys all of its rules: hold_is_sound, a function that names the rule in its error.
 //   - Counts are of the unit that is priced: hold_counts_images, hold_counts_audio,
 //     usage_counts_images, usage_counts_audio.
 //   - 0 ≤ payout ≤ list price: a CHECK of usage_settlement. Charged + shortfall + discount =
