@@ -75,26 +75,28 @@ type chartUser struct {
 // chartHub stands for the id of a hub in the chart's list of users.
 const chartHub = "hub-id"
 
-// chartUsers are the users of all services of the bus. The chart writes that of a hub once
-// for each hub.
-func chartUsers() (users, hubs []chartUser) {
+// grouped are the services that a pod of the chart may have together, in the chart's order.
+var grouped = []string{node.ProviderHub, node.Router, node.EdgeGateway}
+
+// chartUsers are the users of all services of the bus but those of hubs.
+func chartUsers() []chartUser {
+	var users []chartUser
 	for _, spec := range programSpecs() {
-		if !spec.Bus {
-			continue
-		}
-		id, user := bus.Identity{Services: []string{spec.Name}}, spec.Name
-		if spec.HubID != "" {
-			id.HubID, user = chartHub, bus.HubName(chartHub)
-		}
-		publish, subscribe := id.Permissions()
-		made := chartUser{User: user, Publish: publish, Subscribe: subscribe}
-		if id.HubID != "" {
-			hubs = append(hubs, made)
-		} else {
-			users = append(users, made)
+		if spec.Bus && spec.HubID == "" {
+			users = append(users, newChartUser(spec.Name, bus.Identity{Services: []string{spec.Name}}))
 		}
 	}
-	return users, hubs
+	return users
+}
+
+// chartHubUser is the user of a hub whose process has these services. The chart writes it once for each hub.
+func chartHubUser(services ...string) chartUser {
+	return newChartUser(bus.HubName(chartHub), bus.Identity{Services: services, HubID: chartHub})
+}
+
+func newChartUser(name string, id bus.Identity) chartUser {
+	publish, subscribe := id.Permissions()
+	return chartUser{User: name, Publish: publish, Subscribe: subscribe}
 }
 
 func TestTheChartKnowsWhoCallsWhom(t *testing.T) {
@@ -105,8 +107,8 @@ func TestTheChartKnowsWhoCallsWhom(t *testing.T) {
 }
 
 func TestTheChartKnowsWhoMayUseWhichSubject(t *testing.T) {
-	users, hubs := chartUsers()
-	holdToChart(t, "nats-users.yaml", map[string]any{"users": users, "hub": hubs[0]})
+	holdToChart(t, "nats-users.yaml", map[string]any{"users": chartUsers(), "hub": chartHubUser(node.ProviderHub),
+		"grouped_hub": chartHubUser(grouped...)})
 }
 
 // holdToChart compares a file of the chart with what it should be.

@@ -90,7 +90,7 @@ func DefaultConfig() Config {
 }
 
 // signUpsPerHour is more than a gateway of a cluster allows, because all users of this machine have its address, the
-// demo's two among them.
+// demo's two among them. A process with some of the services has what the gateway's own program allows.
 const signUpsPerHour = 30
 
 // What DemoCollateral may be.
@@ -128,6 +128,9 @@ func (c *Config) Select(list string) error {
 			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name,
 				strings.Join(node.Names(), ", ")))
 		}
+	}
+	if !c.all() {
+		c.Gateway.SignUpsPerHour = edgegateway.DefaultConfig().SignUpsPerHour
 	}
 	return errors.Join(faults...)
 }

@@ -41,7 +41,9 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 	if !cfg.Gateway.VisitorSecret.IsSet() && cfg.runs(node.BillingLedger) {
 		cfg.Gateway.VisitorSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "visitors"))
 	}
-	if !cfg.Gateway.MachineTokens.IsSet() || cfg.all() && bool(cfg.Demo) {
+	// A process with some of the services is one of several: a token of its own would open it alone, to whoever reads
+	// its disk.
+	if cfg.all() && (!cfg.Gateway.MachineTokens.IsSet() || bool(cfg.Demo)) {
 		tokens, err := dir.MachineTokens()
 		if err != nil {
 			return cfg, fmt.Errorf("machine tokens: %w", err)

@@ -34,6 +34,9 @@ type Streams struct {
 
 // Run starts what cfg names and blocks until ctx ends and everything has stopped.
 func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
+	if !cfg.all() && cfg.Log.Format == "json" {
+		streams.Out = io.Discard // one process of several, whose log programs read: no person watches it start
+	}
 	con := console.New(streams.Out, clock.System.Now)
 	tel, err := node.Observe(cfg.Telemetry("standalone"), streams.Log)
 	if err != nil {
@@ -70,6 +73,7 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	if err := build(ctx, p.cfg, n); err != nil {
 		return err
 	}
+	tel.Log.InfoContext(ctx, "starting", "services", n.Names(), "grpc", n.DispatchAddress(), "admin", n.AdminAddress())
 	err = n.Run(ctx, node.Extra{
 		First: append(infra.parts(), p.chains.parts()...), Last: []serve.Part{{Name: "demo", Run: p.runDemo}},
 	})
@@ -108,7 +112,8 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 	if p.cfg.Verifier.EdgeURL == "" && p.httpAddr != "" {
 		p.cfg.Verifier.EdgeURL = "http://" + reachable(p.httpAddr)
 	}
-	if p.cfg.Gateway.Origins == "" && p.httpAddr != "" {
+	// Pages of this machine's address are the site's only where the site is this machine.
+	if p.cfg.Gateway.Origins == "" && p.cfg.all() {
 		p.cfg.Gateway.Origins = "http://" + reachable(p.httpAddr)
 	}
 	if p.cfg.Billing.Card.SandboxURL == "" {
