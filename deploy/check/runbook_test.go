@@ -24,16 +24,16 @@ kubectl() {
   if [ "$1" = get ]; then echo pod/market-svc-x-0; else echo "$@"; fi
 }
 `
-	const in, with = "exec pod/market-svc-x-0 -c ", " -config /etc/svc/config/config.yaml"
+	const in, with = "exec pod/market-svc-x-0 -- /bin/", " -config /etc/svc/config/config.yaml"
 	for call, want := range map[string]string{
-		"run billing-ledger verify":     in + "billing-ledger -- /bin/billing-ledger verify",
-		"run provider-hub peppers":      in + "provider-hub -- /bin/provider-hub peppers",
-		"run settlement verify":         in + "settlement -- /bin/settlement verify",
-		"run settlement verify --chain": in + "settlement -- /bin/settlement verify" + with + " --chain",
-		"run chain-signer -print":       in + "chain-signer -- /bin/chain-signer -print" + with,
-		"run verifier replay VERDICT":   in + "verifier -- /bin/verifier replay" + with + " VERDICT",
+		"run billing-ledger verify":     in + "billing-ledger verify",
+		"run provider-hub peppers":      in + "provider-hub peppers",
+		"run settlement verify":         in + "settlement verify",
+		"run settlement verify --chain": in + "settlement verify" + with + " --chain",
+		"run chain-signer -print":       in + "chain-signer -print" + with,
+		"run verifier replay VERDICT":   in + "verifier replay" + with + " VERDICT",
 		`run billing-ledger alarms -close REASON -object OBJECT -by "Your Name"`: in +
-			"billing-ledger -- /bin/billing-ledger alarms -close REASON -object OBJECT -by Your Name",
+			"billing-ledger alarms -close REASON -object OBJECT -by Your Name",
 	} {
 		script := "set -eu\n" + kubectl + found[1] + "\n" + call
 		got, err := exec.CommandContext(t.Context(), "bash", "-c", script).CombinedOutput()

@@ -89,7 +89,7 @@ func gateway() dashboard {
 
 // method is the duration of one call that the gateway makes.
 func method(title, name string) panel {
-	return quantiles(title, "rpc_client_call_duration_seconds", `{job="edge-gateway",rpc_method="`+name+`"}`)
+	return quantiles(title, "rpc_client_call_duration_seconds", in("edge-gateway", `rpc_method="`+name+`"`))
 }
 
 func withWarn(p panel, at float64) panel {
@@ -99,7 +99,7 @@ func withWarn(p panel, at float64) panel {
 
 func catalog() dashboard {
 	const job = "catalog"
-	return dashboard{job, job, []row{calls(job),
+	return dashboard{job, job, []row{calls("catalog"),
 		{"The catalog", []panel{
 			graph("Models", "none", "max(svc_catalog_models)", "served"),
 			graph("Watchers", "none", "sum by (instance) (svc_catalog_watchers)", "{{instance}}"),
@@ -110,7 +110,7 @@ func catalog() dashboard {
 
 func ledger() dashboard {
 	const job = "billing-ledger"
-	return dashboard{job, job, []row{calls(job),
+	return dashboard{job, job, []row{calls("billing"),
 		{"Admission", []panel{
 			rate("Admissions", "reqps", "svc_billing_admissions_total", "outcome"),
 			graph("Requests that wait for a batch", "none", "max by (instance) (svc_billing_admissions_waiting)",
@@ -157,7 +157,7 @@ func ledger() dashboard {
 
 func signer() dashboard {
 	const job = "chain-signer"
-	return dashboard{job, job, []row{calls(job).rarely(),
+	return dashboard{job, job, []row{calls("signer").rarely(),
 		{"Signatures", []panel{
 			rate("Signed", "reqps", "svc_signer_signed_total", "key").noted("Empty while nothing is signed."),
 			rate("Refused", "reqps", "svc_signer_refused_total", "reason").noted("Empty while nothing is refused."),
@@ -167,7 +167,7 @@ func signer() dashboard {
 
 func router() dashboard {
 	const job = "router"
-	return dashboard{job, job, []row{calls(job),
+	return dashboard{job, job, []row{calls("router"),
 		{"What is online", []panel{
 			graph("Hubs in the view", "none", "svc_router_hubs", "{{instance}}"),
 			graph("Sessions in the view", "none", "svc_router_sessions", "{{instance}}"),
@@ -201,7 +201,7 @@ func hub() dashboard {
 	flow := func(title, unit, name string) panel {
 		return rate(title, unit, "svc_provider_hub_"+name+"_total", "instance")
 	}
-	return dashboard{job, job, []row{calls(job),
+	return dashboard{job, job, []row{calls("hub"),
 		{"Agents", []panel{
 			each("Sockets", "none", "sockets").noted("The HorizontalPodAutoscaler looks at it."),
 			each("Sessions", "none", "sessions"),
@@ -255,7 +255,7 @@ func hub() dashboard {
 
 func verifier() dashboard {
 	const job = "verifier"
-	return dashboard{job, job, []row{calls(job).rarely(),
+	return dashboard{job, job, []row{calls("verifier").rarely(),
 		{"Probes", []panel{
 			rate("Probes", "reqps", "svc_verifier_probes_total", "end").noted("Empty while probes are off."),
 			graph("Probes without an end", "none", "max(svc_verifier_probes_queued)", "probes"),

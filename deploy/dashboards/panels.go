@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -78,15 +79,31 @@ func quantiles(title, histogram, selector string) panel {
 	return p
 }
 
-// calls is the RED of the gRPC calls that a service answers.
-func calls(job string) row {
-	selector := fmt.Sprintf(`{job=%q}`, job)
+// group is the job of a pod that has several services: those of grouped.
+const group = "standalone"
+
+// grouped are the services that the chart may put into one pod.
+var grouped = []string{"router", "provider-hub", "edge-gateway"}
+
+// in selects the processes of a service, wherever it runs, and by further matchers.
+func in(job string, matchers ...string) string {
+	selected := fmt.Sprintf("job=%q", job)
+	if slices.Contains(grouped, job) {
+		selected = fmt.Sprintf("job=~%q", job+"|"+group)
+	}
+	return "{" + strings.Join(append([]string{selected}, matchers...), ",") + "}"
+}
+
+// calls is the RED of the gRPC calls that a service answers, by the package of its contracts: the process may have
+// other services.
+func calls(contracts string) row {
+	own := fmt.Sprintf(`rpc_method=~"svc[.]%s[.].*"`, contracts)
 	const histogram = "rpc_server_call_duration_seconds"
 	return row{"Calls (rate, errors, duration)", []panel{
-		rate("Calls", "reqps", histogram+"_count"+selector, "rpc_method"),
-		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{job=%q,error_type!=""}`, histogram, job), "error_type").
+		rate("Calls", "reqps", fmt.Sprintf("%s_count{%s}", histogram, own), "rpc_method"),
+		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{%s,error_type!=""}`, histogram, own), "error_type").
 			noted("Empty while none fails: a refusal for the caller's own reason is no failure."),
-		quantiles("Duration of calls", histogram, selector),
+		quantiles("Duration of calls", histogram, "{"+own+"}"),
 	}}
 }
 
@@ -103,18 +120,22 @@ func (r row) rarely() row {
 // peers is the RED of the gRPC calls that a service makes.
 func peers(job string) row {
 	const histogram = "rpc_client_call_duration_seconds"
+	made := rate("Calls", "reqps", histogram+"_count"+in(job), "rpc_method")
+	if slices.Contains(grouped, job) {
+		made = made.noted("Of a pod that has several services the calls of all of them.")
+	}
 	return row{"Calls to other services (rate, errors, duration)", []panel{
-		rate("Calls", "reqps", fmt.Sprintf(`%s_count{job=%q}`, histogram, job), "rpc_method"),
-		rate("Calls that failed", "reqps", fmt.Sprintf(`%s_count{job=%q,rpc_response_status_code!="OK"}`, histogram, job),
+		made,
+		rate("Calls that failed", "reqps", histogram+"_count"+in(job, `rpc_response_status_code!="OK"`),
 			"rpc_response_status_code").
 			noted("Empty while all calls are answered. Refusals are among them."),
-		quantiles("Duration of calls", histogram, fmt.Sprintf(`{job=%q}`, job)),
+		quantiles("Duration of calls", histogram, in(job)),
 	}}
 }
 
 // process is the USE of what every process has.
 func process(job string) row {
-	selector := fmt.Sprintf(`{job=%q}`, job)
+	selector := in(job)
 	by := func(title, unit, format string) panel {
 		return graph(title, unit, fmt.Sprintf(format, selector), "{{instance}}")
 	}

@@ -14,7 +14,7 @@ func settlement() dashboard {
 	by := func(title, unit, name, label string) panel {
 		return graph(title, unit, "max by ("+label+") (svc_settlement_"+name+")", "{{"+label+"}}").noted(byChain)
 	}
-	return dashboard{job, job, []row{calls(job),
+	return dashboard{job, job, []row{calls("settlement"),
 		{"Earning lines", []panel{
 			gauge("Days on which lines and ledger differ", "differences_persistent"),
 			gauge("Lines on the ledger's word alone", "lines_unconfirmed"),
