@@ -319,7 +319,7 @@ CHART = tools=$$(deploy/dev/tool.sh helm) && validate=$$(deploy/dev/tool.sh kube
   cd charts/check && GOWORK=off go test -count=1
 
 .PHONY: chart-check
-chart-check: programs ## Check the chart: helm lint, five sets of values rendered, refusals, kubectl-validate, and each program's -check
+chart-check: programs ## Check the chart: helm lint, six sets of values rendered, refusals, kubectl-validate, and each program's -check
 	@go test -count=1 -vet=off -run TheChart ./services/standalone
 	@$(CHART) .
 

@@ -55,12 +55,6 @@ var fileOfPod = regexp.MustCompile(`/etc/svc/[-./\w]+`)
 // variables with what the volumes hold.
 func TestEachFileThatASettingNamesIsMounted(t *testing.T) {
 	eachSet(t, func(t *testing.T, set string, all []object) {
-		configs := map[string]string{}
-		for _, o := range all {
-			if kind(o) == "ConfigMap" {
-				configs[name(o)], _ = under(o, "data")["config.yaml"].(string)
-			}
-		}
 		named := 0
 		for _, o := range all {
 			spec := podSpec(o)
@@ -68,8 +62,11 @@ func TestEachFileThatASettingNamesIsMounted(t *testing.T) {
 				container := mapping(one)
 				service, _ := container["name"].(string)
 				texts := []string{fmt.Sprint(container["args"])}
-				if kind(o) == "Deployment" || kind(o) == "StatefulSet" {
-					texts = append(texts, configs[strings.TrimSuffix(name(o), service)+service])
+				if isServing(o) {
+					if configOf(all, o) == "" {
+						t.Errorf("%s %s: got no settings, want some", kind(o), name(o))
+					}
+					texts = append(texts, configOf(all, o))
 				}
 				if service != "postgresql" {
 					texts = append(texts, environment(t, container, fields(set == "ha"))...)
@@ -92,7 +89,7 @@ func TestEachFileThatASettingNamesIsMounted(t *testing.T) {
 // TestEachCertificateHasTheNamesOfItsProcess compares the certificates that cert-manager is
 // asked for with the identities that services expect.
 func TestEachCertificateHasTheNamesOfItsProcess(t *testing.T) {
-	for _, set := range []string{"platform", "ha"} {
+	for _, set := range []string{"platform", "ha", "grouped"} {
 		all := render(t, valueSets(t)[set])
 		certificates := map[string]string{}
 		for _, o := range all {
@@ -103,16 +100,12 @@ func TestEachCertificateHasTheNamesOfItsProcess(t *testing.T) {
 		}
 		used := 0
 		for _, o := range all {
-			if kind(o) != "Deployment" && kind(o) != "StatefulSet" {
+			if !isServing(o) {
 				continue
 			}
-			service := fmt.Sprint(mapping(list(podSpec(o)["containers"])[0])["name"])
 			for hub, secret := range tlsSecrets(podSpec(o)) {
 				used++
-				want := "[" + service + "]"
-				if service == "provider-hub" {
-					want = fmt.Sprintf("[provider-hub hub-%d.provider-hub]", hub)
-				}
+				want := fmt.Sprint(certified(servicesOf(o), hub))
 				if got := certificates[secret]; got != want {
 					t.Errorf("%s: names in the certificate of %s: got %s, want %s", set, secret, got, want)
 				}
@@ -122,6 +115,49 @@ func TestEachCertificateHasTheNamesOfItsProcess(t *testing.T) {
 			t.Errorf("%s: certificates that pods use: got %d, want all %d", set, used, len(certificates))
 		}
 	}
+}
+
+// certified are the names in the certificate of a pod's process. Those of a hub come first, because NATS takes a client
+// for the user that its certificate names first.
+func certified(services []string, hub int) []string {
+	if !slices.Contains(services, "provider-hub") {
+		return services
+	}
+	names := []string{"provider-hub", fmt.Sprintf("hub-%d.provider-hub", hub)}
+	for _, service := range services {
+		if service != "provider-hub" {
+			names = append(names, service)
+		}
+	}
+	return names
+}
+
+// TestServicesBesideAHubNeedNoCertificateOfTheirOwn renders a pod of several services with Secrets that somebody made.
+func TestServicesBesideAHubNeedNoCertificateOfTheirOwn(t *testing.T) {
+	for _, o := range render(t, together(t, "default")) {
+		if slices.Contains(servicesOf(o), "provider-hub") && isServing(o) {
+			if got, want := fmt.Sprint(tlsSecrets(podSpec(o))), "[hub-0-tls hub-1-tls]"; got != want {
+				t.Errorf("certificates of the pod: got %s, want %s", got, want)
+			}
+			return
+		}
+	}
+	t.Error("a pod of the hub: got none, want one")
+}
+
+// together is a set of values with gateway, hub and router in one pod, without what such a pod does not need.
+func together(t *testing.T, set string) string {
+	t.Helper()
+	values := fromYAML(t, read(t, valueSets(t)[set]))
+	grouped := fromYAML(t, read(t, valueSets(t)["grouped"]))
+	values["pods"] = grouped["pods"]
+	delete(under(values, "tls", "existingSecrets"), "router")
+	delete(under(values, "tls", "existingSecrets"), "edge-gateway")
+	if digests := under(values, "images", "digests"); digests != nil {
+		delete(digests, "router")
+		digests["standalone"] = under(grouped, "images", "digests")["standalone"]
+	}
+	return valuesFile(t, values)
 }
 
 // tlsSecrets are the Secrets of a pod's certificates; those of hubs stand by their index.

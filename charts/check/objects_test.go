@@ -68,9 +68,10 @@ func TestARollOutTakesNothingAway(t *testing.T) {
 				expect(t, name(o)+": maxUnavailable", under(o, "spec")["maxUnavailable"], 1)
 			}
 		}
-		want := map[string]int{"default": 265, "ha": 1430}[set]
+		// Three services of one process stop one after another.
+		want := map[string]int{"default": 265, "ha": 1430, "grouped": 576}[set]
 		for _, o := range all {
-			if want > 0 && strings.HasSuffix(name(o), "-edge-gateway") && kind(o) == "Deployment" {
+			if want > 0 && isServing(o) && slices.Contains(servicesOf(o), "edge-gateway") {
 				expect(t, name(o)+": terminationGracePeriodSeconds", podSpec(o)["terminationGracePeriodSeconds"], want)
 			}
 		}

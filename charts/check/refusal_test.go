@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // TestWrongValuesAreRefusedByTheirName adds one wrong value to a good set.
@@ -18,7 +16,10 @@ func TestWrongValuesAreRefusedByTheirName(t *testing.T) {
 		{"default", "services: {router: {replica: 2}}", "replica"},
 		{"default", "services: {router: {replicas: 0}}", "replicas"},
 		{"default", "services: {router: {env: {SVC_PEPPER: x}}}", "SVC_PEPPER"},
-		{"default", "pods: [{name: all, services: [router, catalog]}]", "services"},
+		{"default", "pods: [{name: all, services: [router, catalog]}]", "provider-hub, router, edge-gateway, in this order"},
+		{"default", "pods: [{name: all, services: [provider-hub, router]}]", "all has the services provider-hub, router"},
+		{"grouped", "pods: [{name: all, services: [router, provider-hub, edge-gateway]}]", "in this order"},
+		{"default", "pods: [{name: all, services: [router, router]}]", "services"},
 		{"default", "pods: [{name: router, services: [router]}]", "router calls catalog, which is in no pod"},
 		{"default", "images: {tag: v1}", "tag"},
 		{"default", "images: {digests: {router: sha256:12}}", "router"},
@@ -62,7 +63,6 @@ func TestWrongValuesAreRefusedByTheirName(t *testing.T) {
 
 // TestAMissingValueIsRefusedByItsName takes one value out of a good set.
 func TestAMissingValueIsRefusedByItsName(t *testing.T) {
-	path := valueSets(t)["default"]
 	for _, c := range []struct{ value, want string }{
 		{"pepper", "pepper"}, {"verifierSealed", "verifierSealed"}, {"publicURL", "publicURL"},
 		{"images.registry", "registry"},
@@ -73,21 +73,20 @@ func TestAMissingValueIsRefusedByItsName(t *testing.T) {
 		{"database.existingSecrets.catalog", "database.existingSecrets.catalog: is missing"},
 		{"database.existingOwnerSecrets.catalog", "database.existingOwnerSecrets.catalog: is missing"},
 	} {
-		values := fromYAML(t, read(t, path))
-		keys := strings.Split(c.value, ".")
-		delete(under(values, keys[:len(keys)-1]...), keys[len(keys)-1])
-		text, err := yaml.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "missing.yaml")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := template(t, file); err == nil {
-			t.Errorf("without %s: got no error, want one", c.value)
-		} else if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("without %s: got error %v, want %q in it", c.value, err, c.want)
-		}
+		without(t, "default", c.value, c.want)
+	}
+	without(t, "grouped", "images.digests.standalone", "images.digests.standalone: is missing")
+}
+
+// without takes a value out of a set of values and holds the error of the rest to what it must say.
+func without(t *testing.T, set, value, want string) {
+	t.Helper()
+	values := fromYAML(t, read(t, valueSets(t)[set]))
+	keys := strings.Split(value, ".")
+	delete(under(values, keys[:len(keys)-1]...), keys[len(keys)-1])
+	if _, err := template(t, valuesFile(t, values)); err == nil {
+		t.Errorf("%s without %s: got no error, want one", set, value)
+	} else if !strings.Contains(err.Error(), want) {
+		t.Errorf("%s without %s: got error %v, want %q in it", set, value, err, want)
 	}
 }

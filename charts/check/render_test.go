@@ -89,6 +89,39 @@ func podSpec(o object) map[string]any {
 	return nil
 }
 
+// isServing reports whether an object has pods of services.
+func isServing(o object) bool {
+	return (kind(o) == "Deployment" || kind(o) == "StatefulSet") && len(servicesOf(o)) > 0
+}
+
+// servicesOf are the services of an object's pods, in the order in which the chart shows them.
+func servicesOf(o object) []string {
+	labels, found := under(o, "spec", "template", "metadata", "labels"), []string{}
+	for _, service := range services() {
+		if labels["svc.internal/"+service] != nil {
+			found = append(found, service)
+		}
+	}
+	return found
+}
+
+// configOf is the file of settings that an object's pods mount, "" for pods without one.
+func configOf(all []object, o object) string {
+	mounted := ""
+	for _, volume := range list(podSpec(o)["volumes"]) {
+		if mapping(volume)["name"] == "config" {
+			mounted, _ = under(mapping(volume), "configMap")["name"].(string)
+		}
+	}
+	for _, one := range all {
+		if kind(one) == "ConfigMap" && name(one) == mounted {
+			text, _ := under(one, "data")["config.yaml"].(string)
+			return text
+		}
+	}
+	return ""
+}
+
 func eachSet(t *testing.T, check func(t *testing.T, set string, all []object)) {
 	t.Helper()
 	for set, path := range valueSets(t) {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,54 +122,51 @@ func environment(t *testing.T, container map[string]any, of map[string]string) [
 // and environment, with files in the place of Secrets.
 func TestEachProgramAcceptsWhatTheChartRendersForIt(t *testing.T) {
 	eachSet(t, func(t *testing.T, set string, all []object) {
-		configs, checked := map[string]string{}, 0
+		checked := 0
 		for _, o := range all {
-			if kind(o) == "ConfigMap" {
-				configs[name(o)], _ = under(o, "data")["config.yaml"].(string)
-			}
-		}
-		for _, o := range all {
-			if kind(o) != "Deployment" && kind(o) != "StatefulSet" {
+			if !isServing(o) {
 				continue
 			}
 			for _, one := range list(podSpec(o)["containers"]) {
-				container := mapping(one)
-				service, _ := container["name"].(string)
-				config := configs[strings.TrimSuffix(name(o), service)+service]
-				if config == "" || service == "nats" || service == "postgresql" {
-					continue
-				}
-				checked++
-				accepts(t, service, config, environment(t, container, fields(set == "ha")))
+				checked += len(servicesOf(o))
+				accepts(t, servicesOf(o), mapping(one), configOf(all, o), environment(t, mapping(one), fields(set == "ha")))
 			}
 		}
 		if want := map[bool]int{true: 7, false: 8}[set == "minimal"]; checked != want {
-			t.Errorf("programs whose settings were checked: got %d, want %d", checked, want)
+			t.Errorf("services whose settings were checked: got %d, want %d", checked, want)
 		}
 	})
 }
 
-func accepts(t *testing.T, service, config string, environ []string) {
+// accepts runs the program of a container with the container's own arguments.
+func accepts(t *testing.T, services []string, container map[string]any, config string, environ []string) {
 	t.Helper()
 	dir := newMounts(t)
-	dir.certify(t, "tls", service)
 	for hub := range 3 {
-		dir.certify(t, fmt.Sprintf("tls/hub-%d", hub), "provider-hub", fmt.Sprintf("hub-%d.provider-hub", hub))
+		dir.certify(t, fmt.Sprintf("tls/hub-%d", hub), certified(services, hub)...)
 	}
+	dir.certify(t, "tls", services...)
 	dir.write(t, "config/config.yaml", []byte(dir.place(config)))
+	var args []string
+	for _, arg := range list(container["args"]) {
+		args = append(args, dir.place(fmt.Sprint(arg)))
+	}
+	name := fmt.Sprint(container["name"])
 	in := make([]string, len(environ))
 	for i, variable := range environ {
 		in[i] = dir.place(variable)
 	}
-	cmd := exec.Command(program(t, service), "-config", string(dir)+"/config/config.yaml", "-check")
+	cmd := exec.Command(program(t, name), append(args, "-check")...)
 	cmd.Env = in
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%s -check: got %v, want no error: %s\n%s", service, err, out, config)
+		t.Errorf("%s %v -check: got %v, want no error: %s\n%s", name, args, err, out, config)
 	}
-	if tool := map[string]string{
+	for service, tool := range map[string]string{
 		"billing-ledger": "verify", "settlement": "verify", "provider-hub": "peppers",
-	}[service]; tool != "" {
-		reaches(t, program(t, service), tool, in)
+	} {
+		if slices.Contains(services, service) {
+			reaches(t, program(t, service), tool, in)
+		}
 	}
 }
 

@@ -86,8 +86,8 @@ func valueSets(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(found) < 5 {
-		t.Fatalf("sets of values in charts/svc/ci: got %d, want at least 5", len(found))
+	if len(found) < 6 {
+		t.Fatalf("sets of values in charts/svc/ci: got %d, want at least 6", len(found))
 	}
 	sets := map[string]string{}
 	for _, path := range found {

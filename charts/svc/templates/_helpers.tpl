@@ -45,8 +45,28 @@ app.kubernetes.io/part-of: svc
 {{- toYaml (dict "names" $names) -}}
 {{- end -}}
 
+{{/* The program of a pod's services: that of the one service, or the program that runs several. */}}
+{{- define "svc.program" -}}
+{{- if gt (len .) 1 -}}standalone{{- else -}}{{ first . }}{{- end -}}
+{{- end -}}
+
+{{/* The services in the pods of the hub; none where there is no hub. */}}
+{{- define "svc.besideHub" -}}
+{{- $services := list -}}
+{{- range .Values.pods -}}
+{{- if has "provider-hub" .services -}}{{- $services = .services -}}{{- end -}}
+{{- end -}}
+{{- toYaml (dict "names" $services) -}}
+{{- end -}}
+
 {{/* Fails unless each service that is deployed finds the services that it calls. */}}
 {{- define "svc.check" -}}
+{{- $group := list "provider-hub" "router" "edge-gateway" -}}
+{{- range .Values.pods -}}
+{{- if and (gt (len .services) 1) (ne (join "," .services) (join "," $group)) -}}
+{{- fail (printf "pods: %s has the services %s: several services of a pod must be %s, in this order" .name (join ", " .services) (join ", " $group)) -}}
+{{- end -}}
+{{- end -}}
 {{- $table := include "svc.table" . | fromYaml -}}
 {{- $deployed := (include "svc.deployed" . | fromYaml).names -}}
 {{- range $name := $deployed -}}
@@ -56,15 +76,19 @@ app.kubernetes.io/part-of: svc
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $name := $deployed -}}
+{{- range .Values.pods -}}
+{{- $name := first .services -}}
 {{- $own := get $.Values.services $name -}}
 {{- if and $own.autoscaling.enabled (lt (int $own.autoscaling.maxReplicas) (int $own.replicas)) -}}
 {{- fail (printf "services.%s.autoscaling.maxReplicas: is below replicas" $name) -}}
 {{- end -}}
+{{- end -}}
+{{- $besideHub := (include "svc.besideHub" . | fromYaml).names -}}
+{{- range $name := $deployed -}}
 {{- if (get $table $name).database -}}
 {{- $_ := required (printf "database.existingSecrets.%s: is missing" $name) (get $.Values.database.existingSecrets $name) -}}
 {{- end -}}
-{{- if and (not $.Values.tls.certManager.enabled) (ne $name "provider-hub") -}}
+{{- if and (not $.Values.tls.certManager.enabled) (not (has $name $besideHub)) -}}
 {{- $_ := required (printf "tls.existingSecrets.%s: is missing" $name) (get $.Values.tls.existingSecrets $name) -}}
 {{- end -}}
 {{- end -}}
@@ -136,17 +160,20 @@ svc.internal/{{ .name }}: "true"
 
 {{/*
 The seconds after SIGTERM within which a program has stopped. pkg/node bounds each part: the
-delay, each public listener (the gateway has two) with its margin, the hub's listener, the
-service itself, gRPC, the listener of metrics, NATS and telemetry.
+delay, each public listener (the gateway has two) with its margin, the hub's listener, each
+service itself, gRPC, the listener of metrics, NATS and telemetry: (dict "root" $ "services" $list).
 */}}
 {{- define "svc.grace" -}}
 {{- $stop := .root.Files.Get "files/stop.yaml" | fromYaml -}}
 {{- $drain := .root.Values.drain -}}
-{{- $grace := add $drain.delaySeconds $stop.service $stop.grpc $stop.admin $stop.bus $stop.telemetry -}}
-{{- if eq .name "edge-gateway" -}}
+{{- $grace := add $drain.delaySeconds $stop.grpc $stop.admin $stop.bus $stop.telemetry -}}
+{{- range .services -}}
+{{- $grace = add $grace $stop.service -}}
+{{- if eq . "edge-gateway" -}}
 {{- $grace = add $grace (mul 2 (add $drain.timeoutSeconds $stop.margin)) -}}
-{{- else if eq .name "provider-hub" -}}
+{{- else if eq . "provider-hub" -}}
 {{- $grace = add $grace 1 $stop.margin -}}
+{{- end -}}
 {{- end -}}
 {{- $grace -}}
 {{- end -}}
@@ -162,43 +189,62 @@ service itself, gRPC, the listener of metrics, NATS and telemetry.
 {{- $_ := set $at (last $parts) .value -}}
 {{- end -}}
 
-{{/* The settings of a service as its program reads them: (dict "root" $ "name" "router"). */}}
+{{/*
+The settings of a pod's services as their program reads them: (dict "root" $ "services" $list).
+Several services have one file, in which each has its section.
+*/}}
 {{- define "svc.config" -}}
 {{- $root := .root -}}
+{{- $services := .services -}}
 {{- $v := $root.Values -}}
 {{- $table := include "svc.table" $root | fromYaml -}}
-{{- $own := get $table .name -}}
 {{- $deployed := (include "svc.deployed" $root | fromYaml).names -}}
 {{- $cfg := dict "admin_addr" (printf ":%d" 9090) "drain_delay" (printf "%ds" (int $v.drain.delaySeconds)) "drain_timeout" (printf "%ds" (int $v.drain.timeoutSeconds)) -}}
 {{- $_ := set $cfg "log" (dict "level" $v.log.level "format" "json") -}}
 {{- if $v.traces.otlpEndpoint -}}
 {{- $_ := set $cfg "traces" (dict "otlp_endpoint" $v.traces.otlpEndpoint "otlp_insecure" $v.traces.otlpInsecure "ratio" $v.traces.ratio) -}}
 {{- end -}}
-{{- if ne .name "provider-hub" -}}
+{{- if not (has "provider-hub" $services) -}}
 {{- $_ := set $cfg "tls" (dict "cert" "/etc/svc/tls/tls.crt" "key" "/etc/svc/tls/tls.key" "ca" "/etc/svc/tls/ca.crt") -}}
 {{- end -}}
+{{- if gt (len $services) 1 -}}
+{{- $cfg = merge $cfg (dict "demo" "off" "data_dir" "/var/lib/svc/journal/data") -}}
+{{- end -}}
+{{- $peers := dict -}}
+{{- range $name := $services -}}
+{{- $own := get $table $name -}}
 {{- if $own.callers -}}
 {{- $_ := set $cfg "grpc_addr" ":9000" -}}
 {{- end -}}
-{{- $peers := dict -}}
 {{- range concat $own.peers $own.optional -}}
-{{- if has . $deployed -}}
+{{- if and (has . $deployed) (not (has . $services)) -}}
 {{- $_ := set $peers . (list (printf "dns:///%s-%s-grpc.%s.svc.%s.:9000" (include "svc.fullname" $root) . $root.Release.Namespace $v.clusterDomain)) -}}
 {{- end -}}
 {{- end -}}
-{{- if $peers -}}{{- $_ := set $cfg "peers" $peers -}}{{- end -}}
 {{- if $own.bus -}}
 {{- $_ := set $cfg "nats_replicas" (int $v.nats.replicas) -}}
-{{- if $v.nats.existingSecret -}}
-{{- $_ := set $cfg "nats_url" "file:/etc/svc/nats/url" -}}
-{{- else -}}
-{{- $_ := set $cfg "nats_url" (include "svc.natsURL" $root) -}}
-{{- end -}}
+{{- $_ := set $cfg "nats_url" (ternary "file:/etc/svc/nats/url" (include "svc.natsURL" $root) (not (empty $v.nats.existingSecret))) -}}
 {{- end -}}
 {{- if $own.database -}}
 {{- $_ := set $cfg "database_url" "file:/etc/svc/database/url" -}}
 {{- if $v.database.allowUnverified -}}{{- $_ := set $cfg "database_allow_unverified" true -}}{{- end -}}
 {{- end -}}
+{{- $cfg = merge $cfg (include "svc.section" (dict "root" $root "name" $name) | fromYaml) -}}
+{{- end -}}
+{{- if $peers -}}{{- $_ := set $cfg "peers" $peers -}}{{- end -}}
+{{- range $name := $services -}}
+{{- $cfg = mergeOverwrite $cfg (deepCopy (get $v.config $name)) -}}
+{{- range $path, $secret := get $v.secretSettings $name -}}
+{{- include "svc.put" (dict "into" $cfg "path" $path "value" (printf "file:/etc/svc/secrets/%s" $path)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $cfg -}}
+{{- end -}}
+
+{{/* What the chart writes into the section of a service: (dict "root" $ "name" "router"). */}}
+{{- define "svc.section" -}}
+{{- $v := .root.Values -}}
+{{- $cfg := dict -}}
 {{- if eq .name "edge-gateway" -}}
 {{- $_ := set $cfg "gateway" (dict "http_addr" ":8080" "operator_addr" ":8082") -}}
 {{- if $v.operator.hosts -}}{{- $_ := set $cfg.gateway "operator_hosts" (join "," $v.operator.hosts) -}}{{- end -}}
@@ -212,20 +258,20 @@ service itself, gRPC, the listener of metrics, NATS and telemetry.
 {{- else if eq .name "verifier" -}}
 {{- $_ := set $cfg "verifier" (dict "sealed" "/etc/svc/sealed/sealed.json" "edge_url" $v.publicURL) -}}
 {{- end -}}
-{{- $cfg = mergeOverwrite $cfg (deepCopy (get $v.config .name)) -}}
-{{- range $path, $secret := get $v.secretSettings .name -}}
-{{- include "svc.put" (dict "into" $cfg "path" $path "value" (printf "file:/etc/svc/secrets/%s" $path)) -}}
-{{- end -}}
 {{- toYaml $cfg -}}
 {{- end -}}
 
-{{/* The settings of a service that are files of secrets, by their path. */}}
+{{/* The settings of a pod's services that are files of secrets, by their path. */}}
 {{- define "svc.secretSettings" -}}
-{{- $all := deepCopy (get .root.Values.secretSettings .name) -}}
-{{- if eq .name "provider-hub" -}}
-{{- $_ := set $all "hub.pepper" .root.Values.pepper -}}
-{{- else if eq .name "billing-ledger" -}}
-{{- $_ := set $all "billing.pepper" .root.Values.pepper -}}
+{{- $root := .root -}}
+{{- $all := dict -}}
+{{- range .services -}}
+{{- $all = merge $all (deepCopy (get $root.Values.secretSettings .)) -}}
+{{- if eq . "provider-hub" -}}
+{{- $_ := set $all "hub.pepper" $root.Values.pepper -}}
+{{- else if eq . "billing-ledger" -}}
+{{- $_ := set $all "billing.pepper" $root.Values.pepper -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $all -}}
 {{- end -}}

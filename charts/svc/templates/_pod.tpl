@@ -1,11 +1,25 @@
-{{/* The spec of a pod with one service: (dict "root" $ "name" "router"). */}}
+{{/*
+The spec of a pod: (dict "root" $ "services" (list "router")). Settings of services.* are those of the
+first service.
+*/}}
 {{- define "svc.podSpec" -}}
 {{- $root := .root -}}
 {{- $v := $root.Values -}}
-{{- $name := .name -}}
+{{- $services := .services -}}
+{{- $name := first $services -}}
+{{- $program := include "svc.program" $services -}}
 {{- $own := get $v.services $name -}}
-{{- $says := get (include "svc.table" $root | fromYaml) $name -}}
-{{- $hub := eq $name "provider-hub" -}}
+{{- $table := include "svc.table" $root | fromYaml -}}
+{{- $hub := has "provider-hub" $services -}}
+{{- $database := "" -}}
+{{- $bus := false -}}
+{{- $called := false -}}
+{{- range $services -}}
+{{- $says := get $table . -}}
+{{- if $says.database -}}{{- $database = . -}}{{- end -}}
+{{- $bus = or $bus $says.bus -}}
+{{- $called = or $called (gt (len $says.callers) 0) -}}
+{{- end -}}
 {{- $secrets := include "svc.secretSettings" . | fromYaml -}}
 automountServiceAccountToken: false
 {{- with $own.serviceAccountName }}
@@ -47,11 +61,15 @@ topologySpreadConstraints:
         {{- include "svc.serviceSelector" (dict "root" $root "name" $name) | nindent 8 }}
   {{- end }}
 containers:
-  - name: {{ $name }}
-    image: {{ include "svc.image" . | quote }}
+  - name: {{ $program }}
+    image: {{ include "svc.image" (dict "root" $root "name" $program) | quote }}
     imagePullPolicy: {{ $v.images.pullPolicy }}
+    {{- if gt (len $services) 1 }}
+    args: ["-services", {{ join "," $services | quote }}, "-config", "/etc/svc/config/config.yaml"]
+    {{- else }}
     args: ["-config", "/etc/svc/config/config.yaml"]
-    {{- if or $hub $says.database $own.env }}
+    {{- end }}
+    {{- if or $hub $database $own.env }}
     env:
       {{- if $hub }}
       - name: HUB_INDEX
@@ -73,7 +91,7 @@ containers:
       - name: SVC_TLS_CA
         value: /etc/svc/tls/hub-$(HUB_INDEX)/ca.crt
       {{- end }}
-      {{- if $says.database }}
+      {{- if $database }}
       # The tools of the program read the environment alone.
       - name: DATABASE_URL
         value: file:/etc/svc/database/url
@@ -82,7 +100,7 @@ containers:
         value: "true"
       {{- end }}
       {{- end }}
-      {{- if and $says.database $v.database.existingCASecret }}
+      {{- if and $database $v.database.existingCASecret }}
       - name: PGSSLROOTCERT
         value: /etc/svc/database-ca/ca.crt
       {{- end }}
@@ -93,13 +111,14 @@ containers:
     {{- end }}
     ports:
       - {name: metrics, containerPort: 9090}
-      {{- if $says.callers }}
+      {{- if $called }}
       - {name: grpc, containerPort: 9000}
       {{- end }}
-      {{- if eq $name "edge-gateway" }}
+      {{- if has "edge-gateway" $services }}
       - {name: http, containerPort: 8080}
       - {name: operator, containerPort: 8082}
-      {{- else if $hub }}
+      {{- end }}
+      {{- if $hub }}
       - {name: websocket, containerPort: 8081}
       {{- end }}
     # A start waits up to a minute for the schema, and for NATS.
@@ -128,13 +147,13 @@ containers:
       {{- if $secrets }}
       - {name: secrets, mountPath: /etc/svc/secrets, readOnly: true}
       {{- end }}
-      {{- if $says.database }}
+      {{- if $database }}
       - {name: database, mountPath: /etc/svc/database, readOnly: true}
       {{- if $v.database.existingCASecret }}
       - {name: database-ca, mountPath: /etc/svc/database-ca, readOnly: true}
       {{- end }}
       {{- end }}
-      {{- if and $says.bus $v.nats.existingSecret }}
+      {{- if and $bus $v.nats.existingSecret }}
       - {name: nats, mountPath: /etc/svc/nats, readOnly: true}
       {{- end }}
       {{- if $hub }}
@@ -169,7 +188,7 @@ volumes:
   {{- else }}
   - name: tls
     secret:
-      secretName: {{ include "svc.tlsSecret" . }}
+      secretName: {{ include "svc.tlsSecret" (dict "root" $root "name" $name) }}
       defaultMode: 0440
   {{- end }}
   {{- if $secrets }}
@@ -184,10 +203,10 @@ volumes:
               - {key: {{ $secret.key }}, path: {{ $path }}}
         {{- end }}
   {{- end }}
-  {{- if $says.database }}
+  {{- if $database }}
   - name: database
     secret:
-      secretName: {{ get $v.database.existingSecrets $name }}
+      secretName: {{ get $v.database.existingSecrets $database }}
       defaultMode: 0440
       items:
         - {key: {{ $v.database.urlKey }}, path: url}
@@ -199,7 +218,7 @@ volumes:
         - {key: ca.crt, path: ca.crt}
   {{- end }}
   {{- end }}
-  {{- if and $says.bus $v.nats.existingSecret }}
+  {{- if and $bus $v.nats.existingSecret }}
   - name: nats
     secret:
       secretName: {{ $v.nats.existingSecret }}
