@@ -197,10 +197,14 @@ func order(fleet *types.Project, s types.ServiceConfig) []string {
 	return claims.broken()
 }
 
-// missing returns the images of the tree that no container is made of.
+// missing returns the images of the tree that no container is made of. A fleet on one machine runs each service by
+// itself, so that it has no container of Group.
 func missing(fleet *types.Project) []string {
 	claims := rules{}
 	for _, name := range program.Names() {
+		if name == program.Group {
+			continue
+		}
 		claims["there is "+name] = false
 		for _, s := range fleet.Services {
 			if strings.HasPrefix(s.Image, "svc.internal/"+name+":") {

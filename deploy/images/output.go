@@ -56,10 +56,10 @@ func write(out, registry string, commit commit, all []built) error {
 	return nil
 }
 
-// values are the chart's values for the images of the services. The chart has no other.
+// values are the chart's values for the images that the chart deploys.
 func values(registry string, digests map[string]string) []byte {
 	text := fmt.Appendf(nil, "images:\n  registry: %s\n  digests:\n", registry)
-	for _, name := range program.Services() {
+	for _, name := range program.Deployed() {
 		if digest := digests[name]; digest != "" {
 			text = fmt.Appendf(text, "    %s: %s\n", name, digest)
 		}

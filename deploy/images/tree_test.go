@@ -106,7 +106,7 @@ func TestTheDigestsAreThoseOfTheLayouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range program.Services() {
+	for _, name := range program.Deployed() {
 		if want := "\n    " + name + ": " + digests[name] + "\n"; !strings.Contains(string(values), want) {
 			t.Errorf("the chart's values: got %q, want %q in them", values, want)
 		}

@@ -38,7 +38,10 @@ type Program struct{ Name, Package string }
 // Support is the image with what a fleet of compose.yaml needs beside its services.
 const Support = "fleet-support"
 
-// all are the services of a fleet, what a provider runs, and Support.
+// Group is the image of a pod with several services, which the chart may make of some.
+const Group = "standalone"
+
+// all are the services of a fleet, Group, what a provider runs, and Support.
 var all = []Image{
 	service("catalog", "services/catalog", "models and their prices"),
 	service("billing-ledger", "services/billing-ledger", "accounts, holds and the ledger"),
@@ -48,6 +51,12 @@ var all = []Image{
 	service("provider-hub", "services/provider-hub", "holds the connections of providers"),
 	service("verifier", "services/verifier", "benchmarks and probes providers"),
 	service("edge-gateway", "services/edge-gateway", "the public API"),
+	{
+		Name: Group, Title: "several services in one process", Module: "services/standalone",
+		// The hub's own program is there for its tools, which operators run in the hub's pod.
+		Programs: []Program{{"standalone", "./cmd/standalone"},
+			{"provider-hub", "svc.internal/services/provider-hub/cmd/provider-hub"}},
+	},
 	{
 		Name: "provider-agent", Title: "offers the models of an engine", Module: "services/provider-agent",
 		Programs: []Program{{"svc-agent", "./cmd/svc-agent"}}, Args: []string{"run"},
@@ -64,8 +73,13 @@ func service(name, module, title string) Image {
 	return Image{Name: name, Title: title, Module: module, Programs: []Program{{name, "./cmd/" + name}}}
 }
 
-// Services are the names of the images of the marketplace's services.
+// Services are the names of the images with one of the marketplace's services.
 func Services() []string {
+	return slices.DeleteFunc(Deployed(), func(name string) bool { return name == Group })
+}
+
+// Deployed are the names of the images that the chart deploys: Services, and Group.
+func Deployed() []string {
 	var names []string
 	for _, image := range all {
 		if image.Programs[0].Name == image.Name {
