@@ -26,28 +26,19 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 		cps := func(r *loadgen.Result) float64 { return r.ChunkPerSec }
 		cpuR := func(r *loadgen.Result) float64 { return r.CPUPerReq }
 		cpuC := func(r *loadgen.Result) float64 { return r.CPUPerChunk }
-		fmt.Fprintf(w, "\n### %s (%s, model %s, prompt %d B, %d connections", s.Name, s.Mode, s.Model, s.Prompt, s.Conns)
-		if s.Rate > 0 {
-			fmt.Fprintf(w, ", open loop %.0f/s", s.Rate)
-		}
-		fmt.Fprintf(w, ", median of %d)\n\n", rounds(c, s, set))
-		if s.Mode == "stream" {
-			fmt.Fprintln(w,
-				"| target | streams/s | chunks/s | of direct | TTFT p50 / p99 ms | relay p50 / p99 µs | "+
-					"added relay p50 / p99 µs | jitter p50 / p99 µs | CPU µs/chunk | × ref | of nominal | RSS peak MiB | errors |")
-			fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-		} else {
-			fmt.Fprintln(w,
-				"| target | req/s | of direct | p50 µs | p99 µs | p99.9 µs | added p50 µs | added p99 µs | CPU µs/req | × ref | "+
-					"RSS peak MiB | errors |")
-			fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
-		}
+		heading(w, c, s, set)
 		for _, t := range c.Targets {
 			if _, n := set.Median(s.Name, t.Name, rps); n == 0 {
 				continue
 			}
 			g := func(f func(*loadgen.Result) float64) float64 { return get(t.Name, f) }
-			d := func(f func(*loadgen.Result) float64) float64 { return get(t.Name, f) - get(c.Baseline, f) }
+			_, direct := set.Median(s.Name, c.Baseline, rps)
+			d := func(f func(*loadgen.Result) float64) string {
+				return unless(direct == 0, "%.0f", get(t.Name, f)-get(c.Baseline, f))
+			}
+			of := func(f func(*loadgen.Result) float64) string {
+				return unless(direct == 0, "%.2f", g(f)/get(c.Baseline, f))
+			}
 			errs := failed(s.Name, t.Name)
 			rss := g(func(r *loadgen.Result) float64 { return float64(r.RSSPeak) / (1 << 20) })
 			ref := func(f func(*loadgen.Result) float64) string {
@@ -61,9 +52,9 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 				r50 := func(r *loadgen.Result) float64 { return r.Relay50 }
 				r99 := func(r *loadgen.Result) float64 { return r.Relay99 }
 				fmt.Fprintf(w,
-					"| %s | %.0f | %.0f | %.2f | %.2f / %.2f | %.0f / %.0f | %.0f / %.0f | %.0f / %.0f | "+
+					"| %s | %.0f | %.0f | %s | %.2f / %.2f | %.0f / %.0f | %s / %s | %.0f / %.0f | "+
 						"%.2f | %s | %.2f | %.0f | %s |\n", t.Name,
-					g(rps), g(cps), g(cps)/get(c.Baseline, cps),
+					g(rps), g(cps), of(cps),
 					g(func(r *loadgen.Result) float64 { return r.TTFT50 })/1e3, g(func(r *loadgen.Result) float64 { return r.TTFT99 })/
 						1e3,
 					g(r50), g(r99), d(r50), d(r99),
@@ -71,10 +62,30 @@ func tables(w io.Writer, c plan.Plan, set record.Set) {
 					g(cpuC), ref(cpuC), g(func(r *loadgen.Result) float64 { return r.NominalRatio }), rss, errs)
 				continue
 			}
-			fmt.Fprintf(w, "| %s | %.0f | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f | %s | %.0f | %s |\n", t.Name,
-				g(rps), g(rps)/get(c.Baseline, rps), g(p50), g(p99), g(func(r *loadgen.Result) float64 { return r.P999 }),
+			fmt.Fprintf(w, "| %s | %.0f | %s | %.0f | %.0f | %.0f | %s | %s | %.1f | %s | %.0f | %s |\n", t.Name,
+				g(rps), of(rps), g(p50), g(p99), g(func(r *loadgen.Result) float64 { return r.P999 }),
 				d(p50), d(p99), g(cpuR), ref(cpuR), rss, errs)
 		}
+	}
+}
+
+// heading begins the table of a scenario.
+func heading(w io.Writer, c plan.Plan, s plan.Scenario, set record.Set) {
+	fmt.Fprintf(w, "\n### %s (%s, model %s, prompt %d B, %d connections", s.Name, s.Mode, s.Model, s.Prompt, s.Conns)
+	if s.Rate > 0 {
+		fmt.Fprintf(w, ", open loop %.0f/s", s.Rate)
+	}
+	fmt.Fprintf(w, ", median of %d)\n\n", rounds(c, s, set))
+	if s.Mode == "stream" {
+		fmt.Fprintln(w,
+			"| target | streams/s | chunks/s | of direct | TTFT p50 / p99 ms | relay p50 / p99 µs | "+
+				"added relay p50 / p99 µs | jitter p50 / p99 µs | CPU µs/chunk | × ref | of nominal | RSS peak MiB | errors |")
+		fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	} else {
+		fmt.Fprintln(w,
+			"| target | req/s | of direct | p50 µs | p99 µs | p99.9 µs | added p50 µs | added p99 µs | CPU µs/req | × ref | "+
+				"RSS peak MiB | errors |")
+		fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	}
 }
 
@@ -85,4 +96,12 @@ func rounds(c plan.Plan, s plan.Scenario, set record.Set) int {
 		most = max(most, len(set.Results(s.Name, t.Name)))
 	}
 	return most
+}
+
+// unless writes x, or a dash where there is nothing to compare with.
+func unless(nothing bool, format string, x float64) string {
+	if nothing {
+		return "–"
+	}
+	return fmt.Sprintf(format, x)
 }
