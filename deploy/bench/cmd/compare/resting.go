@@ -11,12 +11,9 @@ import (
 	"inference-bench/internal/record"
 )
 
-// settle is how long targets are left alone before they count as idle: what
-// they began with is done, and their first periodic work has come by.
-const settle = 5 * time.Second
-
 // resting records what each target spends while nobody asks it anything, all in
-// the same time.
+// the same time. Before that they are left alone for two thirds of it, so that what
+// they do once after their start is done.
 func (r *runner) resting(ctx context.Context) error {
 	if r.idle == 0 {
 		return nil
@@ -29,7 +26,7 @@ func (r *runner) resting(ctx context.Context) error {
 		}
 		groups = append(groups, g)
 	}
-	if err := sleep(ctx, settle); err != nil {
+	if err := sleep(ctx, r.idle*2/3); err != nil {
 		return err
 	}
 	begin := time.Now()
