@@ -7,7 +7,7 @@
 # --json prints one JSON object to standard output, and all else to standard
 # error. The environment narrows or widens it:
 #   BENCH_ROUNDS=5      rounds of each load; medians are taken over them
-#   BENCH_QUICK=1       a third of the time for each load: a smoke test, no figures
+#   BENCH_QUICK=1       a quarter of the time for each load: a smoke test, no figures
 #   BENCH_ALL=1         2,000 streams, too
 #   BENCH_ONLY=LIST     these loads alone: chat-16,live20-*
 #   BENCH_TARGETS=LIST  these targets alone: nginx,standalone
@@ -217,7 +217,7 @@ if wanted fleet; then
 fi
 
 loads=(-config deploy/bench/conf/compare.json "${added[@]}" -targets "$targets" -out "$results" -sync-dir "$run" -rounds "$rounds")
-[ -z "$quick" ] || loads+=(-shorten 0.34)
+[ -z "$quick" ] || loads+=(-shorten 0.25)
 [ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles" -profile "$([ "$BENCH_PROFILE" = 1 ] && echo chat-16 || echo "$BENCH_PROFILE")" -kinds "${BENCH_KINDS:-cpu}")
 [ -n "${BENCH_ONLY:-}" ] || loads+=(-idle "$([ -n "$quick" ] && echo 3s || echo 15s)")
 if [ -n "${BENCH_ONLY:-}" ]; then

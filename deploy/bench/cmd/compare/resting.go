@@ -3,49 +3,40 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
-	"inference-bench/internal/figures"
+	"inference-bench/internal/plan"
 	"inference-bench/internal/proc"
-	"inference-bench/internal/record"
 )
 
-// resting records what each target spends while nobody asks it anything, all in
-// the same time. Before that they are left alone for two thirds of it, so that what
-// they do once after their start is done.
-func (r *runner) resting(ctx context.Context) error {
-	if r.idle == 0 {
-		return nil
-	}
+// idleCPU is what each target spends while nobody asks it anything, in ms of CPU a
+// second, all in the same span. Before that they are left alone for two thirds of
+// it, so that what they do once after their start is done.
+func idleCPU(ctx context.Context, targets []plan.Target, span time.Duration) ([]float64, error) {
 	var groups []proc.Group
-	for _, t := range r.plan.Targets {
+	for _, t := range targets {
 		g, err := t.Group()
 		if err != nil {
-			return fmt.Errorf("processes of %s: %w", t.Name, err)
+			return nil, fmt.Errorf("processes of %s: %w", t.Name, err)
 		}
 		groups = append(groups, g)
 	}
-	if err := sleep(ctx, r.idle*2/3); err != nil {
-		return err
+	if err := sleep(ctx, span*2/3); err != nil {
+		return nil, err
 	}
 	begin := time.Now()
 	before := make([]map[string]float64, len(groups))
 	for i, g := range groups {
 		before[i] = g.CPU()
 	}
-	if err := sleep(ctx, r.idle); err != nil {
-		return err
+	if err := sleep(ctx, span); err != nil {
+		return nil, err
 	}
+	out := make([]float64, len(groups))
 	for i, g := range groups {
-		name := r.plan.Targets[i].Name
-		v := idleMillis(before[i], g.CPU(), time.Since(begin))
-		fmt.Fprintf(os.Stderr, "    %-12s %-10s %8.2f ms of CPU a second\n", "idle", name, v)
-		if err := r.out.Write(record.Record{Target: name, Measure: figures.IdleMeasure, Value: v}); err != nil {
-			return err
-		}
+		out[i] = idleMillis(before[i], g.CPU(), time.Since(begin))
 	}
-	return nil
+	return out, nil
 }
 
 // idleMillis is the CPU between two readings by name of process, in ms a second.

@@ -71,6 +71,24 @@ func (r *runner) all(ctx context.Context) error {
 	return nil
 }
 
+// resting records what targets spend while they are idle, if that was asked for.
+func (r *runner) resting(ctx context.Context) error {
+	if r.idle == 0 {
+		return nil
+	}
+	spent, err := idleCPU(ctx, r.plan.Targets, r.idle)
+	if err != nil {
+		return err
+	}
+	for i, t := range r.plan.Targets {
+		fmt.Fprintf(os.Stderr, "    %-12s %-10s %8.2f ms of CPU a second\n", "idle", t.Name, spent[i])
+		if err := r.out.Write(record.Record{Target: t.Name, Measure: figures.IdleMeasure, Value: spent[i]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sync records how long the disk takes, as often as loads run.
 func (r *runner) sync(round int) error {
 	if r.syncDir == "" {
@@ -93,8 +111,9 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 	spec := loadgen.Spec{
 		Base: t.Base, Key: t.Key, Headers: t.Headers, Mode: s.Mode, Model: s.Model,
 		PromptBytes: s.Prompt, Conns: s.Conns, Rate: s.Rate, Warm: s.Warm(),
-		Dur: s.Dur(), Enough: s.Enough, Most: s.Most(),
-		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory, Metrics: t.Counted(),
+		Dur: s.Dur(), Enough: s.Enough, MaxDur: s.Max(),
+		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory,
+		Metrics: t.Counted(),
 	}
 	if t.Name != r.plan.Baseline {
 		spec.Mock = r.engine
@@ -114,7 +133,8 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
 	busy, err := othersLoad(rest)
 	if err == nil {
-		err = r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.LoadMeasure, Value: busy})
+		err = r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.LoadMeasure,
+			Value: busy})
 	}
 	if err != nil {
 		return fmt.Errorf("see what else the machine does: %w", err)
@@ -154,7 +174,7 @@ func (r *runner) profile(ctx context.Context, s plan.Scenario) error {
 	if err := os.MkdirAll(r.profiles, 0o750); err != nil {
 		return err
 	}
-	s.DurMs, s.MostMs = max(s.DurMs, minProfile), 0
+	s.DurMs, s.MaxMs = max(s.DurMs, minProfile), 0
 	for _, t := range r.plan.Targets {
 		if len(t.Pprof) == 0 || t.Skips(s) {
 			continue

@@ -91,11 +91,11 @@ func heading(w io.Writer, c plan.Plan, s plan.Scenario, set record.Set) {
 
 // rounds is how many rounds of a scenario some target has.
 func rounds(c plan.Plan, s plan.Scenario, set record.Set) int {
-	most := 0
+	n := 0
 	for _, t := range c.Targets {
-		most = max(most, len(set.Results(s.Name, t.Name)))
+		n = max(n, len(set.Results(s.Name, t.Name)))
 	}
-	return most
+	return n
 }
 
 // unless writes x, or a dash where there is nothing to compare with.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheMeasuredTimeIsOverWhenEnoughCameThrough(t *testing.T) {
-	s := Spec{Dur: 2 * time.Second, Enough: 2000, Most: 5 * time.Second}
+	s := Spec{Dur: 2 * time.Second, Enough: 2000, MaxDur: 5 * time.Second}
 	for _, c := range []struct {
 		after time.Duration
 		done  int64
@@ -101,7 +101,8 @@ func TestConnectionsUseAllKeysInTurn(t *testing.T) {
 
 func TestARunSaysItsRateAndKeepsIt(t *testing.T) {
 	_, base := serve(t)
-	r, err := Run(Spec{Base: base, Key: "k", Conns: 8, Rate: 200, Dur: 300 * time.Millisecond, Enough: 80, Most: time.Minute})
+	r, err := Run(Spec{Base: base, Key: "k", Conns: 8, Rate: 200, Dur: 300 * time.Millisecond, Enough: 80,
+		MaxDur: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +113,8 @@ func TestARunSaysItsRateAndKeepsIt(t *testing.T) {
 		t.Errorf("requests: got %d, want at least 80", r.Requests)
 	}
 	// A busy machine may fall behind, and none may run ahead.
-	if most := uint64(200*r.Seconds) + 9; r.Requests > most {
-		t.Errorf("requests in %.2f s: got %d, want at most %d", r.Seconds, r.Requests, most)
+	if limit := uint64(200*r.Seconds) + 9; r.Requests > limit {
+		t.Errorf("requests in %.2f s: got %d, want at most %d", r.Seconds, r.Requests, limit)
 	}
 	if r.NoUsage != 0 {
 		t.Errorf("answers without usage: got %d, want 0", r.NoUsage)

@@ -54,10 +54,10 @@ type Scenario struct {
 	Rate   float64 `json:"rate,omitempty"`
 	WarmMs int     `json:"warm_ms"`
 	// DurMs is the measured time, which goes on until Enough requests or streamed
-	// events have come through, but not beyond MostMs.
+	// events have come through, but not beyond MaxMs.
 	DurMs  int   `json:"dur_ms"`
 	Enough int64 `json:"enough,omitempty"`
-	MostMs int   `json:"most_ms,omitempty"`
+	MaxMs  int   `json:"max_ms,omitempty"`
 	Events int   `json:"events,omitempty"`
 	GapMs  int   `json:"gap_ms,omitempty"`
 	// Memory compares the target's memory with and without the load. It is
@@ -171,7 +171,7 @@ func (p *Plan) Shorten(factor float64) {
 		s := &p.Scenarios[i]
 		s.WarmMs = max(int(float64(s.WarmMs)*factor), min(s.WarmMs, 300))
 		s.DurMs = max(int(float64(s.DurMs)*factor), min(s.DurMs, 1000))
-		s.MostMs = int(float64(s.MostMs) * factor)
+		s.MaxMs = int(float64(s.MaxMs) * factor)
 	}
 	p.FirstWarmMs = int(float64(p.FirstWarmMs) * factor)
 }
@@ -180,21 +180,21 @@ func (p *Plan) Shorten(factor float64) {
 // closed, and the machine comes to rest.
 const pause = 500 * time.Millisecond
 
-// Time is about how long it takes to run: the least, and the most if every load
-// is slow to come to enough requests.
-func (p *Plan) Time() (least, most time.Duration) {
+// Time is about how long it takes to run: the least, and the longest if every
+// load is slow to come to enough requests.
+func (p *Plan) Time() (least, longest time.Duration) {
 	least = time.Duration(len(p.Targets)) * p.FirstWarm()
-	most = least
+	longest = least
 	for _, s := range p.Scenarios {
 		for _, t := range p.Targets {
 			if !t.Skips(s) {
 				rounds := time.Duration(p.RoundsOf(s))
 				least += rounds * (s.Warm() + s.Dur() + pause)
-				most += rounds * (s.Warm() + max(s.Dur(), s.Most()) + pause)
+				longest += rounds * (s.Warm() + max(s.Dur(), s.Max()) + pause)
 			}
 		}
 	}
-	return least, most
+	return least, longest
 }
 
 // RoundsOf is how often a scenario runs on each target.
@@ -225,8 +225,8 @@ func (s Scenario) Warm() time.Duration { return time.Duration(s.WarmMs) * time.M
 // Dur is the least measured time.
 func (s Scenario) Dur() time.Duration { return time.Duration(s.DurMs) * time.Millisecond }
 
-// Most is the longest measured time; 0 is no longer than Dur.
-func (s Scenario) Most() time.Duration { return time.Duration(s.MostMs) * time.Millisecond }
+// Max is the longest measured time; 0 is no longer than Dur.
+func (s Scenario) Max() time.Duration { return time.Duration(s.MaxMs) * time.Millisecond }
 
 // Group is the target's processes now.
 func (t Target) Group() (proc.Group, error) {

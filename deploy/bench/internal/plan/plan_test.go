@@ -111,19 +111,19 @@ func TestShortenLeavesASecond(t *testing.T) {
 func TestTimeCountsWhatRuns(t *testing.T) {
 	p := setup(t)
 	p.Targets[1].Skip = []string{"chat-*"}
-	p.Scenarios[0].MostMs = 4500
+	p.Scenarios[0].MaxMs = 4500
 	p.FirstWarmMs = 3000
 	if err := p.Only("", "chat-1,mem"); err != nil {
 		t.Fatal(err)
 	}
 	// nginx: 3 rounds of chat-1; both: mem once, and a first warm-up.
 	rest := 2*1500*time.Millisecond + 6*time.Second
-	least, most := p.Time()
+	least, longest := p.Time()
 	if want := 3*2500*time.Millisecond + rest; least != want {
 		t.Errorf("least: got %v, want %v", least, want)
 	}
-	if want := 3*5500*time.Millisecond + rest; most != want {
-		t.Errorf("most: got %v, want %v", most, want)
+	if want := 3*5500*time.Millisecond + rest; longest != want {
+		t.Errorf("longest: got %v, want %v", longest, want)
 	}
 }
 
@@ -196,8 +196,8 @@ func TestTheLoadsByDefaultAreOfEnoughRequests(t *testing.T) {
 		if s.Enough != 2000 {
 			t.Errorf("%s: enough: got %d requests or events, want 2000", s.Name, s.Enough)
 		}
-		if s.Most() != 5*time.Second {
-			t.Errorf("%s: longest: got %v, want 5 s", s.Name, s.Most())
+		if s.Max() != 5*time.Second {
+			t.Errorf("%s: longest: got %v, want 5 s", s.Name, s.Max())
 		}
 	}
 }

@@ -85,15 +85,15 @@ func (b block) height() int { return titleStep + barStep*len(b.bars) + blockSpac
 type scale struct{ ticks []float64 }
 
 func scaleOf(blocks []block) scale {
-	most := 2.0
+	end := 2.0
 	for _, b := range blocks {
 		for _, target := range b.bars {
 			c := b.row.Cells[target]
-			most = max(most, c.Ratio, c.RatioHigh)
+			end = max(end, c.Ratio, c.RatioHigh)
 		}
 		for _, l := range b.levels {
 			if l != nil {
-				most = max(most, l.Bound)
+				end = max(end, l.Bound)
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func scaleOf(blocks []block) scale {
 	for ten := 1.0; ; ten *= 10 {
 		for _, step := range []float64{2, 5, 10} {
 			s.ticks = append(s.ticks, step*ten)
-			if step*ten >= most {
+			if step*ten >= end {
 				return s
 			}
 		}

@@ -95,7 +95,7 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 	for _, v := range s.Verdicts {
 		row, _ := s.Table.Row(v.Figure)
 		fmt.Fprintf(&b, "  %s %s %s %s %s\n", pad(v.Target+": "+row.Title, 60), pad(counted(row, v, v.Measured), 12),
-			p.level(row, v, v.Gate, 20), p.level(row, v, v.Aim, 20), p.level(row, v, v.Stretch, 0))
+			p.level(row, v, v.Gate, 20), p.level(row, v, v.Aim, 20), p.level(row, v, v.Stretch, 0)+s.verdict(v))
 	}
 	if s.busy() {
 		fmt.Fprintf(&b, "\n  %s\n", p.red("Figures of time are "+s.unjudged()+", above "+number(gates.MaxLoad)+"."))
@@ -116,6 +116,14 @@ func (s Summary) busy() bool {
 
 // unjudged is what stands in place of a judgement.
 func (s Summary) unjudged() string { return "not judged: load " + number(s.Table.Load) }
+
+// verdict is what stands at the end of a row that is not judged.
+func (s Summary) verdict(v gates.Verdict) string {
+	if !v.Unjudged {
+		return ""
+	}
+	return " " + s.unjudged()
+}
 
 // full is a cell with all that belongs to it; that of the reference with its spread.
 func full(f figures.Figure, c figures.Cell, reference bool) string {
@@ -193,13 +201,16 @@ func (p paint) red(text string) string   { return p.in("31", text) }
 func (p paint) green(text string) string { return p.in("32", text) }
 
 func (p paint) level(r figures.Row, v gates.Verdict, l *gates.Level, width int) string {
+	if v.Unjudged {
+		width = max(width, 14) // more stands behind
+	}
 	if l == nil {
 		return pad("–", width)
 	}
 	text := bound(r, v, l)
 	switch {
 	case v.Unjudged:
-		return pad(text+" not judged", width)
+		return pad(text, width)
 	case l.Met:
 		return p.green(pad(text+" ok", width))
 	}
