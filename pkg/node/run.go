@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/serve"
 )
 
@@ -18,6 +19,8 @@ const (
 	// healthy, and healthInterval while it is.
 	readyInterval  = 50 * time.Millisecond
 	healthInterval = time.Second
+	// publicWait bounds how long the public waits at the listener of a process that starts.
+	publicWait = 5 * time.Second
 	// checkTimeout bounds one check.
 	checkTimeout = 5 * time.Second
 	// serviceStop is how long a service may take to stop: a hub lets streams end for up
@@ -133,8 +136,21 @@ func (n *Node) http(e Endpoint) serve.Part {
 		drain, handler = n.cfg.DrainTimeout, n.farewell(e.Handler)
 	}
 	return serve.Part{Name: e.Name, StopTimeout: drain + stopMargin, Run: func(ctx context.Context) error {
+		if e.Public {
+			n.awaitReady(ctx)
+		}
 		return serve.HTTP(ctx, e.Listener, handler, serve.HTTPConfig{Log: n.tel.Log, DrainTimeout: drain})
 	}}
+}
+
+// awaitReady returns once every service can serve, and at the latest after publicWait. Until then
+// connections wait at the listener, so that the first requests are not refused for what the
+// services learn in their first moments. A service that needs longer says itself what is missing.
+func (n *Node) awaitReady(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, publicWait)
+	defer cancel()
+	for n.Ready(ctx) != nil && clock.Sleep(ctx, readyInterval) == nil {
+	}
 }
 
 // farewell makes clients open new connections to other processes when this one is about

@@ -167,7 +167,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready reports whether the view can be relied on, because a hub has reported in full and
+// Ready reports whether the view can be relied on, because the hubs have reported in full and
 // the verifier's reports have been read, or there has been the time to. A bus that is away
 // later does not matter, because it is away for all replicas and nobody knows better than
 // what was heard last.
@@ -178,12 +178,18 @@ func (s *Service) Ready(context.Context) error {
 	return nil
 }
 
+// othersReport is how long the router waits behind the first hub's report for the reports of the
+// other hubs, which answer the same question. The first one may come from a hub that has just
+// started in the router's own process and holds no session yet.
+const othersReport = 100 * time.Millisecond
+
 // settle makes the service ready once both are known or their times are over.
 func (s *Service) settle(ctx context.Context) {
 	hubs, trust := time.NewTimer(s.cfg.SettleFor), time.NewTimer(s.cfg.TrustFor)
 	defer hubs.Stop()
 	defer trust.Stop()
-	if await(ctx, s.listener.First(), hubs.C) && await(ctx, s.reports.Read(), trust.C) {
+	heard := await(ctx, s.listener.First(), hubs.C) && clock.Sleep(ctx, othersReport) == nil
+	if heard && await(ctx, s.reports.Read(), trust.C) {
 		s.settled.Store(true)
 	}
 }
