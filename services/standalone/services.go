@@ -113,7 +113,7 @@ func withVerifier(cfg Config, dir *localdata.Dir) (Config, error) {
 	if cfg.Verifier.EdgeURL == "" && !cfg.runs(node.EdgeGateway) {
 		cfg.Verifier.EdgeURL = verifier.DefaultConfig().EdgeURL
 	}
-	if cfg.Verifier.Sealed != "" {
+	if cfg.Verifier.Sealed != "" || !cfg.runs(node.Verifier) {
 		return cfg, nil
 	}
 	cfg.Verifier.Sealed = dir.Path("verifier", "sealed.json")

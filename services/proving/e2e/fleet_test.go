@@ -13,7 +13,12 @@ import (
 )
 
 func TestDispatchReachesTheHubThatHoldsTheSession(t *testing.T) {
-	m := trial.Shared(t)
+	everyGatewayReachesEveryHub(t, trial.Shared(t))
+}
+
+// everyGatewayReachesEveryHub has each gateway serve a model that one hub's provider offers.
+func everyGatewayReachesEveryHub(t *testing.T, m *trial.Market) {
+	t.Helper()
 	_, key := m.Consumer(t, "1")
 	for n, hub := range m.WSURLs() {
 		model := fmt.Sprintf("test/hub-%d", n+1)
@@ -43,6 +48,36 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	}
 	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t)
+	var names []string
+	for _, service := range fleet.Services() {
+		names = append(names, m.Fleet().Replicas(service)...)
+	}
+	noRequestFailsWhileTheyRestart(t, m, names...)
+}
+
+func TestGatewayHubAndRouterInOneProcessServeAsThreeDo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute long")
+	}
+	t.Parallel() // it has a marketplace of its own
+	m := trial.StartFleet(t, func(c *fleet.Config) { c.Grouped = true })
+	f := m.Fleet()
+	for _, service := range []string{fleet.Gateway, fleet.Router} {
+		if got, want := fmt.Sprint(f.Replicas(service)), fmt.Sprint(f.Replicas(fleet.Hub)); got != want {
+			t.Errorf("processes that run %s: got %s, want %s", service, got, want)
+		}
+	}
+	if got := len(m.Bases()); got != 2 {
+		t.Fatalf("gateways: got %d, want 2", got)
+	}
+	everyGatewayReachesEveryHub(t, m)
+	noRequestFailsWhileTheyRestart(t, m, f.Replicas(fleet.Hub)...)
+}
+
+// noRequestFailsWhileTheyRestart restarts processes one after the other while requests come
+// through every gateway.
+func noRequestFailsWhileTheyRestart(t *testing.T, m *trial.Market, names ...string) {
+	t.Helper()
 	f := m.Fleet()
 	const model = "test/rolling"
 	m.PutModel(t, model)
@@ -56,23 +91,21 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	account, key := m.Consumer(t, "100")
 	m.Unlimit(t, account)
 	load := m.StartLoad(t, key, model, 32)
-	for _, service := range fleet.Services() {
-		for _, name := range f.Replicas(service) {
-			before, failed := load.Answered(), load.Failed()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			began := time.Now()
-			err := f.Roll(ctx, name)
-			cancel()
-			if err != nil {
-				t.Fatal(err)
-			}
-			trial.Until(t, "answers go on after the restart of "+name, func() bool {
-				return load.Answered() > before+100 ||
-					load.Failed() > failed+20
-			})
-			t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before,
-				load.Failed()-failed)
+	for _, name := range names {
+		before, failed := load.Answered(), load.Failed()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		began := time.Now()
+		err := f.Roll(ctx, name)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
 		}
+		trial.Until(t, "answers go on after the restart of "+name, func() bool {
+			return load.Answered() > before+100 ||
+				load.Failed() > failed+20
+		})
+		t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before,
+			load.Failed()-failed)
 	}
 	answered, failed, failures := load.Stop()
 	t.Logf("%d requests answered, %d failed", answered, failed)

@@ -58,7 +58,9 @@ type options struct {
 	json     bool
 	// references is how many nodes of the platform the verifier compares providers with.
 	references int
-	names      []string
+	// grouped runs gateway, hub and router in one process.
+	grouped bool
+	names   []string
 
 	DatabaseURL  config.Secret `env:"DATABASE_URL"`
 	EngineURL    string        `env:"ENGINE_URL"`
@@ -98,6 +100,7 @@ func parse(name string, args, environ []string, diagnostics io.Writer) (options,
 		"how long a process says that it stops before it stops listening")
 	flags.IntVar(&o.references, "references", 1,
 		"how many references the verifier compares the providers with; without any, benchmarks are waived")
+	flags.BoolVar(&o.grouped, "grouped", false, "run a gateway and a router in the process of each hub")
 	if name == "status" {
 		flags.BoolVar(&o.json, "json", false, "print JSON")
 	}

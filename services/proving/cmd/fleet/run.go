@@ -42,7 +42,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	con.Say("Starting the fleet ...")
 	f, err := fleet.Start(startCtx, fleet.Config{
 		Dir: o.dir, BinDir: bin, DatabaseURL: o.DatabaseURL.Reveal(), EngineURL: o.EngineURL,
-		References: o.references, Replicas: map[string]int{fleet.Agent: providers + o.references},
+		Grouped: o.grouped, References: o.references, Replicas: map[string]int{fleet.Agent: providers + o.references},
 		FixedPorts: !o.free, Restart: true, DrainDelay: o.drain, LogLevel: o.LogLevel, OTLPEndpoint: o.OTLPEndpoint,
 		Log: log, Step: con.Step, Taken: func() error { return writeState(o.dir, "") },
 	})

@@ -61,7 +61,8 @@ func detach(o options, log *os.File) (<-chan error, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	cmd := exec.Command(self, "run", "-dir", o.dir, "-bin", o.bin, //nolint:gosec // this very program
-		fmt.Sprintf("-free-ports=%t", o.free), "-drain-delay", o.drain.String(), fmt.Sprintf("-references=%d", o.references))
+		fmt.Sprintf("-free-ports=%t", o.free), "-drain-delay", o.drain.String(), fmt.Sprintf("-references=%d", o.references),
+		fmt.Sprintf("-grouped=%t", o.grouped))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -11,7 +11,7 @@ import (
 func (f *Fleet) agentEnvironment(name string) ([]string, error) {
 	n := number(name)
 	hub := instance(Hub, (n-1)%f.cfg.Replicas[Hub]+1)
-	address, err := f.cfg.via(name, hub, f.layout.face(hub))
+	address, err := f.cfg.via(name, hub, f.layout.face(Hub, hub))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 // programs are the packages of a fleet's programs, in the order of the workspace.
 func programs() []string {
 	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent",
-		"svc.internal/services/proving/cmd/tinylm"}
+		"svc.internal/services/proving/cmd/tinylm", "svc.internal/services/standalone/cmd/" + groupProgram}
 	for _, service := range Services() {
 		module := service
 		if service == Signer {

@@ -30,6 +30,9 @@ type Config struct {
 	// turn, the first to the first. Three of NATS are a cluster that keeps three copies of
 	// each message.
 	Replicas map[string]int
+	// Grouped runs a router and a gateway in the process of each hub. Then Replicas of both are
+	// those of the hub.
+	Grouped bool
 	// References is how many of the agents, the last ones, are references of the platform.
 	// With one the verifier benchmarks and probes the providers of the others. Without any
 	// it asks nobody, and benchmarks are waived.
@@ -119,6 +122,17 @@ func (c *Config) fill() error {
 		return errors.New("fleet: the time of a database that is not the fleet's own stays")
 	}
 	maps.Copy(replicas, c.Replicas)
+	if c.Grouped {
+		if c.Place != nil {
+			return errors.New("fleet: Place prepares processes of one service")
+		}
+		for _, program := range []string{Router, Gateway} {
+			if n, given := c.Replicas[program]; given && n != replicas[Hub] {
+				return fmt.Errorf("fleet: %d of %s cannot run in the processes of %d hubs", n, program, replicas[Hub])
+			}
+			replicas[program] = 0
+		}
+	}
 	if c.DatabaseURL != "" {
 		replicas[Postgres] = 0
 	}

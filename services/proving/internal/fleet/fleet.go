@@ -56,6 +56,14 @@ func Services() []string {
 	return []string{Catalog, Billing, Signer, Settlement, Router, Hub, Verifier, Gateway}
 }
 
+// group are the services that are one process where Config.Grouped is set: all that a request
+// passes on its way to a provider but the ledger. Their process is named after the hub, because
+// a hub is told apart from the others.
+var group = []string{Router, Hub, Gateway}
+
+// groupProgram is the program of that process.
+const groupProgram = "standalone"
+
 // MaxReplicas bounds the processes of one service.
 const MaxReplicas = 4
 
@@ -156,8 +164,13 @@ func (f *Fleet) Names() []string {
 	return names
 }
 
-// Replicas are the processes of a program, such as Hub, in their order.
-func (f *Fleet) Replicas(program string) []string { return f.named(program) }
+// Replicas are the processes that run a program, such as Hub, in their order.
+func (f *Fleet) Replicas(program string) []string {
+	if f.cfg.Grouped && slices.Contains(group, program) {
+		return f.named(Hub)
+	}
+	return f.named(program)
+}
 
 func (f *Fleet) named(program string) []string {
 	f.mu.Lock()

@@ -69,10 +69,10 @@ func (l layout) route(name string) string {
 
 func (l layout) port(name string) int { return l.internal + slot(Program(name)) + 2*(number(name)-1) }
 
-// face is the address at which a gateway or hub listens for the world.
-func (l layout) face(name string) string {
+// face is the address at which the gateway or the hub of a process listens for the world.
+func (l layout) face(service, name string) string {
 	port := l.public + 2*(number(name)-1)
-	if Program(name) == Hub {
+	if service == Hub {
 		port++
 	}
 	return address(port)
@@ -90,7 +90,7 @@ func (f *Fleet) AdminURL(name string) string { return "http://" + f.layout.admin
 func (f *Fleet) Gateways() []string {
 	var urls []string
 	for _, name := range f.Replicas(Gateway) {
-		urls = append(urls, "http://"+f.layout.face(name))
+		urls = append(urls, "http://"+f.layout.face(Gateway, name))
 	}
 	return urls
 }
@@ -108,7 +108,7 @@ func (f *Fleet) Operators() []string {
 func (f *Fleet) Hubs() []string {
 	var urls []string
 	for _, name := range f.Replicas(Hub) {
-		urls = append(urls, "ws://"+f.layout.face(name))
+		urls = append(urls, "ws://"+f.layout.face(Hub, name))
 	}
 	return urls
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"svc.internal/pkg/bus"
@@ -61,12 +62,14 @@ func (f *Fleet) natsPlace(name string) map[string]any {
 // natsSettings gives nats-server the bounds of the server that pkg/bus runs inside a
 // process, and lets each service in with its certificate, for its own subjects.
 func (f *Fleet) natsSettings(name string) []byte {
-	identities := []bus.Identity{
-		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}},
-		{Services: []string{Verifier}}, {Services: []string{Gateway}},
+	var identities []bus.Identity
+	for _, service := range []string{Billing, Settlement, Router, Verifier, Gateway} {
+		if !f.cfg.Grouped || !slices.Contains(group, service) {
+			identities = append(identities, bus.Identity{Services: []string{service}})
+		}
 	}
 	for _, hub := range f.named(Hub) {
-		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: f.hubID(hub)})
+		identities = append(identities, bus.Identity{Services: f.hosted(Hub), HubID: f.hubID(hub)})
 	}
 	certs := f.CertDir()
 	text := fmt.Appendf(bus.Authorization(identities...), `listen: %q

@@ -38,7 +38,7 @@ func TestNoTwoProcessesShareAPort(t *testing.T) {
 				addresses = append(addresses, l.route(name))
 			}
 			if program == Hub || program == Gateway {
-				addresses = append(addresses, l.face(name))
+				addresses = append(addresses, l.face(program, name))
 			}
 			if program == Gateway {
 				addresses = append(addresses, l.operators(name))
@@ -191,7 +191,7 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 	agent, err := f.agentEnvironment("svc-agent-3")
 	if err != nil {
 		t.Errorf("got the error %v, want none", err)
-	} else if want := "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@" + f.layout.face("provider-hub-1"); agent[0] != want {
+	} else if want := "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@" + f.layout.face(Hub, "provider-hub-1"); agent[0] != want {
 		t.Errorf("agent[0]: got %q, want %q", agent[0], want)
 	}
 }
@@ -238,6 +238,32 @@ func TestAFleetWithReferencesVerifiesItsProviders(t *testing.T) {
 		}
 		if path, _ := f.becomes(1); (path == "/reference") != (references == 1) {
 			t.Errorf("%d references: the last agent: got %s", references, path)
+		}
+	}
+}
+
+func TestAGroupHasTheReplicasOfItsHub(t *testing.T) {
+	for _, c := range []struct {
+		replicas map[string]int
+		refused  bool
+	}{
+		{nil, false},
+		{map[string]int{Hub: 1}, false},
+		{map[string]int{Hub: 3, Gateway: 3, Router: 3}, false},
+		{map[string]int{Hub: 2, Gateway: 1}, true},
+		{map[string]int{Router: 3}, true},
+	} {
+		cfg := Config{Dir: "x", BinDir: "y", Grouped: true, Replicas: c.replicas}
+		if c.replicas[Hub] == 1 {
+			cfg.Replicas[Agent] = 1
+		}
+		err := cfg.fill()
+		if refused := err != nil; refused != c.refused {
+			t.Errorf("replicas %v: got the error %v, want one: %t", c.replicas, err, c.refused)
+		}
+		if err == nil && cfg.Replicas[Gateway]+cfg.Replicas[Router] != 0 {
+			t.Errorf("replicas %v: processes beside the hubs: got %d gateways and %d routers, want none", c.replicas,
+				cfg.Replicas[Gateway], cfg.Replicas[Router])
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
@@ -70,7 +71,11 @@ func (f *Fleet) prepareIn() error {
 	}
 	for i := 1; i <= f.cfg.Replicas[Hub]; i++ {
 		name := instance(Hub, i)
-		leaves = append(leaves, devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(f.hubID(name))}})
+		leaf := devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(f.hubID(name))}}
+		if f.cfg.Grouped {
+			leaf.Services = append(leaf.Services, Router, Gateway)
+		}
+		leaves = append(leaves, leaf)
 	}
 	leaves = append(leaves, f.natsLeaf())
 	if err := devcerts.Write(f.CertDir(), leaves...); err != nil {
@@ -130,7 +135,11 @@ func (f *Fleet) addMember(program, name string) error {
 		}
 		m.launch = f.program(m, Agent, environ, "run")
 	default:
-		m.launch = f.program(m, program, nil, "-config", f.configPath(name))
+		args := []string{"-config", f.configPath(name)}
+		if f.grouped(program) {
+			program, args = groupProgram, append(args, "-services", strings.Join(group, ","))
+		}
+		m.launch = f.program(m, program, nil, args...)
 		m.probe = probeHTTP(f.AdminURL(name) + "/readyz")
 	}
 	return nil

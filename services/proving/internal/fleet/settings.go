@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -105,18 +106,35 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 			return nil, err
 		}
 	}
-	if err := f.addOwn(s, service, name); err != nil {
-		return nil, err
+	for _, own := range f.hosted(service) {
+		if err := f.addOwn(s, own, name); err != nil {
+			return nil, err
+		}
+		s = merge(s, f.cfg.Settings[own])
 	}
-	return merge(s, f.cfg.Settings[service]), nil
+	if f.grouped(service) {
+		s["data_dir"], s["demo"] = f.dir.Path("group", name), "off"
+	}
+	return s, nil
 }
+
+// hosted are the services that run in a process of a service.
+func (f *Fleet) hosted(service string) []string {
+	if f.grouped(service) {
+		return group
+	}
+	return []string{service}
+}
+
+// grouped reports whether the processes of a service run the whole group.
+func (f *Fleet) grouped(service string) bool { return f.cfg.Grouped && service == Hub }
 
 // addOwn adds the section of a process's own service.
 func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 	switch service {
 	case Gateway:
 		s["gateway"] = settings{
-			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name),
+			"http_addr": f.layout.face(Gateway, name), "operator_addr": f.layout.operators(name),
 			"machine_tokens": f.secret("machine-tokens"), "admin_tokens": f.secret("bootstrap-tokens"),
 		}
 	case Hub:
@@ -124,17 +142,17 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 			return err
 		}
 		s["hub"] = settings{
-			"id": f.hubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
+			"id": f.hubID(name), "ws_addr": f.layout.face(Hub, name), "pepper": f.secret("pepper"),
 			"journal_dir": f.JournalDir(name), "development_collateral": f.verifies(),
 		}
 	case Billing:
 		s["billing"] = settings{
-			"pepper": f.secret("pepper"), "card": settings{"sandbox_url": "http://" + f.layout.face(instance(Gateway, 1))},
+			"pepper": f.secret("pepper"), "card": settings{"sandbox_url": f.firstGateway()},
 			"mail": settings{"sender": "file", "folder": f.dir.Path("letters")},
 		}
 	case Verifier:
 		s["verifier"] = settings{
-			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": "http://" + f.layout.face(instance(Gateway, 1)),
+			"sealed": f.dir.Path("verifier", "sealed.json"), "edge_url": f.firstGateway(),
 			"development": true, "probes": f.verifies(), "benchmarks_waived": !f.verifies(),
 		}
 	case Signer:
@@ -146,6 +164,11 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 		}
 	}
 	return nil
+}
+
+// firstGateway is the root of the public API of the first gateway.
+func (f *Fleet) firstGateway() string {
+	return "http://" + f.layout.face(Gateway, instance(Gateway, 1))
 }
 
 // verifies reports whether providers qualify as they do in the demo: by development
@@ -187,10 +210,10 @@ func (f *Fleet) secret(name string) string { return "file:" + f.dir.Path("secret
 func (f *Fleet) peers(service, from string) (map[string][]string, error) {
 	peers := map[string][]string{}
 	for _, other := range Services() {
-		if other == service {
+		if slices.Contains(f.hosted(service), other) {
 			continue
 		}
-		for _, name := range f.named(other) {
+		for _, name := range f.Replicas(other) {
 			address, err := f.cfg.via(from, name, f.layout.grpc(name))
 			if err != nil {
 				return nil, err

@@ -56,9 +56,12 @@ func (f *Fleet) status(ctx context.Context, name string) Status {
 	s := Status{Name: name, Program: Program(name), Pid: f.Pid(name), State: StateStopped, Log: f.LogPath(name)}
 	switch s.Program {
 	case Gateway:
-		s.Address = "http://" + f.layout.face(name) + "/v1"
+		s.Address = "http://" + f.layout.face(Gateway, name) + "/v1"
 	case Hub:
-		s.Address = "ws://" + f.layout.face(name)
+		s.Address = "ws://" + f.layout.face(Hub, name)
+		if f.cfg.Grouped {
+			s.Address = "http://" + f.layout.face(Gateway, name) + "/v1 " + s.Address
+		}
 	case Engine:
 		s.Address = "http://" + f.layout.grpc(name) + "/v1"
 	case NATS:
