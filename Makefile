@@ -58,8 +58,8 @@ operator-code: ## Print the demo operator's current sign-in code
 	@[ -x $(BIN)/standalone ] && exec $(BIN)/standalone operator-code || { echo "  No demo was built: make run starts one."; exit 1; }
 
 .PHONY: up
-up: postgres programs ## Start the marketplace as a fleet of processes, in the background
-	@. deploy/dev/postgres.env.sh && exec $(BIN)/fleet/fleet up
+up: postgres programs ## Start the marketplace as a fleet of processes, in the background (GROUPED=1: fewer)
+	@. deploy/dev/postgres.env.sh && exec $(BIN)/fleet/fleet up $(if $(GROUPED),-grouped)
 
 .PHONY: down
 down: ## Stop the fleet, in order
@@ -214,6 +214,10 @@ bench-inner: postgres ## Compare Go benchmarks of the request's inner parts with
 .PHONY: bench-profiles
 bench-profiles: postgres ## Save profiles of CPU, locks, waits and allocations of the product under chat-16 and live20-64, and print their tops
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench-profiles.sh
+
+.PHONY: soak
+soak: postgres ## Hold a steady load for an hour and print how fast memory, files and tables grow (SOAK_FOR=1h)
+	@. deploy/dev/postgres.env.sh && deploy/dev/soak.sh
 
 .PHONY: bench-ledger
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
