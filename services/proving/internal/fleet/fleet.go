@@ -172,6 +172,17 @@ func (f *Fleet) Replicas(program string) []string {
 	return f.named(program)
 }
 
+// hosted are the services that run in a process of a service.
+func (f *Fleet) hosted(service string) []string {
+	if f.grouped(service) {
+		return group
+	}
+	return []string{service}
+}
+
+// grouped reports whether the processes of a service run the whole group.
+func (f *Fleet) grouped(service string) bool { return f.cfg.Grouped && service == Hub }
+
 func (f *Fleet) named(program string) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

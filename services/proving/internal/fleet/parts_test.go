@@ -189,9 +189,10 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 		t.Errorf("peers[1]: got %q, want %q", peers[1], want)
 	}
 	agent, err := f.agentEnvironment("svc-agent-3")
+	want := "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@" + f.layout.face(Hub, "provider-hub-1")
 	if err != nil {
 		t.Errorf("got the error %v, want none", err)
-	} else if want := "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@" + f.layout.face(Hub, "provider-hub-1"); agent[0] != want {
+	} else if agent[0] != want {
 		t.Errorf("agent[0]: got %q, want %q", agent[0], want)
 	}
 }

@@ -118,17 +118,6 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	return s, nil
 }
 
-// hosted are the services that run in a process of a service.
-func (f *Fleet) hosted(service string) []string {
-	if f.grouped(service) {
-		return group
-	}
-	return []string{service}
-}
-
-// grouped reports whether the processes of a service run the whole group.
-func (f *Fleet) grouped(service string) bool { return f.cfg.Grouped && service == Hub }
-
 // addOwn adds the section of a process's own service.
 func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 	switch service {

@@ -20,9 +20,9 @@ import (
 	"strings"
 	"syscall"
 
-	"svc.internal/pkg/memory"
 	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
+	"svc.internal/services/standalone/memory"
 )
 
 func main() {
