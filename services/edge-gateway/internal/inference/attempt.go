@@ -1,7 +1,6 @@
 package inference
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -173,7 +172,7 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		Epoch:                 candidate.GetEpoch(),
 		ModelId:               m.asks.ModelID,
 		Stream:                req.Answer.Stream,
-		Body:                  bytes.Clone(sent.Body), // a hub in this process may still send it when the buffer is reused
+		Body:                  sent.Body, // which never changes, because a hub in this process shares it
 		ModelOffset:           uint32(sent.Model.Start),
 		ModelLength:           uint32(sent.Model.Len()),
 		IncludeUsage:          m.answer.ShowUsage || m.answer.ShowCost || !req.Answer.Stream,
