@@ -15,6 +15,8 @@ const (
 	minProfile = 3000
 	// maxProfile bounds the bytes of one.
 	maxProfile = 64 << 20
+	// lastCollection is how long before its end garbage is collected.
+	lastCollection = 300 * time.Millisecond
 )
 
 // saveProfile waits for the load to be warm and saves one kind of profile of
@@ -30,6 +32,13 @@ func saveProfile(ctx context.Context, base, kind, file string, warm, dur time.Du
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(warm):
+	}
+	if kind == "allocs" {
+		// What was allocated is known after a garbage collection alone, and under a light
+		// load none may come by itself.
+		collect(ctx, base)
+		last := time.AfterFunc(dur-lastCollection, func() { collect(ctx, base) })
+		defer last.Stop()
 	}
 	url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", base, kind, max(1, int(dur.Seconds())))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -54,4 +63,19 @@ func saveProfile(ctx context.Context, base, kind, file string, warm, dur time.Du
 	}
 	fmt.Fprintf(os.Stderr, "    saved %s\n", file)
 	return f.Close()
+}
+
+// collect has base's process collect its garbage. A profile without it is worse and
+// no fault.
+func collect(ctx context.Context, base string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/debug/pprof/heap?gc=1", nil)
+	if err != nil {
+		return
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxProfile))
+	_ = res.Body.Close()
 }
