@@ -41,9 +41,8 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, cfg Config) (
 	if _, err := u.library.Upgrade(h, r, nil); err != nil {
 		return nil, err
 	}
-	// The library refuses whoever sends anything before the handshake is through:
-	// the reader is empty.
-	h.conn.br.Reset(&h.conn.out)
+	// The library refuses whoever sends anything before the handshake is through: the
+	// server's reader is empty, and is left to it.
 	h.conn.out.begin()
 	return h.conn, nil
 }
@@ -68,6 +67,6 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.conn = newConn(conn, rw.Reader, h.cfg, h.pool)
+	h.conn = newConn(conn, h.cfg, h.pool)
 	return &h.conn.out, rw, nil
 }

@@ -1,7 +1,6 @@
 package wsconn
 
 import (
-	"bufio"
 	"io"
 	"slices"
 	"testing"
@@ -33,7 +32,7 @@ func TestPeerThatGivesNoSignOfLifeIsDead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn, peer := reading(t, 0)
-			conn.br = bufio.NewReader(&conn.out)
+			conn.out.Conn = conn.out.Conn.(script).Conn // the peer is read, not a script
 			go func() { _ = conn.Read(&ear{}) }()
 			began := time.Now()
 			seconds := func() int { return int(time.Since(began) / time.Second) }

@@ -18,10 +18,14 @@ type Counts struct {
 // bufferBytes is the size of the buffers that connections share.
 const bufferBytes = 64<<10 + 1<<10
 
+// busyBytes is the size of the buffers that connections borrow to read through.
+const busyBytes = 16 << 10
+
 // Pool is what the connections of a server share: buffers, and the budget of
 // messages that do not fit into one. It is safe for concurrent use.
 type Pool struct {
 	buffers sync.Pool // of *[]byte, each of bufferBytes
+	inputs  sync.Pool // of *[]byte, each of busyBytes
 	large   *quota.Budget
 	counts  *Counts
 }
@@ -30,6 +34,7 @@ type Pool struct {
 func NewPool(large *quota.Budget, counts *Counts) *Pool {
 	return &Pool{
 		buffers: sync.Pool{New: func() any { b := make([]byte, bufferBytes); return &b }},
+		inputs:  sync.Pool{New: func() any { b := make([]byte, busyBytes); return &b }},
 		large:   large, counts: counts,
 	}
 }

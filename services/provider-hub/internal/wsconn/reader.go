@@ -126,7 +126,7 @@ func (r *reader) hand(m *message, opcode byte) error {
 // frame reads up to the next data frame.
 func (r *reader) frame() (frameHead, error) {
 	for {
-		f, err := readHead(r.br)
+		f, err := readHead(&r.br)
 		if err != nil || f.opcode < opClose {
 			return f, err
 		}
@@ -138,7 +138,7 @@ func (r *reader) frame() (frameHead, error) {
 
 // control takes a control frame.
 func (r *reader) control(f frameHead) error {
-	payload, err := r.br.Peek(int(f.length)) // the buffer of the HTTP server is far larger
+	payload, err := r.br.Peek(int(f.length)) // at most 125, and every buffer is larger
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (r *reader) gather(m *message, f frameHead) error {
 			return err
 		}
 		part := m.buf[len(m.buf):min(cap(m.buf), len(m.buf)+rest)]
-		n, err := io.ReadFull(r.br, part)
+		n, err := io.ReadFull(&r.br, part)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package wsconn
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -52,6 +51,14 @@ func (e *ear) Ping(payload []byte) {
 	e.heard = append(e.heard, fmt.Sprintf("ping: %s", payload))
 }
 
+// script is a socket that reads what is there.
+type script struct {
+	net.Conn
+	there io.Reader
+}
+
+func (s script) Read(p []byte) (int, error) { return s.there.Read(p) }
+
 // reading is a connection that reads what is there. A provider has an eighth of
 // budget bytes for its large messages.
 func reading(t *testing.T, budget int64, data ...[]byte) (c *Conn, peer net.Conn) {
@@ -60,7 +67,7 @@ func reading(t *testing.T, budget int64, data ...[]byte) (c *Conn, peer net.Conn
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	cfg := Config{Kind: Text, WriteTimeout: time.Minute, LargeTimeout: time.Minute}
 	pool := NewPool(quota.NewBudget(budget), &Counts{})
-	c = newConn(near, bufio.NewReader(bytes.NewReader(slices.Concat(data...))), cfg, pool)
+	c = newConn(script{near, bytes.NewReader(slices.Concat(data...))}, cfg, pool)
 	c.out.begin()
 	return c, far
 }
@@ -181,4 +188,71 @@ func TestMessageThatThereIsNoRoomForIsHeardOfByItsBeginning(t *testing.T) {
 	if left := c.pool.large.Left(); left != quota.Shares*(size-1) {
 		t.Errorf("bytes of the budget are left: got %d, want %d", left, quota.Shares*(size-1))
 	}
+}
+
+// bursts is a socket whose reads bring so much each, if there is room.
+type bursts struct {
+	net.Conn
+	sizes []int
+	there io.Reader
+}
+
+func (b *bursts) Read(p []byte) (int, error) {
+	if len(b.sizes) == 0 {
+		return 0, io.EOF
+	}
+	n := min(b.sizes[0], len(p))
+	if b.sizes[0] -= n; b.sizes[0] == 0 {
+		b.sizes = b.sizes[1:]
+	}
+	return io.ReadFull(b.there, p[:n])
+}
+
+func TestALargeReadBufferIsBorrowedWhileMuchComesAtOnce(t *testing.T) {
+	var all []byte
+	frame := masked(finBit|opText, []byte(strings.Repeat("x", 118))) // 124 bytes
+	for range 200 {
+		all = append(all, frame...)
+	}
+	near, far := net.Pipe()
+	defer far.Close()
+	socket := &bursts{Conn: near, sizes: []int{124, 20 * 124, 124, 178 * 124}, there: bytes.NewReader(all)}
+	c := newConn(socket, Config{Kind: Text, WriteTimeout: time.Minute, LargeTimeout: time.Minute},
+		NewPool(quota.NewBudget(1<<20), &Counts{}))
+	c.out.begin()
+	var borrowed []bool
+	e := &ear{}
+	if err := c.Read(&each{ear: e, message: func() { borrowed = append(borrowed, c.br.lent != nil) }}); !errors.Is(err,
+		io.EOF) {
+		t.Fatalf("read: got the error %v, want %v", err, io.EOF)
+	}
+	if len(e.heard) != 200 {
+		t.Errorf("messages: got %d, want 200", len(e.heard))
+	}
+	for _, step := range []struct {
+		name    string
+		message int
+		want    bool
+	}{
+		{"the first message, which comes alone", 0, false},
+		{"the last of twenty that came at once", 20, true},
+		{"one that comes alone again", 21, true},
+		{"the first of many", 22, false},
+		{"the last of many", 199, true},
+	} {
+		if borrowed[step.message] != step.want {
+			t.Errorf("%s is read through a borrowed buffer: got %t, want %t", step.name, borrowed[step.message], step.want)
+		}
+	}
+}
+
+// each is an ear that is told of each message.
+type each struct {
+	*ear
+	message func()
+}
+
+func (e *each) Message(msg []byte) {
+	e.ear.Message(msg)
+	e.message()
 }

@@ -1,7 +1,6 @@
 package wsconn
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"unicode/utf8"
@@ -66,7 +65,7 @@ type frameHead struct {
 
 // readHead reads and checks the beginning of a frame. No extension is ever
 // agreed on, so that every reserved bit is a breach.
-func readHead(r *bufio.Reader) (frameHead, error) {
+func readHead(r *input) (frameHead, error) {
 	b, err := r.Peek(2)
 	if err != nil {
 		return frameHead{}, err
@@ -101,7 +100,7 @@ func readHead(r *bufio.Reader) (frameHead, error) {
 }
 
 // readLength reads a length that does not fit into the first two bytes.
-func readLength(r *bufio.Reader, h *frameHead) error {
+func readLength(r *input, h *frameHead) error {
 	size, least := 0, uint64(0)
 	switch h.length {
 	case 126:

@@ -21,7 +21,7 @@ func written(t *testing.T) (c *Conn, got chan []byte) {
 		all, _ := io.ReadAll(remote)
 		got <- all
 	}()
-	c = newConn(local, nil, Config{Kind: Text, WriteTimeout: time.Minute}, NewPool(quota.NewBudget(0), &Counts{}))
+	c = newConn(local, Config{Kind: Text, WriteTimeout: time.Minute}, NewPool(quota.NewBudget(0), &Counts{}))
 	c.out.begin()
 	return c, got
 }

@@ -7,8 +7,8 @@
 // that a batch leaves with one system call. Only the answer to a close frame is
 // written by the reader.
 //
-// An idle connection holds no buffer for messages. Messages are read into buffers of 65 KiB that
-// all connections share. A larger message gets a buffer of its own, which grows as
+// An idle connection holds 1 KiB for reading, and no buffer for messages. Messages are read
+// into buffers of 65 KiB that all connections share. A larger message gets a buffer of its own, which grows as
 // its bytes arrive and is taken out of a budget; where there is no room, the message
 // is thrown away and the handler hears of its beginning. A message that has begun
 // must arrive in time.
@@ -18,7 +18,6 @@
 package wsconn
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"time"
@@ -46,13 +45,15 @@ type Config struct {
 // write for another. Close may be called by any.
 type Conn struct {
 	out  batch
-	br   *bufio.Reader
+	br   input
 	cfg  Config
 	pool *Pool
 }
 
-func newConn(conn net.Conn, br *bufio.Reader, cfg Config, pool *Pool) *Conn {
-	return &Conn{out: batch{Conn: conn, pool: pool}, br: br, cfg: cfg, pool: pool}
+func newConn(conn net.Conn, cfg Config, pool *Pool) *Conn {
+	c := &Conn{out: batch{Conn: conn, pool: pool}, cfg: cfg, pool: pool}
+	c.br = newInput(&c.out, pool)
+	return c
 }
 
 // Message keeps a message in three parts for the next flush. A large body is not
@@ -81,4 +82,4 @@ func (c *Conn) Close() { c.out.Close() }
 
 // Discard reads on behind a breach until either side closes, so that the peer can
 // read why.
-func (c *Conn) Discard() { _, _ = io.Copy(io.Discard, c.br) }
+func (c *Conn) Discard() { _, _ = io.Copy(io.Discard, &c.br) }
