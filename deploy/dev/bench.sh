@@ -75,7 +75,7 @@ done
 step "Building"
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)
 go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
-if wanted fleet; then
+if wanted fleet || wanted grouped; then
   programs=(./services/proving/cmd/fleet ./services/proving/cmd/tinylm github.com/nats-io/nats-server/v2
     ./services/settlement/cmd/chain-signer)
   for service in catalog billing-ledger settlement router provider-hub verifier edge-gateway; do
@@ -185,36 +185,41 @@ fi
 
 # of NAME FILE: a setting in a process's configuration.
 of() { sed -n "s/^ *$1: *\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$2" | head -n 1; }
-fleet() { # measure
-  local started urls=() file
-  rm -rf "$run/fleet/config" "$run/fleet/fleet.env"
+# fleet NAME MEASURE: NAME is fleet, or grouped for one whose gateways, hubs and routers share processes.
+fleet() {
+  local dir=$run/$1 flags=() last=edge-gateway-2 front=edge-gateway-1 started urls=() file
+  if [ "$1" = grouped ]; then flags=(-grouped) last=verifier-2 front=provider-hub-1; fi
+  rm -rf "$dir/config" "$dir/fleet.env"
   started=$(date +%s%N)
-  ENGINE_URL=http://127.0.0.1:9100/v1 SVC_LOG_LEVEL=error start fleet "$bin/fleet" run -dir "$run/fleet" -bin "$bin" -free-ports -references 0
+  ENGINE_URL=http://127.0.0.1:9100/v1 SVC_LOG_LEVEL=error start "$1" "$bin/fleet" run -dir "$dir" -bin "$bin" -free-ports -references 0 "${flags[@]}"
   # The files with the addresses are written before the services start; that
   # of the last one is written last.
-  wait_file "$run/fleet/config/edge-gateway-2.yaml" 60
-  for file in "$run"/fleet/config/*.yaml; do urls+=(-url "http://$(of admin_addr "$file")/readyz"); done
-  probe ready -pid "${pids[-1]}" -name "$1" -target fleet -since "$started" "${urls[@]}" -url "http://$(of http_addr "$run/fleet/config/edge-gateway-1.yaml")/v1/models"
-  wait_file "$run/fleet/fleet.env" 60
+  wait_file "$dir/config/$last.yaml" 60
+  for file in "$dir"/config/*.yaml; do urls+=(-url "http://$(of admin_addr "$file")/readyz"); done
+  probe ready -pid "${pids[-1]}" -name "$2" -target "$1" -since "$started" "${urls[@]}" -url "http://$(of http_addr "$dir/config/$front.yaml")/v1/models"
+  wait_file "$dir/fleet.env" 60
 }
-if wanted fleet; then
-  step "Starting the product as a fleet, on an empty directory"
-  empty "$run/fleet"
-  fleet ready_cold_ms
+# fleet_target NAME SERVICE...: profiles are taken of these.
+fleet_target() {
+  local name=$1 profiles='' metrics='' file service n
+  local dir=$run/$name
+  shift
+  step "Starting the product as a fleet ($name), on an empty directory"
+  empty "$dir"
+  fleet "$name" ready_cold_ms
   step "Starting it again"
   end_last
-  fleet ready_warm_ms
-  profiles='' metrics=''
-  for file in "$run"/fleet/config/*.yaml; do metrics+=",\"http://$(of admin_addr "$file")\""; done
-  for service in edge-gateway-1 billing-ledger-1 router-1 provider-hub-1 provider-hub-2; do
-    profiles+=",\"http://$(of admin_addr "$run/fleet/config/$service.yaml")\""
-  done
-  seed fleet "$run/fleet/fleet.env"
-  target fleet "${pids[-1]}" "$run/fleet/fleet.env" "[${profiles#,}]" "[${metrics#,}]"
-  for n in 1 2; do agent fleet "$n" "$run/fleet/fleet.env" "ws://$(of ws_addr "$run/fleet/config/provider-hub-$n.yaml")"; done
-  wait_models "$run/fleet/fleet.env"
+  fleet "$name" ready_warm_ms
+  for file in "$dir"/config/*.yaml; do metrics+=",\"http://$(of admin_addr "$file")\""; done
+  for service in "$@"; do profiles+=",\"http://$(of admin_addr "$dir/config/$service.yaml")\""; done
+  seed "$name" "$dir/fleet.env"
+  target "$name" "${pids[-1]}" "$dir/fleet.env" "[${profiles#,}]" "[${metrics#,}]"
+  for n in 1 2; do agent "$name" "$n" "$dir/fleet.env" "ws://$(of ws_addr "$dir/config/provider-hub-$n.yaml")"; done
+  wait_models "$dir/fleet.env"
   took
-fi
+}
+if wanted grouped; then fleet_target grouped billing-ledger-1 provider-hub-1 provider-hub-2; fi
+if wanted fleet; then fleet_target fleet edge-gateway-1 billing-ledger-1 router-1 provider-hub-1 provider-hub-2; fi
 
 loads=(-config deploy/bench/conf/compare.json "${added[@]}" -targets "$targets" -out "$results" -sync-dir "$run" -rounds "$rounds")
 [ -z "$quick" ] || loads+=(-shorten 0.25)
