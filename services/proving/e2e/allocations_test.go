@@ -21,7 +21,7 @@ import (
 const (
 	// maxRequestAllocations bounds the heap allocations of a small request that is not streamed,
 	// from its first byte to its settlement, in all services and NATS, with some slack.
-	maxRequestAllocations = 900
+	maxRequestAllocations = 740
 	// maxEventAllocations bounds those of an event of a stream.
 	maxEventAllocations = 6
 
