@@ -92,10 +92,10 @@ func TestEachPodIsScrapedOnceByAJobOfItsOwn(t *testing.T) {
 	})
 }
 
-// job is what a query asks of the label job, and asked is a query of calls that services answer.
+// jobMatcher is what a query asks of the label job, and answeredCalls is a query of calls that services answer.
 var (
-	job   = regexp.MustCompile(`job(=~?)\\?"([^"\\]+)\\?"`)
-	asked = regexp.MustCompile(`rpc_server_call_duration_seconds_\w+\{([^}]*)\}`)
+	jobMatcher    = regexp.MustCompile(`job(=~?)\\?"([^"\\]+)\\?"`)
+	answeredCalls = regexp.MustCompile(`rpc_server_call_duration_seconds_\w+\{([^}]*)\}`)
 )
 
 // queries are the files of alerts and dashboards by their names.
@@ -124,7 +124,7 @@ func TestEachQueryFindsTheServicesOfEveryForm(t *testing.T) {
 		}
 		asked := 0
 		for file, text := range queries(t) {
-			for _, found := range job.FindAllStringSubmatch(text, -1) {
+			for _, found := range jobMatcher.FindAllStringSubmatch(text, -1) {
 				asked++
 				var hit []string
 				for _, name := range strings.Split(found[2], "|") {
@@ -169,7 +169,7 @@ func TestAnAlertWatchesEachPod(t *testing.T) {
 func TestADashboardShowsTheCallsOfItsOwnServiceAlone(t *testing.T) {
 	owners := map[string]string{}
 	for file, text := range queries(t) {
-		for _, found := range asked.FindAllStringSubmatch(text, -1) {
+		for _, found := range answeredCalls.FindAllStringSubmatch(text, -1) {
 			_, after, ok := strings.Cut(found[1], `rpc_method=~\"svc[.]`)
 			contracts, _, whole := strings.Cut(after, `[.].*\"`)
 			if !ok {

@@ -43,6 +43,9 @@ func TestAHubOfAPodWithSeveralServicesMayDoOnNATSWhatEachOfThemMay(t *testing.T)
 	}
 	rights := func(text string) []string { return strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) }
 	for _, one := range []string{"hub-0.provider-hub", "router", "edge-gateway"} {
+		if apart[one] == "" {
+			t.Fatalf("user %s of separate pods: got none, want one", one)
+		}
 		publish, subscribe, _ := strings.Cut(strings.Trim(apart[one], "[]"), "] [")
 		allPublish, allSubscribe, _ := strings.Cut(strings.Trim(grouped["hub-0.provider-hub"], "[]"), "] [")
 		for _, right := range rights(publish) {

@@ -127,7 +127,7 @@ func ledger() dashboard {
 		{"Settlement of usage", []panel{
 			rate("Usage", "reqps", "svc_billing_usage_events_total", "result"),
 			limit("Age of the oldest usage", "s", 60, "max by (instance) (svc_billing_usage_lag_seconds)", "{{instance}}"),
-			graph("Usage that waits", "none", "max(svc_billing_usage_waiting)", "events"),
+			graph("Usage that waits", "none", "max(svc_billing_usage_waiting)", "messages"),
 			graph("Reviews", "none", "max(svc_billing_orphan_reviews)", "by a gateway's count"),
 			rate("Earnings held", "reqps", "svc_billing_earnings_held_total", "rule").noted("Empty while none is held."),
 		}},

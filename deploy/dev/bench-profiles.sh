@@ -13,6 +13,7 @@ loads=${BENCH_ONLY:-chat-16,live20-64}
 kinds=${BENCH_KINDS:-cpu,mutex,block,allocs}
 profiles=.run/bench/profiles
 rm -rf "$profiles"
+mkdir -p .run
 
 BENCH_TARGETS=${BENCH_TARGETS:-standalone} BENCH_ROUNDS=1 BENCH_ONLY=$loads BENCH_PROFILE=$loads BENCH_KINDS=$kinds \
   BENCH_README=0 deploy/dev/bench.sh --json >.run/profiles.json

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the product, in one process and as a fleet of many, beside nginx (if
-# it is installed), a bare Go proxy and the floor of its own shape, all in front
+# Measures the product, in one process, as a fleet, and as a fleet with grouped
+# services, beside nginx (if it is installed), a bare Go proxy and the floor of its own shape, all in front
 # of one mock engine on loopback, and holds the figures against the gates. What
 # is measured and how to read it: deploy/bench/README.md.
 #

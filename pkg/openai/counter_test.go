@@ -61,8 +61,8 @@ func TestEstimateCannotBeEvadedByUnusualText(t *testing.T) {
 	}
 }
 
-// TestWordsCountAsTheirLettersDo has Counter.words judged by the same text written letter by letter, which it never
-// sees.
+// TestWordsCountAsTheirLettersDo compares the counts of a text with those of the same text written letter by letter,
+// for which Counter.words finds nothing to take.
 func TestWordsCountAsTheirLettersDo(t *testing.T) {
 	pieces := []string{"a", "I", "the", "fox", "Words", "lazydogs", "sixteen letters", "abcdefghijklmnop",
 		"Abcdefghijklmnop", "abcdefghijklmnopq", strings.Repeat("x", 40), "HTTP", "camelCase", "don't", "x1", "42", "é", "日本",

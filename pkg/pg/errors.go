@@ -29,6 +29,7 @@ const (
 	codeCrashShutdown         = "57P02"
 	codeCannotConnectNow      = "57P03"
 	codeIdleSessionTimeout    = "57P05"
+	codeIdleInTransaction     = "25P03"
 	codeDuplicateObject       = "42710"
 	codeDuplicateSchema       = "42P06"
 	codeUndefinedTable        = "42P01"
@@ -107,7 +108,8 @@ func Fault(err error) *fault.Fault {
 
 func unavailableState(code string) bool {
 	switch code {
-	case codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow, codeIdleSessionTimeout:
+	case codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow, codeIdleSessionTimeout,
+		codeIdleInTransaction:
 		return true
 	}
 	return strings.HasPrefix(code, classConnectionTroubles)

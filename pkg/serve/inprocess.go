@@ -122,7 +122,7 @@ func (c *clientEnd) unknown(ctx context.Context, name string) error {
 	return c.done(ctx, &call, status.Errorf(codes.Unimplemented, "%s is not in this process", name))
 }
 
-// handerContext returns the context of a handler whose caller has ctx.
+// handlerContext returns the context of a handler whose caller has ctx.
 func handlerContext(ctx context.Context) context.Context {
 	sent, ok := metadata.FromOutgoingContext(ctx)
 	ctx = isolated{ctx}

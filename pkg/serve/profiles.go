@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// How much waiting is sampled while a profile of it is taken: one of so many waits for
-// a lock, and about one wait for anything in so much time waited.
+// While a profile of waiting is taken, one of mutexFraction waits for a lock is sampled, and
+// about one wait of any kind for each blockEach spent waiting.
 const (
 	mutexFraction = 5
 	blockEach     = 10 * time.Microsecond

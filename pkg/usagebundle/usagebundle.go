@@ -1,4 +1,4 @@
-// Package usagebundle joins usage events of a hub to one message, svc.events.v1.UsageBundle,
+// Package usagebundle joins usage events of a hub into one message, svc.events.v1.UsageBundle,
 // and takes messages apart again. Each event keeps its own seal, so a reader judges each
 // event as if it had come alone.
 //
@@ -15,15 +15,12 @@ import (
 )
 
 const (
-	// MaxEvents and MaxBytes bound what a hub puts into one message: a reader takes up to
-	// 200 messages at once, and NATS takes messages of up to 1 MiB. An event has about
-	// 400 bytes.
+	// MaxEvents and MaxBytes bound what a hub puts into one message. A reader takes up to 200
+	// messages at once, and no more events of a message than MaxEvents, which bounds what a
+	// stolen certificate can ask of it. A message that is set aside is kept whole, because
+	// readers keep 64 KiB of one. An event has about 400 bytes.
 	MaxEvents = 64
-	MaxBytes  = 64 << 10
-	// maxRead is how many events a reader takes from a message. It is more than MaxEvents,
-	// so that a later version may publish larger bundles, and bounds what a stolen
-	// certificate can ask of readers.
-	maxRead = 256
+	MaxBytes  = 60 << 10
 )
 
 // eventsField is the number of UsageBundle.events.
@@ -54,16 +51,16 @@ func Fits(events, size, next int) bool {
 	return events < MaxEvents && size+next <= MaxBytes
 }
 
-// Split returns the events of a message, which alias it. A message that is no bundle, or
-// is not one to its end, or has too many events, is returned whole: it is no usage event
-// either, and a reader sets it aside as such.
+// Split returns the events of a message, which alias it. A message that does not begin as a
+// bundle is returned whole: it is a usage event. So is a bundle that is cut, has other fields
+// or has too many events: it is no usage event, and a reader sets it aside as such.
 func Split(message []byte) [][]byte {
 	if !bytes.HasPrefix(message, tag) {
 		return [][]byte{message}
 	}
 	var events [][]byte
 	for rest := message; len(rest) > 0; {
-		if !bytes.HasPrefix(rest, tag) || len(events) == maxRead {
+		if !bytes.HasPrefix(rest, tag) || len(events) == MaxEvents {
 			return [][]byte{message}
 		}
 		event, n := protowire.ConsumeBytes(rest[len(tag):])

@@ -94,13 +94,20 @@ func TestABundleIsBoundedInEventsAndBytes(t *testing.T) {
 	}
 }
 
-func FuzzSplitLosesNoByte(f *testing.F) {
+func FuzzSplitAgreesWithProtobuf(f *testing.F) {
 	f.Add(usagebundle.Join(events(f, 3)))
 	f.Add([]byte{0xfa, 0x01})
 	f.Fuzz(func(t *testing.T, message []byte) {
 		parts := usagebundle.Split(message)
 		if len(parts) == 1 {
 			return // the message, or a bundle of one, which Join does not make
+		}
+		b := &eventsv1.UsageBundle{}
+		if err := proto.Unmarshal(message, b); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(parts, b.GetEvents(), bytes.Equal) {
+			t.Fatalf("events: got %x, want %x", parts, b.GetEvents())
 		}
 		if got := usagebundle.Split(usagebundle.Join(parts)); !slices.EqualFunc(got, parts, bytes.Equal) {
 			t.Fatalf("joined and split again: got %x, want %x", got, parts)

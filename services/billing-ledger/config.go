@@ -67,8 +67,8 @@ type Config struct {
 	ExpireGrace time.Duration `yaml:"expire_grace" env:"SVC_BILLING_EXPIRE_GRACE"`
 
 	// AdmitBatch bounds the requests of one transaction. AdmitQueue bounds the requests
-	// that wait; more are refused. AdmitWriters is the number of transactions that may be
-	// under way, and AdmitTimeout bounds each.
+	// that wait; more are refused. AdmitWriters is the number of batches that may be under
+	// way, and AdmitTimeout bounds the decision of each.
 	AdmitBatch   int           `yaml:"admit_batch" env:"SVC_BILLING_ADMIT_BATCH"`
 	AdmitQueue   int           `yaml:"admit_queue" env:"SVC_BILLING_ADMIT_QUEUE"`
 	AdmitWriters int           `yaml:"admit_writers" env:"SVC_BILLING_ADMIT_WRITERS"`

@@ -90,7 +90,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.reviews, errs[8] = meter.Int64ObservableGauge("svc.billing.orphan_reviews",
 		metric.WithDescription("Requests published from the gateway's count that wait to be settled."))
 	m.usageWaiting, errs[9] = meter.Int64ObservableGauge("svc.billing.usage_waiting",
-		metric.WithDescription("Usage events in the stream behind the last batch."))
+		metric.WithDescription("Messages of usage in the stream behind the last batch; a message may have many events."))
 	m.usageLag, errs[10] = meter.Float64ObservableGauge("svc.billing.usage_lag", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest usage that may not be settled; 0 when none waits."))
 	m.earnings, errs[11] = meter.Int64Counter("svc.billing.earnings_held",

@@ -57,7 +57,7 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := got.GetReceipt()
+	r := proto.CloneOf(got.GetReceipt())
 	r.AdmittedAt, r.SettledAt = nil, nil
 	want := &billingv1.Receipt{
 		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014,

@@ -178,17 +178,17 @@ func (s *Service) Ready(context.Context) error {
 	return nil
 }
 
-// othersReport is how long the router waits behind the first hub's report for the reports of the
+// otherHubsWait is how long the router waits behind the first hub's report for the reports of the
 // other hubs, which answer the same question. The first one may come from a hub that has just
 // started in the router's own process and holds no session yet.
-const othersReport = 100 * time.Millisecond
+const otherHubsWait = 100 * time.Millisecond
 
 // settle makes the service ready once both are known or their times are over.
 func (s *Service) settle(ctx context.Context) {
 	hubs, trust := time.NewTimer(s.cfg.SettleFor), time.NewTimer(s.cfg.TrustFor)
 	defer hubs.Stop()
 	defer trust.Stop()
-	heard := await(ctx, s.listener.First(), hubs.C) && clock.Sleep(ctx, othersReport) == nil
+	heard := await(ctx, s.listener.First(), hubs.C) && clock.Sleep(ctx, otherHubsWait) == nil
 	if heard && await(ctx, s.reports.Read(), trust.C) {
 		s.settled.Store(true)
 	}

@@ -187,7 +187,7 @@ func seenByItsConsumer(t *testing.T, conn *grpc.ClientConn, account, address str
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := list.GetList()[0]
+	got := proto.CloneOf(list.GetList()[0])
 	got.At, got.RateAt, got.TransactionHash = nil, nil, ""
 	const want = `chain_id:254 chain:"SVC" asset:"SVC" amount:"1" usd:2 usd_str:"2.00" bonus_usd:0.4 ` +
 		`bonus_usd_str:"0.40" rate_usd:2 rate_usd_str:"2.00" rate_source:"fixed" confirmations:2 confirmations_needed:2 ` +

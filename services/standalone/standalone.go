@@ -35,7 +35,8 @@ type Streams struct {
 // Run starts what cfg names and blocks until ctx ends and everything has stopped.
 func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	if !cfg.all() && cfg.Log.Format == "json" {
-		streams.Out = io.Discard // one process of several, whose log programs read: no person watches it start
+		// Programs read the log of one process of several, so the process writes nothing else.
+		streams.Out = io.Discard
 	}
 	con := console.New(streams.Out, clock.System.Now)
 	tel, err := node.Observe(cfg.Telemetry("standalone"), streams.Log)

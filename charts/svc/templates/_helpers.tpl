@@ -51,7 +51,7 @@ app.kubernetes.io/part-of: svc
 {{- end -}}
 
 {{/* The services in the pods of the hub; none where there is no hub. */}}
-{{- define "svc.besideHub" -}}
+{{- define "svc.hubServices" -}}
 {{- $services := list -}}
 {{- range .Values.pods -}}
 {{- if has "provider-hub" .services -}}{{- $services = .services -}}{{- end -}}
@@ -83,12 +83,12 @@ app.kubernetes.io/part-of: svc
 {{- fail (printf "services.%s.autoscaling.maxReplicas: is below replicas" $name) -}}
 {{- end -}}
 {{- end -}}
-{{- $besideHub := (include "svc.besideHub" . | fromYaml).names -}}
+{{- $hubServices := (include "svc.hubServices" . | fromYaml).names -}}
 {{- range $name := $deployed -}}
 {{- if (get $table $name).database -}}
 {{- $_ := required (printf "database.existingSecrets.%s: is missing" $name) (get $.Values.database.existingSecrets $name) -}}
 {{- end -}}
-{{- if and (not $.Values.tls.certManager.enabled) (not (has $name $besideHub)) -}}
+{{- if and (not $.Values.tls.certManager.enabled) (not (has $name $hubServices)) -}}
 {{- $_ := required (printf "tls.existingSecrets.%s: is missing" $name) (get $.Values.tls.existingSecrets $name) -}}
 {{- end -}}
 {{- end -}}

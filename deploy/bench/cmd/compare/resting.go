@@ -58,10 +58,13 @@ func othersLoad(rest time.Duration) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += max(running-1, 0) // without this one
+		sum += others(running)
 	}
 	return float64(sum) / float64(n), nil
 }
+
+// others returns how many threads run or wait beside the caller's own.
+func others(running int) int { return max(running-1, 0) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {

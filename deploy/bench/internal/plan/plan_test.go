@@ -158,20 +158,20 @@ func TestAScenarioLeavesTargetsOut(t *testing.T) {
 	}
 }
 
-// What a person waits for is bounded: twenty-five minutes, of which building and
-// what is measured alone take four, and targets that are slow to come to enough
+// What a person waits for is bounded: 28 minutes. Building, starting and what is
+// measured alone take five of them, and targets that are slow to come to enough
 // requests two.
-func TestTheLoadsByDefaultTakeLessThanNineteenMinutes(t *testing.T) {
+func TestTheLoadsByDefaultTakeLessThanTwentyOneMinutes(t *testing.T) {
 	p, err := Read("../../conf/compare.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Targets = append(p.Targets, Target{Name: "standalone"}, Target{Name: "fleet"})
+	p.Targets = append(p.Targets, Target{Name: "standalone"}, Target{Name: "grouped"}, Target{Name: "fleet"})
 	if err := p.Only("", ""); err != nil {
 		t.Fatal(err)
 	}
-	if least, _ := p.Time(); least > 19*time.Minute {
-		t.Errorf("least time of the loads: got %v, want at most 19 minutes", least)
+	if least, _ := p.Time(); least > 21*time.Minute {
+		t.Errorf("least time of the loads: got %v, want at most 21 minutes", least)
 	}
 }
 

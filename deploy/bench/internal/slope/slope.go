@@ -5,6 +5,7 @@
 package slope
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -86,13 +87,4 @@ func means(readings []Reading) ([]Reading, bool) {
 	return sums, true
 }
 
-func earlier(a, b Reading) int {
-	switch {
-	case a.Hours < b.Hours:
-		return -1
-	case a.Hours > b.Hours:
-		return 1
-	default:
-		return 0
-	}
-}
+func earlier(a, b Reading) int { return cmp.Compare(a.Hours, b.Hours) }

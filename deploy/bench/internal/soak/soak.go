@@ -42,8 +42,8 @@ const (
 type Series struct {
 	Name string `json:"name"`
 	Unit Unit   `json:"unit,omitempty"`
-	// Ledger says that it is a table or a folder that may grow with what was served.
-	Ledger   bool            `json:"ledger,omitempty"`
+	// Served reports whether the series is a table, which may grow with what was served.
+	Served   bool            `json:"served,omitempty"`
 	Readings []slope.Reading `json:"-"`
 	slope.Line
 }
@@ -84,10 +84,10 @@ type book struct {
 	named map[string]*Series
 }
 
-func (b *book) note(name string, unit Unit, ledger bool, value float64) {
+func (b *book) note(name string, unit Unit, served bool, value float64) {
 	s := b.named[name]
 	if s == nil {
-		s = &Series{Name: name, Unit: unit, Ledger: ledger}
+		s = &Series{Name: name, Unit: unit, Served: served}
 		b.named[name], b.all = s, append(b.all, s)
 	}
 	s.Readings = append(s.Readings, slope.Reading{Hours: b.hours, Value: value})

@@ -10,7 +10,7 @@ import (
 	"inference-bench/internal/slope"
 )
 
-// smallTable is the size of a table or folder below which it is not shown, in bytes, unless it
+// smallTable is the size of a table below which the table is not shown, in bytes, unless it
 // grows.
 const smallTable = 256 << 10
 
@@ -46,7 +46,7 @@ func (s *Series) Verdict() string {
 	switch {
 	case !s.Grows(least):
 		return "flat"
-	case s.Ledger:
+	case s.Served:
 		return "grows with what is served"
 	default:
 		return "grows"
@@ -59,7 +59,7 @@ func Print(out io.Writer, fitted []*Series, requests uint64, hours float64) erro
 	fmt.Fprintln(w, "  \tfirst\tlast\tin an hour\t95%\tfor each request\t")
 	small := 0
 	for _, s := range fitted {
-		if s.Ledger && s.Last < smallTable && s.Verdict() == "flat" {
+		if s.Served && s.Last < smallTable && s.Verdict() == "flat" {
 			small++
 			continue
 		}
@@ -74,7 +74,7 @@ func Print(out io.Writer, fitted []*Series, requests uint64, hours float64) erro
 		return err
 	}
 	if small > 0 {
-		fmt.Fprintf(out, "  %d tables below %s are flat.\n", small, Bytes.text(smallTable))
+		fmt.Fprintf(out, "  Flat tables below %s that are left out: %d\n", Bytes.text(smallTable), small)
 	}
 	return nil
 }

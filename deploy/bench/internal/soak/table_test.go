@@ -27,7 +27,7 @@ func TestEachSeriesHasItsVerdict(t *testing.T) {
 		{Series{Unit: Bytes, Readings: over(8<<20, 8<<20+1000)}, "flat"},
 		{Series{Unit: Bytes, Readings: over(8<<20, 80<<20)}, "grows"},
 		{Series{Unit: Bytes, Readings: over(80<<20, 8<<20)}, "flat"},
-		{Series{Unit: Bytes, Ledger: true, Readings: over(8<<20, 80<<20)}, "grows with what is served"},
+		{Series{Unit: Bytes, Served: true, Readings: over(8<<20, 80<<20)}, "grows with what is served"},
 		{Series{Readings: over(100, 100.5)}, "flat"},
 		{Series{Readings: over(100, 400)}, "grows"},
 	} {
@@ -64,8 +64,8 @@ func TestASeriesThatBeganLateIsLeftOut(t *testing.T) {
 
 func TestTheTableLeavesSmallFlatTablesOut(t *testing.T) {
 	fitted := Fit([]*Series{
-		{Name: "table a.small", Unit: Bytes, Ledger: true, Readings: over(8192, 8192)},
-		{Name: "table a.lines", Unit: Bytes, Ledger: true, Readings: over(0, 100<<20)},
+		{Name: "table a.small", Unit: Bytes, Served: true, Readings: over(8192, 8192)},
+		{Name: "table a.lines", Unit: Bytes, Served: true, Readings: over(0, 100<<20)},
 		{Name: "goroutines", Readings: over(40, 40)},
 	}, 0)
 	var out strings.Builder
@@ -75,7 +75,7 @@ func TestTheTableLeavesSmallFlatTablesOut(t *testing.T) {
 	if strings.Contains(out.String(), "a.small") {
 		t.Errorf("the table: got %q, want it without a.small", out.String())
 	}
-	for _, want := range []string{"1049 bytes", "goroutines", "1 tables below 256 KiB are flat"} {
+	for _, want := range []string{"1049 bytes", "goroutines", "Flat tables below 256 KiB that are left out: 1"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table: got %q, want %q in it", out.String(), want)
 		}

@@ -101,12 +101,23 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 		fmt.Fprintf(&b, "\n  %s\n", p.red("Figures of time are "+s.unjudged()+", above "+number(gates.MaxLoad)+"."))
 	}
 	if missed := gates.Missed(s.Verdicts); len(missed) > 0 {
-		fmt.Fprintf(&b, "\n  %s\n", p.red(fmt.Sprintf("%d of %d gates missed.", len(missed), len(s.Verdicts))))
+		fmt.Fprintf(&b, "\n  %s\n", p.red(fmt.Sprintf("%d of %d gates missed.", len(missed), s.gated())))
 	} else {
 		fmt.Fprintf(&b, "\n  %s\n", p.green("No gate missed of those measured."))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// gated returns how many figures have a gate. Others have a target alone.
+func (s Summary) gated() int {
+	n := 0
+	for _, v := range s.Verdicts {
+		if v.Gate != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // busy reports whether others kept the machine too busy to judge figures of time.

@@ -48,7 +48,7 @@ func TestTheTerminalNamesWhatIsMissed(t *testing.T) {
 	if err := setup().Terminal(&out, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"≤ 20 × ok", "≤ 15 × ok", "≤ 12 × MISSED", "≥ 20,000/s MISSED", "2 of 7 gates missed",
+	for _, want := range []string{"≤ 20 × ok", "≤ 15 × ok", "≤ 12 × MISSED", "≥ 20,000/s MISSED", "2 of 6 gates missed",
 		"400 net"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())

@@ -20,12 +20,12 @@ type Config struct {
 	Writers int
 	// Queue bounds the reservations that wait; the writers share it equally.
 	Queue int
-	// Timeout bounds one transaction.
+	// Timeout bounds the decision of one batch.
 	Timeout time.Duration
 }
 
-// Decider decides reservations in one transaction and returns one decision for each, in
-// order. An error fails all of them.
+// Decider decides reservations and returns one decision for each, in order. An error fails all
+// of them, although some may have been admitted by then.
 type Decider interface {
 	Admit(ctx context.Context, reservations []Reservation) ([]Decision, error)
 }

@@ -113,6 +113,10 @@ func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID)
 func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (account.Account, error) {
 	var changed account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		// An admission under way ends first, and the next one reads the new limits.
+		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(id)); err != nil {
+			return fmt.Errorf("lock wallet: %w", err)
+		}
 		tag, err := tx.Exec(ctx, `INSERT INTO account_limits (account_id, requests_per_minute, concurrent_requests, day_cap,
 				month_cap)
 			SELECT id, $2, $3, $4, $5 FROM account WHERE id = $1

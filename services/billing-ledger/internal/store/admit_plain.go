@@ -14,11 +14,14 @@ import (
 )
 
 // Plain requests are admitted by a few statements instead of admit_requests, which costs the
-// database three times as much for a small batch: a first round trip locks wallets and reads,
+// database one and a half to two times as much. A first round trip locks wallets and reads,
 // package hold decides, and a second one writes and commits. Plain are requests of keys that
 // neither a plan, nor terms, nor a budget, nor a cap bounds, and whose ids nobody has used. All
-// others are left to admit_requests, which knows every rule: with one request of an account in
-// doubt, all those of the account in the batch.
+// others are left to admit_requests, which knows every rule. Where what was read puts one request
+// of an account in doubt, all plain requests of the account in the batch are left to it.
+//
+// The wallets are locked across a round trip. A process that stands still between the two loses its
+// transaction after 3 s, so that it keeps no other replica waiting for longer.
 
 // lockPlain locks the wallets of keys. It comes first and alone: what is read after it is current.
 const lockPlain = `SELECT account_id, posted - held FROM wallet
@@ -35,8 +38,7 @@ const readPlain = `SELECT ck.id, ck.account_id, now(), ck.state = 'revoked', coa
 	num_nonnulls(ck.budget, l.class_per_minute, l.class_concurrent, l.class_tokens, l.day_cap, l.own_day_cap,
 			l.month_cap, l.own_month_cap) = 0
 		AND coalesce(l.account_per_minute = 0 AND l.discount = 0, true)
-		AND NOT EXISTS (SELECT FROM account_plan p WHERE p.account_id = ck.account_id AND p.from_at <= now()
-			AND (p.until_at IS NULL OR p.until_at > now())),
+		AND p.account_id IS NULL,
 	(SELECT coalesce(sum(f.n), 0) FROM consumer_key k JOIN key_inflight f ON f.key_id = k.id
 		WHERE k.account_id = ck.account_id
 			AND coalesce(least(k.revoked_at, k.expires_at), 'infinity'::timestamptz) > now() - interval '1 day'),
@@ -48,10 +50,16 @@ const readPlain = `SELECT ck.id, ck.account_id, now(), ck.state = 'revoked', coa
 	ARRAY(SELECT h.request_id FROM hold h WHERE h.request_id = ANY ($2))
 	FROM consumer_key ck JOIN account a ON a.id = ck.account_id
 	LEFT JOIN account_limits l ON l.account_id = ck.account_id
+	LEFT JOIN account_plan p ON p.account_id = ck.account_id AND p.from_at <= now()
+		AND (p.until_at IS NULL OR p.until_at > now())
 	WHERE ck.id = ANY ($1)`
 
-// leftFree is how long the rate of class 7 may be ahead before its account is refused; see leftAtOnce.
-const leftFree = 58 * time.Second
+// leftClass is the class of the rate of requests that clients left (see leftAtOnce), and leftFree is how
+// long that rate may be ahead before its account is refused.
+const (
+	leftClass = 7
+	leftFree  = 58 * time.Second
+)
 
 // plainBatch are the reservations of a batch that may be plain, and what was read for them.
 type plainBatch struct {
@@ -163,9 +171,9 @@ func (b *plainBatch) learn(row plainRow, free int64, defaults limit.Defaults) {
 		}
 		for _, rate := range row.accountRates {
 			switch ahead := time.Duration(rate/8) * time.Microsecond; rate % 8 {
-			case 4:
+			case int64(limit.ZeroPriced):
 				a.ZeroPriced = ahead
-			case 7:
+			case leftClass:
 				a.LeftOften = max(ahead-leftFree, 0)
 			}
 		}

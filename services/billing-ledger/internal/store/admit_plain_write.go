@@ -77,6 +77,7 @@ func securePlain(batch *pgx.Batch) {
 	batch.Queue(`SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
 		set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 		set_config('enable_mergejoin', 'off', true),
+		set_config('idle_in_transaction_session_timeout', '3s', true),
 		CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
 			set_config('synchronous_commit', 'on', true) END`)
 }

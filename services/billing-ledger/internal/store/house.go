@@ -117,6 +117,9 @@ func (s *Store) IssueHouseKey(ctx context.Context, k key.Key, maxKeys int) error
 // RevokeHouseKey ends a key of a house account for ever.
 func (s *Store) RevokeHouseKey(ctx context.Context, id ids.KeyID) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockWalletOf(ctx, tx, id); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `UPDATE consumer_key SET state = 'revoked', revoked_at = now()
 			WHERE id = $1 AND state = 'active' AND account_id IN (SELECT account_id FROM house_account)`, [16]byte(id))
 		if err != nil {

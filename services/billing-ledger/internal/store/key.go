@@ -79,9 +79,23 @@ func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
 	return nil
 }
 
+// lockWalletOf locks the wallet that pays for a key, so that an admission under way ends before the
+// key changes, and the next one reads the change.
+func lockWalletOf(ctx context.Context, tx pgx.Tx, id ids.KeyID) error {
+	_, err := tx.Exec(ctx, `SELECT FROM wallet
+		WHERE account_id = (SELECT account_id FROM consumer_key WHERE id = $1) FOR UPDATE`, [16]byte(id))
+	if err != nil {
+		return fmt.Errorf("lock wallet: %w", err)
+	}
+	return nil
+}
+
 // RevokeKey ends a key for ever.
 func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := lockWalletOf(ctx, tx, id); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `UPDATE consumer_key SET state = 'revoked', revoked_at = now()
 			WHERE id = $1 AND state = 'active'`, [16]byte(id))
 		if err != nil {

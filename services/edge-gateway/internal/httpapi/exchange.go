@@ -48,8 +48,8 @@ type surface struct {
 	admit func(*http.Request) error
 }
 
-// maxFacts is how many facts most log lines have at the most.
-const maxFacts = 8
+// usualFacts is how many facts most log lines have. A line with more costs an allocation.
+const usualFacts = 8
 
 // exchange is one request and its answer. It is the http.ResponseWriter of the answer and
 // keeps the status that was sent.
@@ -78,7 +78,7 @@ type exchange struct {
 
 	err   error       // the error that was answered, if any
 	facts []slog.Attr // what the log line says besides
-	room  [maxFacts]slog.Attr
+	room  [usualFacts]slog.Attr
 
 	// Of a chat completion, as far as it came.
 	model  string

@@ -44,9 +44,8 @@ func (s *wholeSink) Whole(w inference.Whole) error {
 	return s.out.answer(http.StatusOK, w.ContentType, w.Body)
 }
 
-// answer writes a whole answer and sends it off at once, because its request is not over yet: the hub's stream
-// ends, and the request is reported. A client that has left by now is not looked for, because the answer is
-// billed.
+// answer writes a whole answer and flushes it at once, because the hub's stream ends and the request is reported
+// only afterwards. An error of the flush changes nothing: the answer is billed, even if the client has left.
 func (p *pacedWriter) answer(status int, contentType string, body []byte) error {
 	h := p.w.Header()
 	h.Set("Content-Type", contentType)

@@ -64,7 +64,8 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 	if in.Buffered() == 0 && len(p) >= len(in.buf()) {
 		n, err := in.from.Read(p)
-		in.full, in.few = n == len(p), n <= len(in.own)
+		// p ends where the message ends, so that a read that fills it says nothing of what waits.
+		in.full, in.few = false, n <= len(in.own)
 		return n, err
 	}
 	if in.Buffered() == 0 {

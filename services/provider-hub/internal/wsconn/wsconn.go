@@ -7,7 +7,8 @@
 // that a batch leaves with one system call. Only the answer to a close frame is
 // written by the reader.
 //
-// An idle connection holds 1 KiB for reading, and no buffer for messages. Messages are read
+// An idle connection holds 1 KiB for reading, and no buffer for messages. While reads fill its
+// buffer, a connection borrows 16 KiB that connections share. Messages are read
 // into buffers of 65 KiB that all connections share. A larger message gets a buffer of its own, which grows as
 // its bytes arrive and is taken out of a budget; where there is no room, the message
 // is thrown away and the handler hears of its beginning. A message that has begun

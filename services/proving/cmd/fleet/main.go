@@ -1,6 +1,7 @@
 // Command fleet runs the marketplace as a fleet of separate processes on this
 // machine: PostgreSQL, nats-server, two of each service with mutual TLS between
 // them, two provider agents, a reference that the verifier compares them with, and an engine.
+// With -grouped a gateway and a router run in the process of each hub.
 //
 //	fleet up                    starts it in the background and returns when it is ready
 //	fleet run                   runs it in the foreground
@@ -58,7 +59,7 @@ type options struct {
 	json     bool
 	// references is how many nodes of the platform the verifier compares providers with.
 	references int
-	// grouped runs gateway, hub and router in one process.
+	// grouped runs a gateway and a router in the process of each hub.
 	grouped bool
 	names   []string
 
