@@ -116,6 +116,16 @@ export async function settled(page: Page): Promise<void> {
 
 /** What axe finds wrong on a page, of any impact: a line for each element. */
 export async function violations(page: Page): Promise<string[]> {
+  // A colour that is on its way to another one has a contrast that nobody sees for long.
+  await page.evaluate(async () => {
+    const ends = (one: Animation) => Number.isFinite(Number(one.effect?.getComputedTiming().endTime));
+    await Promise.allSettled(
+      document
+        .getAnimations()
+        .filter(ends)
+        .map(async (one) => one.finished),
+    );
+  });
   await page.evaluate(axe.source);
   const results = await page.evaluate(async () => {
     const run = (window as unknown as { axe: typeof axe }).axe;

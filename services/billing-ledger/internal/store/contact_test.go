@@ -72,8 +72,9 @@ func TestAnAccountSendsAtMostThreeContactsADay(t *testing.T) {
 					kept.Add(1)
 				case errors.As(err, &f) && f.Reason == fault.RateLimitExceeded:
 					refused.Add(1)
-					if f.RetryAfter <= 23*time.Hour || f.RetryAfter > 24*time.Hour {
-						t.Errorf("retry after: got %s, want nearly a day", f.RetryAfter)
+					// A transaction that began before the contact that it meets counts the day from its own beginning.
+					if f.RetryAfter <= 23*time.Hour || f.RetryAfter > 24*time.Hour+time.Minute {
+						t.Errorf("retry after: got %s, want about a day", f.RetryAfter)
 					}
 				default:
 					t.Error(err)
