@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"net/http"
 
 	"svc.internal/services/edge-gateway/internal/cardapi"
@@ -27,7 +28,9 @@ func (h *Handler) cardWebhook(x *exchange) error {
 	if err := h.readBody(x, cardapi.MaxWebhook); err != nil {
 		return err
 	}
-	err := h.Cards.Receive(x.request.Context(), h.Addresses.Of(x.request), x.request.Header, x.raw.Bytes())
+	// The event is handed over, and the buffer of the body is used again.
+	event := bytes.Clone(x.raw.Bytes())
+	err := h.Cards.Receive(x.request.Context(), h.Addresses.Of(x.request), x.request.Header, event)
 	if err != nil {
 		return err
 	}

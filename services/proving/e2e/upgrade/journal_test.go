@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/usagebundle"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/hubsim"
 )
 
@@ -111,7 +114,22 @@ func (*recorder) EnsureStream(context.Context, bus.StreamConfig) error { return 
 func (r *recorder) PublishStreamAsync(
 	_ context.Context, subject, id string, data []byte, _ bus.Header,
 ) (*bus.Future, error) {
-	r.messages = append(r.messages, message{id, subject, slices.Clone(data)})
+	// The earlier version published each event as a message of its own, whose id began with that of the event's
+	// request. The id of a bundle begins with that of its first request, and ends with the number of the others.
+	events := usagebundle.Split(data)
+	_, again, repeated := strings.Cut(strings.Split(id, "+")[0], "/")
+	for _, event := range events {
+		if len(events) > 1 {
+			e := &eventsv1.UsageEvent{}
+			if err := proto.Unmarshal(event, e); err != nil {
+				return nil, err
+			}
+			if id = e.GetRequestId(); repeated {
+				id += "/" + again
+			}
+		}
+		r.messages = append(r.messages, message{id, subject, slices.Clone(event)})
+	}
 	return bus.Outcome(false, nil), nil
 }
 
