@@ -177,10 +177,10 @@ func TestACallThatNobodyAnswersIsUnavailableOnBothChannels(t *testing.T) {
 }
 
 func TestACallEndsWithItsCallersContextOnBothChannels(t *testing.T) {
-	ended := make(chan error, 1)
+	ended := make(chan struct{}, 1)
 	wait := func(ctx context.Context) error {
 		<-ctx.Done()
-		ended <- ctx.Err()
+		ended <- struct{}{}
 		return ctx.Err()
 	}
 	server := &script{

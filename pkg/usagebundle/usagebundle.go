@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// Bounds of a bundle.
 const (
 	// MaxEvents and MaxBytes bound what a hub puts into one message. A reader takes up to 200
 	// messages at once, and no more events of a message than MaxEvents, which bounds what a

@@ -61,7 +61,7 @@ func streamOf(pieces int) string { return fmt.Sprintf(`,"stream":true,"max_token
 // startAgent starts the agent in another process, which ends when its input is closed.
 func startAgent(t *testing.T, url, key string) {
 	t.Helper()
-	agent := exec.Command(os.Args[0]) //nolint:gosec // this test itself
+	agent := exec.Command(os.Args[0])
 	agent.Env = append(os.Environ(), agentVariable+"="+url, agentKeyVariable+"="+key)
 	agent.Stderr = os.Stderr
 	input, err := agent.StdinPipe()
