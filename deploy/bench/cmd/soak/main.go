@@ -88,10 +88,10 @@ func run(ctx context.Context) error {
 		o.interval)
 	var chat, stream loadgen.Result
 	var all []*soak.Series
-	ctx, stop := context.WithTimeout(ctx, o.lasts)
+	reading, stop := context.WithTimeout(ctx, o.lasts)
 	defer stop()
 	var wait sync.WaitGroup
-	errs := make([]error, 3)
+	errs := make([]error, 2)
 	load := func(n int, into *loadgen.Result, s loadgen.Spec) {
 		s.Base, s.Key, s.Warm, s.Dur = o.base, os.Getenv("SVC_API_KEY"), warm, o.lasts-warm
 		wait.Go(func() { *into, errs[n] = loadgen.Run(s) })
@@ -99,7 +99,10 @@ func run(ctx context.Context) error {
 	load(0, &chat, loadgen.Spec{Mode: "chat", Model: "mock-t16", PromptBytes: 512, Conns: 64, Rate: o.rate})
 	load(1, &stream, loadgen.Spec{Mode: "stream", Model: "mock-t256-f0-d20-c1", PromptBytes: 512, Conns: o.streams,
 		Events: 256, Gap: 20 * time.Millisecond})
-	all, errs[2] = o.product.Read(ctx, o.interval, progress(o))
+	all, err = o.product.Read(reading, o.interval, progress(o))
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err // the loads end with the process
+	}
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
