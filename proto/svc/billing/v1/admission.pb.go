@@ -560,8 +560,13 @@ type AdmitResponse struct {
 	// What the account's discount takes off the list price of what credit pays, in hundredths of a
 	// percent, rounded down to a nano-dollar once for each request.
 	DiscountBasisPoints int32 `protobuf:"varint,11,opt,name=discount_basis_points,json=discountBasisPoints,proto3" json:"discount_basis_points,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// What the hold says, sealed by this service and opaque to all others: at most 512 bytes. The
+	// hold of the request may not be written yet, and whoever tells this service of the request
+	// brings the ticket along, so that the hold can be written from it. Empty where the hold is
+	// written already.
+	Ticket        []byte `protobuf:"bytes,12,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdmitResponse) Reset() {
@@ -671,6 +676,13 @@ func (x *AdmitResponse) GetDiscountBasisPoints() int32 {
 	return 0
 }
 
+func (x *AdmitResponse) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
 type RenewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*RunningRequest      `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -727,6 +739,8 @@ type RunningRequest struct {
 	// What has been written to the consumer so far.
 	RelayedTokens int64 `protobuf:"varint,5,opt,name=relayed_tokens,json=relayedTokens,proto3" json:"relayed_tokens,omitempty"`
 	RelayedBytes  int64 `protobuf:"varint,6,opt,name=relayed_bytes,json=relayedBytes,proto3" json:"relayed_bytes,omitempty"`
+	// AdmitResponse.ticket.
+	Ticket        []byte `protobuf:"bytes,7,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +815,13 @@ func (x *RunningRequest) GetRelayedBytes() int64 {
 		return x.RelayedBytes
 	}
 	return 0
+}
+
+func (x *RunningRequest) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
 }
 
 type RenewResponse struct {
@@ -1109,7 +1130,9 @@ type RequestReport struct {
 	Metered *Metered `protobuf:"bytes,14,opt,name=metered,proto3" json:"metered,omitempty"`
 	// The request that goes on with the consumer's next choice of model, or that has
 	// the next of its prompts; empty for none.
-	ContinuedAs   string `protobuf:"bytes,15,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
+	ContinuedAs string `protobuf:"bytes,15,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
+	// AdmitResponse.ticket.
+	Ticket        []byte `protobuf:"bytes,16,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1249,6 +1272,13 @@ func (x *RequestReport) GetContinuedAs() string {
 	return ""
 }
 
+func (x *RequestReport) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
 type ConcludeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reports       []*RequestReport       `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
@@ -1365,7 +1395,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xe3\x03\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xfb\x03\n" +
 	"\rAdmitResponse\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12>\n" +
@@ -1381,9 +1411,10 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"ledger_mac\x18\t \x01(\fR\tledgerMac\x12\x1a\n" +
 	"\bpriority\x18\n" +
 	" \x01(\bR\bpriority\x122\n" +
-	"\x15discount_basis_points\x18\v \x01(\x05R\x13discountBasisPoints\"J\n" +
+	"\x15discount_basis_points\x18\v \x01(\x05R\x13discountBasisPoints\x12\x16\n" +
+	"\x06ticket\x18\f \x01(\fR\x06ticket\"J\n" +
 	"\fRenewRequest\x12:\n" +
-	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xe0\x01\n" +
+	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xf8\x01\n" +
 	"\x0eRunningRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
@@ -1392,7 +1423,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\vprovider_id\x18\x04 \x01(\tR\n" +
 	"providerId\x12%\n" +
 	"\x0erelayed_tokens\x18\x05 \x01(\x03R\rrelayedTokens\x12#\n" +
-	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"=\n" +
+	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\x12\x16\n" +
+	"\x06ticket\x18\a \x01(\fR\x06ticket\"=\n" +
 	"\rRenewResponse\x12,\n" +
 	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\x85\x03\n" +
 	"\rAttemptRecord\x12\x18\n" +
@@ -1418,7 +1450,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
-	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xf1\x04\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\x89\x05\n" +
 	"\rRequestReport\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x121\n" +
@@ -1439,7 +1471,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x10first_content_ms\x18\f \x01(\x03R\x0efirstContentMs\x12\x19\n" +
 	"\btotal_ms\x18\r \x01(\x03R\atotalMs\x121\n" +
 	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\x12!\n" +
-	"\fcontinued_as\x18\x0f \x01(\tR\vcontinuedAs\"J\n" +
+	"\fcontinued_as\x18\x0f \x01(\tR\vcontinuedAs\x12\x16\n" +
+	"\x06ticket\x18\x10 \x01(\fR\x06ticket\"J\n" +
 	"\x0fConcludeRequest\x127\n" +
 	"\areports\x18\x01 \x03(\v2\x1d.svc.billing.v1.RequestReportR\areports\"\x12\n" +
 	"\x10ConcludeResponse*p\n" +

@@ -657,6 +657,11 @@ type UsageEvent struct {
 	// The prompt tokens that the engine says it read from its cache, at most the billable
 	// prompt tokens. They change what a vendor is owed, and never the charge.
 	ClaimedCachedPromptTokens int64 `protobuf:"varint,27,opt,name=claimed_cached_prompt_tokens,json=claimedCachedPromptTokens,proto3" json:"claimed_cached_prompt_tokens,omitempty"`
+	// What the hold of the request says, sealed by the ledger and opaque to all others: at most
+	// 512 bytes. Like ledger_mac it went from the ledger to the gateway, and from the gateway to
+	// the hub. Empty where the hold was written before the request was dispatched, and in events
+	// of billing-ledger itself.
+	Ticket []byte `protobuf:"bytes,28,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// The last field of the message, 43 bytes with its tag: the id of a key (8
 	// bytes), and HMAC-SHA-256 under it (32) over all bytes before the field. The
 	// hub hands the key to billing-ledger and settlement (UsageKeyService of
@@ -883,6 +888,13 @@ func (x *UsageEvent) GetClaimedCachedPromptTokens() int64 {
 		return x.ClaimedCachedPromptTokens
 	}
 	return 0
+}
+
+func (x *UsageEvent) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
 }
 
 func (x *UsageEvent) GetSeal() []byte {
@@ -2575,7 +2587,8 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xfd\t\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\x95\n" +
+	"\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -2609,7 +2622,8 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"ledger_mac\x18\x18 \x01(\fR\tledgerMac\x12F\n" +
 	"\x0fconnection_mode\x18\x19 \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12\x16\n" +
 	"\x06vendor\x18\x1a \x01(\bR\x06vendor\x12?\n" +
-	"\x1cclaimed_cached_prompt_tokens\x18\x1b \x01(\x03R\x19claimedCachedPromptTokens\x12\x12\n" +
+	"\x1cclaimed_cached_prompt_tokens\x18\x1b \x01(\x03R\x19claimedCachedPromptTokens\x12\x16\n" +
+	"\x06ticket\x18\x1c \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04seal\x18\x1e \x01(\fR\x04sealJ\x04\b\x1f\x10 \"+\n" +
 	"\vUsageBundle\x12\x16\n" +
 	"\x06events\x18\x1f \x03(\fR\x06eventsJ\x04\b\x01\x10\x1f\"0\n" +

@@ -286,6 +286,8 @@ type DispatchOpen struct {
 	// Whether the body has members that are an engine's own, any of which an owner
 	// may keep from the engine.
 	EngineMembers bool `protobuf:"varint,34,opt,name=engine_members,json=engineMembers,proto3" json:"engine_members,omitempty"`
+	// AdmitResponse.ticket, which the usage event of the attempt carries. At most 512 bytes.
+	Ticket        []byte `protobuf:"bytes,35,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,6 +544,13 @@ func (x *DispatchOpen) GetEngineMembers() bool {
 		return x.EngineMembers
 	}
 	return false
+}
+
+func (x *DispatchOpen) GetTicket() []byte {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
 }
 
 // DispatchCommit says that the caller relays this attempt's answer, or that its
@@ -949,7 +958,7 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x0fDispatchRequest\x12.\n" +
 	"\x04open\x18\x01 \x01(\v2\x18.svc.hub.v1.DispatchOpenH\x00R\x04open\x124\n" +
 	"\x06commit\x18\x02 \x01(\v2\x1a.svc.hub.v1.DispatchCommitH\x00R\x06commitB\t\n" +
-	"\amessage\"\xb1\t\n" +
+	"\amessage\"\xc9\t\n" +
 	"\fDispatchOpen\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -990,7 +999,8 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x10hidden_reasoning\x18\x1b \x01(\bR\x0fhiddenReasoning\x12\x1f\n" +
 	"\vnames_media\x18! \x01(\bR\n" +
 	"namesMedia\x12%\n" +
-	"\x0eengine_members\x18\" \x01(\bR\rengineMembers\"\x10\n" +
+	"\x0eengine_members\x18\" \x01(\bR\rengineMembers\x12\x16\n" +
+	"\x06ticket\x18# \x01(\fR\x06ticket\"\x10\n" +
 	"\x0eDispatchCommit\"\xc2\x01\n" +
 	"\x10DispatchResponse\x121\n" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +
