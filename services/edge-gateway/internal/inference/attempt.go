@@ -288,11 +288,12 @@ func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hub
 		if v := m.ensureHeld(); v.final() {
 			return v
 		}
+		at := m.runner.Clock.Now() // before the hub hears of the commit and sends more, which may be before commit returns
 		if err := s.commit(); err != nil {
 			return m.uncommitted(s, err)
 		}
 		crash.At("gateway.committed")
-		m.committed(candidate)
+		m.committed(candidate, at)
 		if took := time.Duration(e.GetProviderUs()) * time.Microsecond; stream && took > 0 {
 			m.result.Added = max(time.Nanosecond, m.result.FirstContent-took)
 		}
@@ -319,12 +320,13 @@ func (m *modelAttempt) uncommitted(s *hubStream, err error) verdict {
 	return broken(s.drain(), false)
 }
 
-// committed notes that the attempt is committed, and begins the client's answer.
-func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
+// committed notes that the attempt is committed, and begins the client's answer. The first content came at a time that
+// was read before the hub was told.
+func (m *modelAttempt) committed(candidate *routerv1.Candidate, at time.Time) {
 	m.result.Committed = m.attemptNumber()
 	m.result.Served = candidate
 	m.lease.Committed(m.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
-	m.result.FirstContent, m.contentAt = m.since(), m.runner.Clock.Now()
+	m.result.FirstContent, m.contentAt = at.Sub(m.receivedAt), at
 	m.dropBody()
 	m.out.sink.Commit(m.servedBy(candidate))
 }

@@ -4,11 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"svc.internal/pkg/clock"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
@@ -80,10 +84,12 @@ func TestAReportSaysHowLongTheClientTookToRead(t *testing.T) {
 	}
 }
 
-// committedOnly is a client that hears who serves, and nothing else.
+// committedOnly is a client that hears who serves, and keeps nothing.
 type committedOnly struct{ Sink }
 
 func (committedOnly) Commit(Served) {}
+
+func (committedOnly) Event(rewrite.Event) {}
 
 // A stream may be open for minutes, and the memory of its body with it.
 func TestTheBodyIsDroppedOnceAnAttemptIsCommitted(t *testing.T) {
@@ -92,12 +98,51 @@ func TestTheBodyIsDroppedOnceAnAttemptIsCommitted(t *testing.T) {
 		"on the next model":  failedAttempt(t.Context(), "a", "b").successor(),
 	} {
 		m.out.sink = committedOnly{}
-		m.committed(&routerv1.Candidate{})
+		m.committed(&routerv1.Candidate{}, m.runner.Clock.Now())
 		if m.sent.Body != nil {
 			t.Errorf("%s: got a body of %d bytes kept by the attempt, want none", name, len(m.sent.Body))
 		}
 		if body := m.req.Sent.Body; body != nil {
 			t.Errorf("%s: got a body of %d bytes kept by the request, want none", name, len(body))
 		}
+	}
+}
+
+// eager is a hub's stream: the hub hears of a commit at once and is done with the rest of the answer before the attempt
+// goes on.
+type eager struct {
+	grpc.BidiStreamingClient[hubv1.DispatchRequest, hubv1.DispatchResponse]
+	now *clock.Manual
+}
+
+func (e eager) Send(*hubv1.DispatchRequest) error {
+	e.now.Advance(3 * time.Second)
+	return nil
+}
+
+// The hub may go on before the attempt does, and what it sends then is no part of the time to first content.
+func TestTheFirstContentIsTimedBeforeTheHubHearsOfTheCommit(t *testing.T) {
+	m := failedAttempt(t.Context(), "a")
+	now := m.runner.Clock.(*clock.Manual)
+	m.req.Answer.Stream, m.out.stream, m.out.sink = true, true, committedOnly{}
+	m.begin()
+	started := now.Now()
+	now.Advance(2 * time.Second)
+	s := &hubStream{stream: eager{now: now}}
+	const first = `{"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hel"}}]}`
+	v := m.event(&routerv1.Candidate{}, s, &hubv1.DispatchEvent{Json: []byte(first), FirstContent: true})
+	if v.final() {
+		t.Fatalf("the first content: got the verdict %v, want none", v)
+	}
+	m.record(&routerv1.Candidate{}, served(), started)
+	got := m.result.Attempts[0]
+	if got.GetFirstContentMs() != 2000 {
+		t.Errorf("the first content: got %d ms, want 2000", got.GetFirstContentMs())
+	}
+	if got.GetContentMs() != 3000 {
+		t.Errorf("from there to the end: got %d ms, want 3000", got.GetContentMs())
+	}
+	if m.result.FirstContent != 2*time.Second {
+		t.Errorf("the first content of the request: got %v, want %v", m.result.FirstContent, 2*time.Second)
 	}
 }
