@@ -108,6 +108,8 @@ type Admission struct {
 	// a provider.
 	Discount money.Discount
 	Priority bool
+	// Pin is what the hold will say when it is written; nil when it is written already.
+	Pin *Pin
 }
 
 // Outcome is how a reservation was decided.

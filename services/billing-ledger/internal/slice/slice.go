@@ -59,7 +59,8 @@ type Owner struct {
 // Turn is what an owner writes of one slice, and what it asks for.
 type Turn struct {
 	Account ids.AccountID
-	// Epoch names the slice; 0 asks for a new one.
+	// Epoch names the slice. 0 asks for a new one, or for the one that this owner has open already,
+	// because a turn whose answer was lost may have opened it. With Close, 0 ends that one.
 	Epoch int64
 	// Pins are the requests that were admitted since the last turn that succeeded, or may have
 	// succeeded. A hold that is written already is left alone.
@@ -72,7 +73,9 @@ type Turn struct {
 	// the true one.
 	Now time.Time
 	// Want is the credit and Places the number of places that the slice should have when the
-	// transaction ends. The slice gets less where the account has less to spare (see State).
+	// transaction ends. The slice gets less where the account has less to spare (see State). What is
+	// left in it after Pins is lowered to Want and to nothing else, because the owner goes on
+	// admitting from it while the turn is under way.
 	Want   money.NanoUSD
 	Places int64
 	// Close ends the slice: its rest goes back to the wallet.

@@ -83,14 +83,10 @@ type plainKey struct {
 	account *hold.Account
 }
 
-// mayBePlain reports whether nothing in a reservation says that it is not plain. Prices of vendors
-// are the function's.
-func mayBePlain(r hold.Reservation) bool { return !r.Gateway && r.Rates.PayoutCachedInput == 0 }
-
 func (s *Store) newPlainBatch(reservations []hold.Reservation) *plainBatch {
 	b := &plainBatch{lease: s.terms.Lease, reservations: reservations}
 	for i, r := range reservations {
-		if mayBePlain(r) && s.boundedKeys.mayBePlain(r.Key) {
+		if r.MayBePlain() && s.boundedKeys.mayBePlain(r.Key) {
 			b.asked = append(b.asked, i)
 		}
 	}
