@@ -62,8 +62,8 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 	if e.Vendor { // cached tokens of other providers change no amount
 		e.CachedPrompt = m.GetClaimedCachedPromptTokens()
 	}
-	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {
-		copy(e.Ticket[:], mac)
+	if mac := m.GetLedgerMac(); len(mac) == len(e.MAC) {
+		copy(e.MAC[:], mac)
 	}
 	var err error
 	if e.Request, err = ids.ParseRequest(m.GetRequestId()); err != nil {

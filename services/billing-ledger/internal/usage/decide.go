@@ -45,7 +45,7 @@ const (
 	PriceMismatch  Result = "price_mismatch"
 	AboveHold      Result = "above_hold"
 	Refused        Result = "refused"
-	// Forged lacks the seal of the hub that it names, or the ledger's ticket of its
+	// Forged lacks the seal of the hub that it names, or the ledger's MAC of its
 	// request.
 	Forged Result = "forged"
 	// UnknownKey is sealed with a key that its hub has not handed over.
