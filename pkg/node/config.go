@@ -148,9 +148,10 @@ func (c *Config) checkAddresses(specs []Spec) []error {
 		if err := serve.Loopback(c.GRPCAddr); err != nil && !c.TLS.IsSet() {
 			faults = append(faults, fmt.Errorf("grpc_addr (SVC_GRPC_ADDR): %w", err))
 		}
-		if everywhere(c.GRPCAddr) && c.GRPCAdvertise == "" && runs(specs, ProviderHub) {
+		if everywhere(c.GRPCAddr) && c.GRPCAdvertise == "" &&
+			slices.ContainsFunc(specs, func(s Spec) bool { return s.Replicas }) {
 			faults = append(faults,
-				errors.New("grpc_advertise (SVC_GRPC_ADVERTISE) is missing: gateways must be told where they reach this hub"))
+				errors.New("grpc_advertise (SVC_GRPC_ADVERTISE) is missing: others must be told where they reach this replica"))
 		}
 	}
 	for name, addresses := range c.Peers {

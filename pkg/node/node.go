@@ -34,8 +34,8 @@ import (
 const InProcess = "inprocess"
 
 const (
-	// maxHubs bounds the hubs to which one process keeps connections.
-	maxHubs = 256
+	// maxReplicas bounds the single replicas to which one process keeps connections.
+	maxReplicas = 256
 	// busDrain is how long the bus may take to send its remaining messages.
 	busDrain = 5 * time.Second
 )
@@ -67,6 +67,9 @@ type Spec struct {
 	Tables Tables
 	// Callers are the services that may call each of its gRPC services.
 	Callers serve.Callers
+	// Replicas reports whether others call a certain replica of it, by the address that the replica
+	// gave.
+	Replicas bool
 }
 
 // called reports whether services outside of specs call this one.
@@ -102,9 +105,9 @@ type Node struct {
 	stopping chan struct{}
 	once     sync.Once
 
-	mu   sync.Mutex
-	hubs map[string]*grpc.ClientConn
-	seen map[string]bool // peers that have been reached
+	mu       sync.Mutex
+	replicas map[string]*grpc.ClientConn
+	seen     map[string]bool // peers that have been reached
 }
 
 type built struct {
@@ -127,7 +130,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	n := &Node{
 		cfg: cfg, specs: specs, tel: tel, in: in, creds: creds, local: serve.NewInProcess(in),
 		peers:     map[string]grpc.ClientConnInterface{},
-		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), hubs: map[string]*grpc.ClientConn{},
+		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), replicas: map[string]*grpc.ClientConn{},
 		seen: map[string]bool{},
 	}
 	if creds != nil {
@@ -160,7 +163,7 @@ func (n *Node) OnClose(f func() error) { n.closers = append(n.closers, f) }
 
 // Close releases what Run has not. Closing twice is harmless.
 func (n *Node) Close() error {
-	errs := n.closeHubs()
+	errs := n.closeReplicas()
 	for i := len(n.closers) - 1; i >= 0; i-- {
 		errs = append(errs, n.closers[i]())
 	}
@@ -173,14 +176,14 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// closeHubs closes the connections to hubs that were made while the process ran.
-func (n *Node) closeHubs() []error {
+// closeReplicas closes the connections to replicas that were made while the process ran.
+func (n *Node) closeReplicas() []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var errs []error
-	for address, conn := range n.hubs {
+	for address, conn := range n.replicas {
 		errs = append(errs, conn.Close())
-		delete(n.hubs, address)
+		delete(n.replicas, address)
 	}
 	return errs
 }
@@ -273,26 +276,41 @@ func (n *Node) reached(service string) bool {
 	return n.seen[service]
 }
 
-// Hub returns the connection to the hub replica at a dispatch address: direct calls for
-// the hub of this process, and a kept connection for any other.
-func (n *Node) Hub(service, address string) (grpc.ClientConnInterface, error) {
+// Replica returns the connection to the replica of a service at the address that it gave
+// (DispatchAddress): direct calls for this process, and a kept connection for any other. Where
+// maxReplicas connections are kept, one that is not in use makes room, because clusters give
+// each pod another address.
+func (n *Node) Replica(service, address string) (grpc.ClientConnInterface, error) {
 	if runs(n.specs, service) && address == n.DispatchAddress() {
 		return n.local.Client(), nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if conn, ok := n.hubs[address]; ok {
+	if conn, ok := n.replicas[address]; ok {
 		return conn, nil
 	}
-	if len(n.hubs) >= maxHubs {
-		return nil, fmt.Errorf("more than %d hubs", maxHubs)
+	if len(n.replicas) >= maxReplicas && !n.dropReplicaLocked() {
+		return nil, fmt.Errorf("more than %d replicas", maxReplicas)
 	}
 	conn, err := serve.Dial(serve.Target{Service: service, Addresses: []string{address}, Exactly: true}, n.in, n.creds)
 	if err != nil {
 		return nil, err
 	}
-	n.hubs[address] = conn
+	n.replicas[address] = conn
 	return conn, nil
+}
+
+// dropReplicaLocked closes a connection to a replica that is not connected. It returns false where there is
+// none.
+func (n *Node) dropReplicaLocked() bool {
+	for address, conn := range n.replicas {
+		if state := conn.GetState(); state != connectivity.Ready && state != connectivity.Connecting {
+			_ = conn.Close() // it fails only for a closed connection
+			delete(n.replicas, address)
+			return true
+		}
+	}
+	return false
 }
 
 // DispatchAddress returns where others reach this very process.

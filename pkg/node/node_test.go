@@ -241,7 +241,7 @@ func TestWhatCannotWorkIsFoundBeforeTheStart(t *testing.T) {
 			t.Errorf("naming %q: got the error %q, want %q in it", want, err, want)
 		}
 	}
-	hub := Spec{Name: ProviderHub}
+	hub := Spec{Name: ProviderHub, Replicas: true}
 	cfg := DefaultConfig()
 	cfg.GRPCAddr, cfg.TLS = "0.0.0.0:0", good
 	if err := cfg.Check(hub); err == nil {
@@ -266,7 +266,7 @@ func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {
 	if got := n.DispatchAddress(); got != InProcess {
 		t.Errorf("others would reach: got %q, want %q", got, InProcess)
 	}
-	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil {
+	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Replica(ProviderHub, InProcess); err != nil {
 		t.Errorf("its own hub: got the error %v, want none", err)
 	} else if hub == nil {
 		t.Error("its own hub: got nil, want a value")
@@ -280,7 +280,7 @@ func TestAPeerThatIsNamedNowhereIsAFault(t *testing.T) {
 	} else if !strings.Contains(err.Error(), Router) {
 		t.Errorf("got the error %q, want %q in it", err, Router)
 	}
-	if _, err := n.Hub(ProviderHub, "10.1.2.3:1"); err == nil {
+	if _, err := n.Replica(ProviderHub, "10.1.2.3:1"); err == nil {
 		t.Error("a hub off the machine is dialled in the clear")
 	}
 }
@@ -296,18 +296,21 @@ func TestAPeerIsKnownWhereItRunsOrHasAnAddress(t *testing.T) {
 	}
 }
 
-func TestConnectionsToHubsAreBounded(t *testing.T) {
+func TestConnectionsToReplicasAreBounded(t *testing.T) {
 	n := newNode(t, DefaultConfig(), deskSpec())
-	for i := range maxHubs {
-		if _, err := n.Hub(ProviderHub, "127.0.0.1:"+strconv.Itoa(1+i)); err != nil {
+	dial := func(i int) {
+		t.Helper()
+		if _, err := n.Replica(ProviderHub, "127.0.0.1:"+strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := n.Hub(ProviderHub, "127.0.0.1:1"); err != nil {
-		t.Errorf("one that is known: %v", err)
+	for i := range maxReplicas {
+		dial(1 + i)
 	}
-	if _, err := n.Hub(ProviderHub, "127.0.0.1:60000"); err == nil {
-		t.Error("one hub too many")
+	dial(1)
+	dial(60000) // in place of one that is not connected
+	if got := len(n.replicas); got != maxReplicas {
+		t.Errorf("connections: got %d, want %d", got, maxReplicas)
 	}
 }
 

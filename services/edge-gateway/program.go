@@ -156,7 +156,7 @@ func clients(billing, router, catalog, hub, settlement, verifier grpc.ClientConn
 // hubs reaches each hub by its address.
 func hubs(n *node.Node) func(string) (hubv1.DispatchServiceClient, error) {
 	return func(address string) (hubv1.DispatchServiceClient, error) {
-		conn, err := n.Hub(node.ProviderHub, address)
+		conn, err := n.Replica(node.ProviderHub, address)
 		if err != nil {
 			return nil, err
 		}

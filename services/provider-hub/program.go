@@ -22,7 +22,7 @@ const maxConns = 6
 func Spec(hubID string) node.Spec {
 	return node.Spec{
 		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Catalog, node.Settlement},
-		Database: true, Tables: Tables(), Bus: true,
+		Database: true, Tables: Tables(), Bus: true, Replicas: true,
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},

@@ -77,7 +77,7 @@ func clients(n *node.Node) (Deps, error) {
 		Verdicts:      hubv1.NewVerdictServiceClient(hub),
 		Penalties:     settlementv1.NewPenaltyServiceClient(settlement),
 		Hubs: func(address string) (hubv1.ChallengeServiceClient, error) {
-			conn, err := n.Hub(node.ProviderHub, address)
+			conn, err := n.Replica(node.ProviderHub, address)
 			if err != nil {
 				return nil, err
 			}
