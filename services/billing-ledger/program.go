@@ -18,13 +18,14 @@ const maxConns = 18
 // Spec is what a process must know of billing-ledger.
 func Spec() node.Spec {
 	return node.Spec{
-		Name: node.BillingLedger, Database: true, Tables: Tables(), Bus: true,
+		Name: node.BillingLedger, Database: true, Tables: Tables(), Bus: true, Replicas: true,
 		Peers: []string{node.Catalog},
 		Callers: serve.Callers{
 			billingv1.KeyService_ServiceDesc.ServiceName:                  {node.EdgeGateway},
 			billingv1.ConsumerKeyService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			billingv1.ConsumerLimitService_ServiceDesc.ServiceName:        {node.EdgeGateway},
 			billingv1.AdmissionService_ServiceDesc.ServiceName:            {node.EdgeGateway},
+			billingv1.SliceService_ServiceDesc.ServiceName:                {node.BillingLedger},
 			billingv1.ReceiptService_ServiceDesc.ServiceName:              {node.EdgeGateway},
 			billingv1.AccountAdminService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.EnterpriseAdminService_ServiceDesc.ServiceName:      {node.EdgeGateway},

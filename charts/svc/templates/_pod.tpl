@@ -11,6 +11,8 @@ first service.
 {{- $own := get $v.services $name -}}
 {{- $table := include "svc.table" $root | fromYaml -}}
 {{- $hub := has "provider-hub" $services -}}
+{{- /* Others call a certain replica of these, by its address. */ -}}
+{{- $addressed := or $hub (has "billing-ledger" $services) -}}
 {{- $database := "" -}}
 {{- $bus := false -}}
 {{- $called := false -}}
@@ -69,21 +71,23 @@ containers:
     {{- else }}
     args: ["-config", "/etc/svc/config/config.yaml"]
     {{- end }}
-    {{- if or $hub $database $own.env }}
+    {{- if or $addressed $database $own.env }}
     env:
+      {{- if $addressed }}
+      - name: POD_IP
+        valueFrom:
+          fieldRef:
+            fieldPath: status.podIP
+      - name: SVC_GRPC_ADVERTISE
+        value: {{ $v.ipv6 | ternary "[$(POD_IP)]:9000" "$(POD_IP):9000" | quote }}
+      {{- end }}
       {{- if $hub }}
       - name: HUB_INDEX
         valueFrom:
           fieldRef:
             fieldPath: metadata.labels['apps.kubernetes.io/pod-index']
-      - name: POD_IP
-        valueFrom:
-          fieldRef:
-            fieldPath: status.podIP
       - name: SVC_HUB_ID
         value: hub-$(HUB_INDEX)
-      - name: SVC_GRPC_ADVERTISE
-        value: {{ $v.ipv6 | ternary "[$(POD_IP)]:9000" "$(POD_IP):9000" | quote }}
       - name: SVC_TLS_CERT
         value: /etc/svc/tls/hub-$(HUB_INDEX)/tls.crt
       - name: SVC_TLS_KEY

@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/peers"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -27,6 +28,8 @@ type Admission struct {
 	Rates     *limit.Rates
 	// Tickets prove to which hub a request was given; nil gives none.
 	Tickets *usage.Tickets
+	// Owners are the replicas that decide about accounts with slices; nil where there is one replica.
+	Owners *peers.Owners
 }
 
 // Admit decides whether a request may run and holds its money.
@@ -35,6 +38,16 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 	if err != nil {
 		return nil, err
 	}
+	if s.Owners == nil {
+		return s.decide(ctx, request)
+	}
+	return s.Owners.Admit(ctx, request.Key, req, func(ctx context.Context) (*billingv1.AdmitResponse, error) {
+		return s.decide(ctx, request)
+	})
+}
+
+// decide decides here. Its error wraps hold.SliceOpen where another replica decides.
+func (s *Admission) decide(ctx context.Context, request hold.AdmitRequest) (*billingv1.AdmitResponse, error) {
 	a, err := s.Admitter.Admit(ctx, request)
 	if err != nil {
 		return nil, err

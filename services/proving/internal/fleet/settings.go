@@ -135,6 +135,9 @@ func (f *Fleet) addOwn(s settings, service, name string) (err error) {
 			"journal_dir": f.JournalDir(name), "development_collateral": f.verifies(),
 		}
 	case Billing:
+		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {
+			return err
+		}
 		s["billing"] = settings{
 			"pepper": f.secret("pepper"), "card": settings{"sandbox_url": f.firstGateway()},
 			"mail": settings{"sender": "file", "folder": f.dir.Path("letters")},

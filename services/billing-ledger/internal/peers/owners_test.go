@@ -1,0 +1,146 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/slice"
+)
+
+// owner is another replica, as a client sees it.
+type owner struct {
+	billingv1.SliceServiceClient
+	admit  func() error
+	recall func() error
+	asked  int
+}
+
+func (o *owner) AdmitHere(
+	context.Context, *billingv1.AdmitHereRequest, ...grpc.CallOption,
+) (*billingv1.AdmitHereResponse, error) {
+	o.asked++
+	if err := o.admit(); err != nil {
+		return nil, err
+	}
+	return &billingv1.AdmitHereResponse{Response: &billingv1.AdmitResponse{AccountId: "owner's"}}, nil
+}
+
+func (o *owner) Recall(context.Context, *billingv1.RecallRequest, ...grpc.CallOption) (*billingv1.RecallResponse, error) {
+	return &billingv1.RecallResponse{}, o.recall()
+}
+
+var elsewhere = hold.SliceOpen{Owner: [16]byte{7}, Address: "10.0.0.2:9000"}
+
+func owners(o *owner) *Owners {
+	return &Owners{Own: [16]byte{1}, Clock: clock.System,
+		Dial: func(string) (billingv1.SliceServiceClient, error) { return o, nil }}
+}
+
+func yes() error { return nil }
+
+func away() error { return fault.New(fault.Unavailable, fault.ServiceUnavailable, "away") }
+
+// here decides as a replica that finds the slice open for so many times.
+func here(found *int, times int) Decide {
+	return func(context.Context) (*billingv1.AdmitResponse, error) {
+		if *found++; *found <= times {
+			return nil, fault.Wrap(elsewhere, fault.Unavailable, fault.AdmissionUnavailable, "not decided")
+		}
+		return &billingv1.AdmitResponse{AccountId: "here"}, nil
+	}
+}
+
+func TestTheOwnerOfASliceDecidesAndIsRemembered(t *testing.T) {
+	o := &owner{admit: yes}
+	other, found := owners(o), 0
+	for range 3 {
+		resp, err := other.Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.GetAccountId(); got != "owner's" {
+			t.Errorf("decided by: got %s, want owner's", got)
+		}
+	}
+	if found != 1 {
+		t.Errorf("looks at the database: got %d, want 1", found)
+	}
+}
+
+func TestARefusalOfTheOwnerStands(t *testing.T) {
+	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
+	o := &owner{admit: func() error { return short }}
+	found := 0
+	_, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
+	if !errors.Is(err, short) {
+		t.Errorf("error: got %v, want %v", err, short)
+	}
+}
+
+func TestADeadOwnerIsWaitedForUntilItsSliceIsStranded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &owner{admit: away}
+		found := 0
+		resp, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.GetAccountId(); got != "here" {
+			t.Errorf("decided by: got %s, want here", got)
+		}
+	})
+}
+
+func TestTheWaitForAnOwnerIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &owner{admit: away}
+		began, found := time.Now(), 0
+		_, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1_000_000))
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
+			t.Errorf("error: got %v, want unavailable with a time to try again", err)
+		}
+		if waited := time.Since(began); waited > slice.Lease+2*time.Second {
+			t.Errorf("waited: got %v, want at most %v", waited, slice.Lease+2*time.Second)
+		}
+	})
+}
+
+func TestTheKnownOwnersAreBounded(t *testing.T) {
+	o := owners(&owner{admit: yes})
+	for i := range maxKnown + 10 {
+		o.learn(ids.KeyID{byte(i), byte(i >> 8), byte(i >> 16)}, elsewhere)
+	}
+	if n := len(o.known); n > maxKnown {
+		t.Errorf("known: got %d, want at most %d", n, maxKnown)
+	}
+}
+
+func TestARecallEndsWhenTheOwnerAnswersOrCountsAsDead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recall func() error
+		after  time.Duration
+	}{
+		"answers": {yes, 0},
+		"away":    {away, slice.Lease},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			if err := owners(&owner{recall: tc.recall}).Recall(t.Context(), elsewhere); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got := time.Since(began); got != tc.after {
+				t.Errorf("%s: got %v, want %v", name, got, tc.after)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// Recaller gives slices back.
+type Recaller interface {
+	// Recall writes all holds of an account and closes its slice, if this replica has one.
+	Recall(ctx context.Context, account ids.AccountID) error
+}
+
+// Slices answers other replicas of the ledger.
+type Slices struct {
+	billingv1.UnimplementedSliceServiceServer
+	Admission *Admission
+	// Recaller is nil where this replica has no slices.
+	Recaller Recaller
+}
+
+// AdmitHere decides one request here.
+func (s *Slices) AdmitHere(
+	ctx context.Context, req *billingv1.AdmitHereRequest,
+) (*billingv1.AdmitHereResponse, error) {
+	request, err := requestFromProto(req.GetRequest())
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.Admission.decide(ctx, request)
+	if open, ok := hold.AsSliceOpen(err); ok {
+		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "another replica decides about account %s",
+			open.Account)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.AdmitHereResponse{Response: resp}, nil
+}
+
+// Recall gives the slice of an account back.
+func (s *Slices) Recall(ctx context.Context, req *billingv1.RecallRequest) (*billingv1.RecallResponse, error) {
+	account, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, malformed("account_id")
+	}
+	if s.Recaller != nil {
+		if err := s.Recaller.Recall(ctx, account); err != nil {
+			return nil, err
+		}
+	}
+	return &billingv1.RecallResponse{}, nil
+}
