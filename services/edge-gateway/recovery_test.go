@@ -41,6 +41,7 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 		want := &billingv1.RunningRequest{
 			RequestId: id.Header.Get("X-Svc-Request-ID"), CommittedAttempt: 1, HubId: "hub-1", ProviderId: providerA,
 			RelayedTokens: 3, RelayedBytes: int64(len(helloChunk) + len(moreChunk)),
+			Ticket: []byte("ticket of " + id.Header.Get("X-Svc-Request-ID")),
 		}
 		if !proto.Equal(last, want) {
 			f.t.Errorf("renewed: got %v, want %v", last, want)

@@ -379,7 +379,8 @@ func (b *billing) admit(req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, 
 	terms := &billingv1.AdmitResponse{
 		AccountId: "account-1", BillingType: max(b.paid, billingv1.BillingType_BILLING_TYPE_PAYG), PriceVersionId: "price-1",
 		Priority: true,
-		Rates:    testRates(),
+		Rates:    testRates(), LedgerMac: []byte("MAC of " + req.GetRequestId()),
+		Ticket: []byte("ticket of " + req.GetRequestId()),
 	}
 	if !b.noRate {
 		terms.Requests = &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500}

@@ -298,7 +298,10 @@ type AdmitRequest struct {
 	MaxCompletionTokens int64 `protobuf:"varint,5,opt,name=max_completion_tokens,json=maxCompletionTokens,proto3" json:"max_completion_tokens,omitempty"`
 	Pinned              bool  `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// How many images are asked for; 0 for anything else.
-	Images        int32 `protobuf:"varint,7,opt,name=images,proto3" json:"images,omitempty"`
+	Images int32 `protobuf:"varint,7,opt,name=images,proto3" json:"images,omitempty"`
+	// The caller passes AdmitResponse.ticket on with all that it tells of the request. Without
+	// this, the hold is written before the answer.
+	CarriesTicket bool `protobuf:"varint,8,opt,name=carries_ticket,json=carriesTicket,proto3" json:"carries_ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +383,13 @@ func (x *AdmitRequest) GetImages() int32 {
 		return x.Images
 	}
 	return 0
+}
+
+func (x *AdmitRequest) GetCarriesTicket() bool {
+	if x != nil {
+		return x.CarriesTicket
+	}
+	return false
 }
 
 type ReadRateRequest struct {
@@ -1377,7 +1387,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\vaccount_tag\x18\x05 \x01(\fR\n" +
 	"accountTag\x12#\n" +
 	"\rinclude_usage\x18\x06 \x01(\bR\fincludeUsage\x12\x1a\n" +
-	"\bpriority\x18\a \x01(\bR\bpriority\"\xe8\x01\n" +
+	"\bpriority\x18\a \x01(\bR\bpriority\"\x8f\x02\n" +
 	"\fAdmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +
@@ -1386,7 +1396,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\rprompt_tokens\x18\x04 \x01(\x03R\fpromptTokens\x122\n" +
 	"\x15max_completion_tokens\x18\x05 \x01(\x03R\x13maxCompletionTokens\x12\x16\n" +
 	"\x06pinned\x18\x06 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06images\x18\a \x01(\x05R\x06images\"D\n" +
+	"\x06images\x18\a \x01(\x05R\x06images\x12%\n" +
+	"\x0ecarries_ticket\x18\b \x01(\bR\rcarriesTicket\"D\n" +
 	"\x0fReadRateRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1a\n" +
 	"\bcategory\x18\x02 \x01(\tR\bcategory\"I\n" +

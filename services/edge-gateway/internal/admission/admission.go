@@ -60,6 +60,10 @@ type Request struct {
 	Pin            Pin
 	// Prefer is the client's wishes about providers, beside the pin.
 	Prefer Preferences
+	// Claimed reports whether the request is under a claim of its client's (package idempotency).
+	// Its hold is written before it begins, because the ledger decides by holds what a repeat of a
+	// request gets whose claim has lapsed.
+	Claimed bool
 }
 
 // Grant is leave to run.

@@ -165,6 +165,7 @@ func (a *Admitter) hold(ctx context.Context, r *Request) (*billingv1.AdmitRespon
 		PromptTokens:        r.Bounds.HoldPromptTokens,
 		MaxCompletionTokens: r.Bounds.HoldCompletionTokens,
 		Pinned:              choosesProvider(r.Pin, &r.Prefer),
+		CarriesTicket:       !r.Claimed,
 	})
 }
 

@@ -197,6 +197,7 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		UsualFirstContentMs:   m.grant.UsualFirstContentMs,
 		FailedElsewhere:       failedElsewhere(m.failures, req.NamesMedia || req.EngineMembers),
 		LedgerMac:             terms.GetLedgerMac(),
+		Ticket:                terms.GetTicket(),
 	}
 }
 

@@ -119,6 +119,7 @@ func (l *Leases) duration() time.Duration { return perLease * l.pause() }
 type Lease struct {
 	leases  *Leases
 	id      string
+	ticket  []byte // of the admission; nil for none
 	started time.Time
 	// until is the time before which the hold is surely open. lapsed reports that the
 	// hold was released.
@@ -131,13 +132,13 @@ type Lease struct {
 	tokens, bytes atomic.Int64
 }
 
-// Begin keeps a request whose admission was asked for at a time and granted for a lease.
-// A lease of 0 is as long as the last one. The caller calls End.
-func (l *Leases) Begin(requestID string, at time.Time, duration time.Duration) *Lease {
+// Begin keeps a request whose admission was asked for at a time and granted for a lease, with the
+// ticket of the admission. A lease of 0 is as long as the last one. The caller calls End.
+func (l *Leases) Begin(requestID string, ticket []byte, at time.Time, duration time.Duration) *Lease {
 	if duration <= 0 {
 		duration = l.duration()
 	}
-	lease := &Lease{leases: l, id: requestID, started: at}
+	lease := &Lease{leases: l, id: requestID, ticket: ticket, started: at}
 	lease.extend(at.Add(duration))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +216,7 @@ func (l *Lease) extend(until time.Time) { l.until.Store(&until) }
 
 // progress is the part of a renewal that reports the request.
 func (l *Lease) progress() *billingv1.RunningRequest {
-	m := &billingv1.RunningRequest{RequestId: l.id, CommittedAttempt: l.attempt.Load()}
+	m := &billingv1.RunningRequest{RequestId: l.id, CommittedAttempt: l.attempt.Load(), Ticket: l.ticket}
 	if m.GetCommittedAttempt() > 0 {
 		m.HubId, m.ProviderId = l.hub, l.provider
 		m.RelayedTokens = l.tokens.Load()

@@ -63,7 +63,7 @@ func TestTheReportedLeaseReplacesTheSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100)
-		l.Begin("long", time.Now(), 0)
+		l.Begin("long", nil, time.Now(), 0)
 		time.AfterFunc(time.Second, func() {
 			l.SetLeaseDuration(0)
 			l.SetLeaseDuration(8 * time.Second)
@@ -80,9 +80,9 @@ func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100)
-		l.End(l.Begin("short", time.Now(), 0))
-		long := l.Begin("long", time.Now(), 0)
-		time.AfterFunc(10*time.Second, func() { l.Begin("young", time.Now(), 0) })
+		l.End(l.Begin("short", nil, time.Now(), 0))
+		long := l.Begin("long", nil, time.Now(), 0)
+		time.AfterFunc(10*time.Second, func() { l.Begin("young", nil, time.Now(), 0) })
 		time.AfterFunc(20*time.Second, func() {
 			long.Committed(2, "hub-1", "p1")
 			long.Relayed(7, 700)
@@ -125,7 +125,7 @@ func TestRenewalsGoInBatchesOfBoundedSizeAndNumber(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 2500)
 		for i := range 2600 {
-			l.Begin(strconv.Itoa(i), time.Now(), 0)
+			l.Begin(strconv.Itoa(i), nil, time.Now(), 0)
 		}
 		during(l, 16*time.Second)
 		switch {
@@ -144,7 +144,7 @@ func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
 		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
 		l := leases(peer, 100)
 		begun := time.Now()
-		l.Begin("long", begun, 0)
+		l.Begin("long", nil, begun, 0)
 		during(l, 40*time.Second)
 		want := []time.Duration{15 * time.Second, 17 * time.Second, 19 * time.Second, 34 * time.Second}
 		if len(peer.at) != len(want) {
@@ -160,7 +160,7 @@ func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
 
 func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
 	l := leases(&lessor{}, 100)
-	r := l.Begin("long", time.Now().Add(-time.Hour), 0)
+	r := l.Begin("long", nil, time.Now().Add(-time.Hour), 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -189,7 +189,7 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100) // leases of a minute
-		kept, lost := l.Begin("kept", time.Now(), 0), l.Begin("lost", time.Now(), 0)
+		kept, lost := l.Begin("kept", nil, time.Now(), 0), l.Begin("lost", nil, time.Now(), 0)
 		passTime(59 * time.Second)
 		if !kept.EnsureHeld(t.Context()) {
 			t.Fatal("within the lease: held: kept.EnsureHeld(t.Context()): got false, want true")
@@ -228,7 +228,7 @@ func TestAllThatWakeTogetherAskTogether(t *testing.T) {
 		l := leases(peer, 1500)
 		var all []*Lease
 		for i := range 1501 {
-			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
+			all = append(all, l.Begin(strconv.Itoa(i), nil, time.Now(), time.Minute))
 		}
 		passTime(time.Minute)
 		var wg sync.WaitGroup
@@ -262,7 +262,7 @@ func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
 		l := leases(peer, 2500)
 		var all []*Lease
 		for i := range 2500 {
-			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
+			all = append(all, l.Begin(strconv.Itoa(i), nil, time.Now(), time.Minute))
 		}
 		passTime(time.Minute)
 		gone, leave := context.WithTimeout(t.Context(), time.Millisecond)
@@ -290,7 +290,7 @@ func TestALeaseIsAsLongAsItsGrantSays(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 10)
 		l.SetLeaseDuration(time.Hour)
-		r := l.Begin("short", time.Now(), 10*time.Second)
+		r := l.Begin("short", nil, time.Now(), 10*time.Second)
 		passTime(10*time.Second - 1)
 		if !r.Valid() {
 			t.Error("it is over too soon")
@@ -311,7 +311,7 @@ func TestARenewalThatComesTooLateIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{gone: []string{"lost"}}
 		l := leases(peer, 100)
-		lost, kept := l.Begin("lost", time.Now(), 0), l.Begin("kept", time.Now(), 0)
+		lost, kept := l.Begin("lost", nil, time.Now(), 0), l.Begin("kept", nil, time.Now(), 0)
 		during(l, 16*time.Second)
 		switch {
 		case lost.EnsureHeld(t.Context()):
@@ -328,7 +328,7 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
 		l := leases(peer, 100)
-		r := l.Begin("long", time.Now(), 0)
+		r := l.Begin("long", nil, time.Now(), 0)
 		passTime(time.Minute)
 		for range 3 { // asked once, and then for a lease no more
 			if !r.EnsureHeld(t.Context()) {
@@ -356,7 +356,7 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 func passTime(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
 
 func BenchmarkEnsureHeld(b *testing.B) {
-	r := leases(&lessor{}, 1).Begin("id", time.Now(), time.Hour)
+	r := leases(&lessor{}, 1).Begin("id", nil, time.Now(), time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !r.EnsureHeld(b.Context()) {
@@ -370,7 +370,7 @@ func BenchmarkLease(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r := l.Begin("id", time.Time{}, 0)
+			r := l.Begin("id", nil, time.Time{}, 0)
 			r.Committed(1, "hub", "provider")
 			r.Relayed(1, 1)
 			l.End(r)

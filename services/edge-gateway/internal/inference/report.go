@@ -30,6 +30,7 @@ func (m *modelAttempt) report() *billingv1.RequestReport {
 		ReceivedAt:       timestamppb.New(m.req.ReceivedAt),
 		FirstContentMs:   result.FirstContent.Milliseconds(),
 		TotalMs:          m.since().Milliseconds(),
+		Ticket:           m.grant.Terms.GetTicket(),
 	}
 	if result.Usage != nil {
 		report.Metered = &billingv1.Metered{

@@ -107,6 +107,7 @@ func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, t
 			Capabilities:      req.Capabilities,
 			Pin:               req.Pin,
 			Prefer:            req.Prefer,
+			Claimed:           req.Claim != nil,
 		},
 		out:    output{sink: to, stream: req.Answer.Stream},
 		result: Result{Route: routeOf(req.Pin)},
@@ -144,7 +145,7 @@ func (m *modelAttempt) admit(to Client) error {
 func (m *modelAttempt) holdLease() {
 	lease := time.Duration(m.grant.Terms.GetLeaseMs()) * time.Millisecond
 	m.runner.Leases.SetLeaseDuration(lease)
-	m.lease = m.runner.Leases.Begin(m.id, m.admittedAt, lease)
+	m.lease = m.runner.Leases.Begin(m.id, m.grant.Terms.GetTicket(), m.admittedAt, lease)
 }
 
 // close ends what admit began.

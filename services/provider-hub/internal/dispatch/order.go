@@ -21,6 +21,7 @@ const (
 	maxTimeout = time.Hour
 	maxIDText  = 256
 	maxTag     = 8
+	maxTicket  = 512
 
 	defaultFirstContent = 20 * time.Second
 	defaultTotal        = 600 * time.Second
@@ -95,6 +96,9 @@ type Order struct {
 	UsualFirstContent time.Duration
 	// LedgerMAC is the ledger's proof of admission. It is only passed on.
 	LedgerMAC []byte
+	// Ticket is what the request's hold says, sealed by the ledger; empty for none. It is only
+	// passed on.
+	Ticket []byte
 	// External and Vendor are those of the provider's session. The dispatcher sets them
 	// before the order is journalled.
 	External, Vendor bool
@@ -134,6 +138,8 @@ func (o *Order) Check() error {
 		return refuse("model_offset")
 	case len(o.LedgerMAC) > maxIDText:
 		return refuse("ledger_mac")
+	case len(o.Ticket) > maxTicket:
+		return refuse("ticket")
 	case o.EstimatedPrompt < 0 || o.HeldPrompt < 0:
 		return refuse("estimated_prompt_tokens")
 	case o.MaxOutput < o.leastOutput():

@@ -28,7 +28,7 @@ func dispatched(hubID string, o *dispatch.Order, at time.Time) *eventsv1.UsageEv
 			RequestedProviderId: o.Route.RequestedProvider,
 			FallbackReason:      eventsv1.FallbackReason(o.Route.Fallback),
 		},
-		DispatchedAt: timestamppb.New(at), LedgerMac: o.LedgerMAC,
+		DispatchedAt: timestamppb.New(at), LedgerMac: o.LedgerMAC, Ticket: o.Ticket,
 		ConnectionMode: modeOf(o.External), Vendor: o.Vendor,
 	}
 }

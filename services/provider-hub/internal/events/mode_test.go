@@ -103,6 +103,43 @@ func TestARecordOfBeforeTheModeIsPublishedAsItIs(t *testing.T) {
 	}
 }
 
+func TestWhatTheLedgerSealedIsInUsageOfEveryEnding(t *testing.T) {
+	dir, now := t.TempDir(), clock.NewManual(time.UnixMilli(1_790_000_000_000))
+	id, err := ids.NewRequest(now.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &dispatch.Order{Request: id, Attempt: 1, Provider: ids.ProviderID{1}, Model: "m",
+		LedgerMAC: []byte("a MAC"), Ticket: []byte("a ticket")}
+	check := func(ending string, e *eventsv1.UsageEvent) {
+		t.Helper()
+		if got := string(e.GetTicket()); got != "a ticket" {
+			t.Errorf("%s: ticket: got %q, want that of the order", ending, got)
+		}
+		if got := string(e.GetLedgerMac()); got != "a MAC" {
+			t.Errorf("%s: MAC: got %q, want that of the order", ending, got)
+		}
+	}
+	payload, err := final("hub-a", &dispatch.Usage{Order: o, Served: meter.Served{Ending: meter.Completed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &eventsv1.UsageEvent{}
+	if err := proto.Unmarshal(payload, e); err != nil {
+		t.Fatal(err)
+	}
+	check("served", e)
+	u := opened(t, dir, now)
+	if err := errors.Join(u.Dispatched(o, now.Now()), u.Committed(o), u.Close()); err != nil {
+		t.Fatal(err)
+	}
+	u = opened(t, dir, now) // the next process, which knows the order by its journal
+	check("lost with the hub", queued(t, u))
+	if err := u.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The seal is over all bytes before it, so no field may come after it.
 func TestTheModeOfUsageIsSealed(t *testing.T) {
 	payload, err := final("hub-a", &dispatch.Usage{Order: &dispatch.Order{External: true, Vendor: true},

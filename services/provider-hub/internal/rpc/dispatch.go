@@ -152,6 +152,7 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		UsualFirstContent: milliseconds(m.GetUsualFirstContentMs()),
 
 		LedgerMAC:    m.GetLedgerMac(),
+		Ticket:       m.GetTicket(),
 		FirstContent: milliseconds(m.GetFirstContentTimeoutMs()),
 		Total:        milliseconds(m.GetTotalTimeoutMs()),
 	}, nil
