@@ -29,10 +29,15 @@ const (
 	// SkipPrimaryKey settles a redelivered event again, without looking whether the
 	// request was settled before. The database's own key must be dropped too.
 	SkipPrimaryKey = "billing.skip_primary_key"
+	// PinWithoutSlice writes the hold of a request that was admitted from a slice without taking its
+	// amount from the slice.
+	PinWithoutSlice = "billing.pin_without_slice"
 	// JournalWithoutFsync leaves a hub's journal entries in the memory of the process,
 	// where a kill loses them as a power cut loses a page cache.
 	JournalWithoutFsync = "hub.journal_without_fsync"
 )
 
 // Plants returns the names of all planted faults.
-func Plants() []string { return []string{SettledBeforeCommit, SkipPrimaryKey, JournalWithoutFsync} }
+func Plants() []string {
+	return []string{SettledBeforeCommit, SkipPrimaryKey, PinWithoutSlice, JournalWithoutFsync}
+}

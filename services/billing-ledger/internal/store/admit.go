@@ -20,6 +20,9 @@ import (
 // others by the database's function admit_requests (functions/admit_requests.sql) in a
 // transaction of its own. Both are durable when Admit returns. When the second fails, nobody is
 // told what the first decided, as when the connection is lost during a commit.
+//
+// Where an owner of a slice admits for one of the accounts, the error is a SliceOpen, and nobody is
+// told anything either. The caller has that owner give up its slice, and asks again.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
 	decisions := make([]hold.Decision, len(reservations))
@@ -30,6 +33,9 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 	if pg.IsUnavailable(err) {
 		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(
 			time.Second)
+	}
+	if open, ok := sliceOpen(err); ok {
+		return nil, fmt.Errorf("decide reservations: %w", open)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decide reservations: %w", err)

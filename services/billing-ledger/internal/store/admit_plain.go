@@ -28,31 +28,28 @@ const lockPlain = `SELECT account_id, posted - held FROM wallet
 	WHERE account_id = ANY (ARRAY(SELECT ck.account_id FROM consumer_key ck WHERE ck.id = ANY ($1)))
 	ORDER BY account_id FOR UPDATE`
 
-// readPlain reads what decides about requests of keys, by the rules of admit_requests. An element of
-// an array of rates is 8 times the microseconds that a rate is ahead, and its class. What is
-// further ahead than any limit reaches is of another time, and does not count. A key that ended
-// longer ago than a day has nothing under way.
-const readPlain = `SELECT ck.id, ck.account_id, now(), ck.state = 'revoked', coalesce(ck.expires_at <= now(), false),
-	ck.allowed_models, a.state = 'frozen', coalesce(l.requests_per_minute, 0),
-	coalesce(nullif(l.concurrent_requests, 0), $3), coalesce(l.priority, false),
-	num_nonnulls(ck.budget, l.class_per_minute, l.class_concurrent, l.class_tokens, l.day_cap, l.own_day_cap,
-			l.month_cap, l.own_month_cap) = 0
-		AND coalesce(l.account_per_minute = 0 AND l.discount = 0, true)
-		AND p.account_id IS NULL,
-	(SELECT coalesce(sum(f.n), 0) FROM consumer_key k JOIN key_inflight f ON f.key_id = k.id
-		WHERE k.account_id = ck.account_id
-			AND coalesce(least(k.revoked_at, k.expires_at), 'infinity'::timestamptz) > now() - interval '1 day'),
+// keepSlicesOut ends the transaction when another process admits for one of the accounts. It returns
+// how many slices of dead owners it stranded.
+const keepSlicesOut = `SELECT keep_slices_out(ARRAY(SELECT ck.account_id FROM consumer_key ck WHERE ck.id = ANY ($1)))`
+
+// plainColumns are what decides about requests of keys k, by the rules of admit_requests. $2 are the
+// requests, $3 the default bound of requests under way. An element of an array of rates is 8 times the
+// microseconds that a rate is ahead, and its class. What is further ahead than any limit reaches is of
+// another time, and does not count. A key that ended longer ago than a day has nothing under way.
+const plainColumns = `k.id, k.account_id, now(), k.revoked, k.expired, k.expires_at, k.allowed_models, k.frozen,
+	k.per_minute, coalesce(nullif(k.concurrent, 0), $3), k.priority, k.plain,
+	(SELECT coalesce(sum(f.n), 0) FROM consumer_key o JOIN key_inflight f ON f.key_id = o.id
+			WHERE o.account_id = k.account_id
+				AND coalesce(least(o.revoked_at, o.expires_at), 'infinity'::timestamptz) > now() - interval '1 day')
+		+ (SELECT coalesce(sum(s.places), 0) FROM slice s WHERE s.account_id = k.account_id AND s.state = 'stranded'),
 	ARRAY(SELECT (extract(epoch FROM r.full_at - now()) * 1000000)::bigint * 8 + r.class FROM key_rate r
-		WHERE r.key_id = ck.id AND r.class <> 4 AND r.full_at > now() AND r.full_at < now() + interval '2 minutes'),
+		WHERE r.key_id = k.id AND r.class <> 4 AND r.full_at > now() AND r.full_at < now() + interval '2 minutes'),
 	ARRAY(SELECT (extract(epoch FROM r.full_at - now()) * 1000000)::bigint * 8 + r.class FROM account_rate r
-		WHERE r.account_id = ck.account_id AND r.class IN (4, 7) AND r.full_at > now()
+		WHERE r.account_id = k.account_id AND r.class IN (4, 7) AND r.full_at > now()
 			AND r.full_at < now() + interval '2 minutes'),
-	ARRAY(SELECT h.request_id FROM hold h WHERE h.request_id = ANY ($2))
-	FROM consumer_key ck JOIN account a ON a.id = ck.account_id
-	LEFT JOIN account_limits l ON l.account_id = ck.account_id
-	LEFT JOIN account_plan p ON p.account_id = ck.account_id AND p.from_at <= now()
-		AND (p.until_at IS NULL OR p.until_at > now())
-	WHERE ck.id = ANY ($1)`
+	ARRAY(SELECT h.request_id FROM hold h WHERE h.request_id = ANY ($2))`
+
+const readPlain = `SELECT ` + plainColumns + ` FROM admission_key k WHERE k.id = ANY ($1)`
 
 // leftClass is the class of the rate of requests that clients left (see leftAtOnce), and leftFree is how
 // long that rate may be ahead before its account is refused.
@@ -65,6 +62,8 @@ const (
 type plainBatch struct {
 	lease        time.Duration
 	reservations []hold.Reservation
+	// stranded is how many slices of dead owners were ended.
+	stranded int
 	// asked are the places of reservations that may be plain, of keys in the order of keys.
 	asked []int
 	keys  []ids.KeyID
@@ -118,6 +117,7 @@ func (b *plainBatch) read(batch *pgx.Batch, defaults limit.Defaults) {
 		})
 		return err
 	})
+	batch.Queue(keepSlicesOut, raw(b.keys)).QueryRow(func(row pgx.Row) error { return row.Scan(&b.stranded) })
 	requests := make([][16]byte, len(b.asked))
 	for n, i := range b.asked {
 		requests[n] = b.reservations[i].Request
@@ -134,11 +134,12 @@ func (b *plainBatch) read(batch *pgx.Batch, defaults limit.Defaults) {
 	})
 }
 
-// plainRow is a row of readPlain.
+// plainRow is a row of plainColumns.
 type plainRow struct {
 	key, account           [16]byte
 	now                    time.Time
 	revoked, expired       bool
+	until                  *time.Time
 	models                 []string
 	frozen                 bool
 	perMinute, concurrent  int32
@@ -149,43 +150,54 @@ type plainRow struct {
 }
 
 func (r *plainRow) fields() []any {
-	return []any{&r.key, &r.account, &r.now, &r.revoked, &r.expired, &r.models, &r.frozen, &r.perMinute, &r.concurrent,
-		&r.priority, &r.plain, &r.open, &r.keyRates, &r.accountRates, &r.known}
+	return []any{&r.key, &r.account, &r.now, &r.revoked, &r.expired, &r.until, &r.models, &r.frozen, &r.perMinute,
+		&r.concurrent, &r.priority, &r.plain, &r.open, &r.keyRates, &r.accountRates, &r.known}
 }
 
 // maxInflight is what key_inflight can count; without limit is within it.
 const maxInflight = 1_000_000
 
+// accountOf returns the account of the row's key.
+func (r *plainRow) accountOf(free int64, lease time.Duration) *hold.Account {
+	a := &hold.Account{ID: r.account, Now: r.now, Lease: lease, Free: nano(free), Open: r.open,
+		MaxOpen: maxInflight, Frozen: r.frozen, Priority: r.priority}
+	if r.concurrent != limit.Unlimited {
+		a.MaxOpen = min(int64(r.concurrent), maxInflight)
+	}
+	for _, rate := range r.accountRates {
+		switch ahead := time.Duration(rate/8) * time.Microsecond; rate % 8 {
+		case int64(limit.ZeroPriced):
+			a.ZeroPriced = ahead
+		case leftClass:
+			a.LeftOften = max(ahead-leftFree, 0)
+		}
+	}
+	return a
+}
+
+// keyOf returns the row's key.
+func (r *plainRow) keyOf(defaults limit.Defaults) hold.Key {
+	k := hold.Key{ID: r.key, Models: slices.Clone(r.models), Limits: defaults.ForKey(r.perMinute)}
+	switch {
+	case r.revoked:
+		k.Refusal = hold.KeyRevoked
+	case r.expired:
+		k.Refusal = hold.KeyExpired
+	}
+	for _, rate := range r.keyRates {
+		k.Ahead[rate%8-1] = time.Duration(rate/8) * time.Microsecond
+	}
+	return k
+}
+
 // learn takes what was read of a key whose wallet is locked.
 func (b *plainBatch) learn(row plainRow, free int64, defaults limit.Defaults) {
 	a := b.accounts[row.account]
 	if a == nil {
-		a = &hold.Account{ID: row.account, Now: row.now, Lease: b.lease, Free: nano(free), Open: row.open,
-			MaxOpen: maxInflight, Frozen: row.frozen, Priority: row.priority}
-		if row.concurrent != limit.Unlimited {
-			a.MaxOpen = min(int64(row.concurrent), maxInflight)
-		}
-		for _, rate := range row.accountRates {
-			switch ahead := time.Duration(rate/8) * time.Microsecond; rate % 8 {
-			case int64(limit.ZeroPriced):
-				a.ZeroPriced = ahead
-			case leftClass:
-				a.LeftOften = max(ahead-leftFree, 0)
-			}
-		}
+		a = row.accountOf(free, b.lease)
 		b.accounts[row.account] = a
 	}
-	k := &plainKey{account: a, Key: hold.Key{ID: row.key, Models: slices.Clone(row.models),
-		Limits: defaults.ForKey(row.perMinute)}}
-	switch {
-	case row.revoked:
-		k.Refusal = hold.KeyRevoked
-	case row.expired:
-		k.Refusal = hold.KeyExpired
-	}
-	for _, rate := range row.keyRates {
-		k.Ahead[rate%8-1] = time.Duration(rate/8) * time.Microsecond
-	}
+	k := &plainKey{account: a, Key: row.keyOf(defaults)}
 	b.known[row.key] = k
 	if !row.plain {
 		b.bounded = append(b.bounded, row.key)

@@ -26,7 +26,8 @@ func (s *Store) admitPlain(
 		return b.left(nil), nil
 	}
 	var decided []int
-	err = s.pipelined(ctx, func(conn *pgx.Conn) error {
+	// Who admits meanwhile from a slice is for the caller to ask, not to be recalled here.
+	err = s.piped(ctx, func(conn *pgx.Conn) error {
 		batch := &pgx.Batch{}
 		batch.Queue(`BEGIN`)
 		securePlain(batch)
@@ -36,7 +37,7 @@ func (s *Store) admitPlain(
 		}
 		decided = b.decide(decisions)
 		batch = &pgx.Batch{}
-		if !b.write(batch, decisions, decided) {
+		if !b.write(batch, decisions, decided) && b.stranded == 0 {
 			return nil // nothing to commit: the rollback ends the locks
 		}
 		commit(batch)

@@ -72,6 +72,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO vendor_price VALUES (gen_random_uuid(), 1)`)
 	e.exec(t, `INSERT INTO vendor_invoice (vendor_id, number, amount, counted, note, asked_by, paid_by, paid_at)
 		SELECT vendor_id, '1', 5, 5, 'n', 'operator:a@1', 'operator:a@1', now() FROM vendor`)
+	e.exec(t, `INSERT INTO slice (account_id, owner, address, amount, places, alive_until, reclaim_after)
+		VALUES ($1, gen_random_uuid(), 'a:1', 5, 5, now() - interval '1 hour', interval '1 hour')`, account)
 	e.besiegeCards(t)
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
@@ -228,7 +230,7 @@ func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
 		strings.TrimSpace(userAttacks) + "\n" + strings.TrimSpace(passbookAttacks) + "\n" +
 		strings.TrimSpace(visitorAttacks) + "\n" + strings.TrimSpace(webhookAttacks) + "\n" +
 		strings.TrimSpace(operatorAttacks) + "\n" + strings.TrimSpace(vendorAttacks) + "\n" +
-		strings.TrimSpace(contactAttacks)
+		strings.TrimSpace(contactAttacks) + "\n" + strings.TrimSpace(sliceAttacks)
 	for _, line := range strings.Split(strings.ReplaceAll(list, "\n\t", " "), "\n") {
 		object, attack, _ := strings.Cut(line, " | ")
 		table, name, _ := strings.Cut(object, " ")
@@ -343,6 +345,9 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"UPDATE(state,attempt,first_at,tried_at,due_at,status,problem)",
 		"enterprise_contact": "DELETE SELECT INSERT(id,account_id,idempotency_key,company,message) " +
 			"UPDATE(answered_at,answered_by)",
+		"admission_key": "SELECT",
+		"slice": "DELETE SELECT INSERT(account_id,owner,address,amount,places,alive_until,reclaim_after) " +
+			"UPDATE(address,amount,places,alive_until,state,reclaim_at)",
 		"account":       "INSERT SELECT UPDATE(state)",
 		"account_mark":  "SELECT INSERT(account_id,evidence,cause)",
 		"provider_mark": "SELECT INSERT(provider_id,evidence,cause)",

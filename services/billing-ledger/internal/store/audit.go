@@ -20,13 +20,19 @@ var auditChecks = []check{
 		`SELECT format('account %s: posted %s, held %s', account_id, posted, held) FROM wallet
 		WHERE posted < 0 OR held < 0 OR held > posted`,
 	}, {
-		"wallet.held is the sum of open holds",
+		"wallet.held is the sum of open holds and slices",
 		`SELECT count(*) FROM wallet`,
-		`SELECT format('account %s: held %s, open holds %s', account_id, w.held, h.amount)
+		`SELECT format('account %s: held %s, open holds %s, slices %s', account_id, w.held, h.amount, s.amount)
 		FROM wallet w FULL JOIN (SELECT account_id, sum(amount) AS amount FROM hold
 			WHERE state = 'open' GROUP BY account_id) h
 			USING (account_id)
-		WHERE coalesce(w.held, 0) <> coalesce(h.amount, 0)`,
+		FULL JOIN (SELECT account_id, sum(amount) AS amount FROM slice GROUP BY account_id) s USING (account_id)
+		WHERE coalesce(w.held, 0) <> coalesce(h.amount, 0) + coalesce(s.amount, 0)`,
+	}, {
+		"a stranded slice is reclaimed",
+		`SELECT count(*) FROM slice WHERE state = 'stranded'`,
+		`SELECT format('account %s: the slice %s with %s was over at %s', account_id, epoch, amount, reclaim_at)
+		FROM slice WHERE state = 'stranded' AND reclaim_at < now() - interval '1 hour'`,
 	}, {
 		"orphan work has its entry, and no entry is without it",
 		`SELECT count(*) FROM entry WHERE kind = 'orphan_work'`,

@@ -12,8 +12,8 @@ func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 	for _, tc := range []struct{ invariant, names, plant string }{
 		{"no wallet is overdrawn", "account",
 			`ALTER TABLE wallet DROP CONSTRAINT wallet_bounds; UPDATE wallet SET posted = -5`},
-		{"wallet.held is the sum of open holds", "account", `UPDATE wallet SET held = held + 1`},
-		{"wallet.held is the sum of open holds", "account", `DELETE FROM hold WHERE state = 'open'`},
+		{"wallet.held is the sum of open holds and slices", "account", `UPDATE wallet SET held = held + 1`},
+		{"wallet.held is the sum of open holds and slices", "account", `DELETE FROM hold WHERE state = 'open'`},
 		{"wallet.posted is postings less charges", "account", `UPDATE wallet SET posted = posted - 1`},
 		{"wallet.posted is postings less charges", "account", `INSERT INTO wallet SELECT gen_random_uuid(), 7, 0`},
 		{"every settled hold has its settled request", "request", `DELETE FROM usage_settlement WHERE source = 'payg'`},

@@ -32,12 +32,14 @@ var reconciliations = []struct {
 	drift   string
 }{
 	{
-		"wallet.held is the sum of open holds", true,
-		`SELECT format('account %s: held %s, open holds %s', w.account_id, w.held, coalesce(h.amount, 0))
+		"wallet.held is the sum of open holds and slices", true,
+		`SELECT format('account %s: held %s, open holds %s, slices %s', w.account_id, w.held, coalesce(h.amount, 0),
+			coalesce(s.amount, 0))
 		FROM (SELECT account_id, held FROM wallet WHERE account_id > $1 ORDER BY account_id LIMIT $2) w
 		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open'
 			GROUP BY account_id) h USING (account_id)
-		WHERE w.held <> coalesce(h.amount, 0) AND $3::interval IS NOT NULL`,
+		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM slice GROUP BY account_id) s USING (account_id)
+		WHERE w.held <> coalesce(h.amount, 0) + coalesce(s.amount, 0) AND $3::interval IS NOT NULL`,
 	}, {
 		"every settled request has its closed hold", false,
 		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))

@@ -440,8 +440,8 @@ func TestAnExportThatCannotBeWrittenFails(t *testing.T) {
 
 func TestReconcileNamesDriftOfWhatIsOpenOrRecent(t *testing.T) {
 	for name, plant := range map[string]string{
-		"wallet.held is the sum of open holds":      `UPDATE wallet SET held = held + 1`,
-		"every settled request has its closed hold": `UPDATE hold SET state = 'released' WHERE state = 'settled'`,
+		"wallet.held is the sum of open holds and slices": `UPDATE wallet SET held = held + 1`,
+		"every settled request has its closed hold":       `UPDATE hold SET state = 'released' WHERE state = 'settled'`,
 		"every entry balances": `UPDATE posting SET amount = amount + 1
 			WHERE account_kind = 'e:goodwill'`,
 	} {

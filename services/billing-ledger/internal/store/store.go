@@ -153,6 +153,7 @@ type Store struct {
 	// vendorPrices remembers price versions of gateway models that are in the database.
 	vendorPrices *keptPrices
 	boundedKeys  *boundedKeys
+	recall       Recall
 }
 
 // Terms are the times of holds.

@@ -16,15 +16,20 @@ import (
 // rollbackTimeout bounds the rollback of a transaction that failed.
 const rollbackTimeout = 5 * time.Second
 
-// inTx runs fn in a transaction.
+// inTx runs fn in a transaction. It recalls slices that are in the way, and runs fn again.
 func (s *Store) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn)
+	return s.recalling(ctx, func() error { return pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn) })
 }
 
 // pipelined is inTx for frequent transactions. fn sends its statements in batches: the
 // first begins with begin, and the last ends with commit. So a transaction takes as many
 // round trips as it has batches. What fn does not commit is rolled back.
 func (s *Store) pipelined(ctx context.Context, fn func(*pgx.Conn) error) error {
+	return s.recalling(ctx, func() error { return s.piped(ctx, fn) })
+}
+
+// piped is pipelined for transactions that recall no slice.
+func (s *Store) piped(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return pg.Retry(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
@@ -68,11 +73,13 @@ func secure(batch *pgx.Batch) {
 
 // atOnce sends a batch, which is a transaction by itself, in one round trip.
 func (s *Store) atOnce(ctx context.Context, fill func(*pgx.Batch)) error {
-	return pg.Retry(ctx, func() error {
-		batch := &pgx.Batch{}
-		secure(batch)
-		fill(batch)
-		return s.pool.SendBatch(ctx, batch).Close()
+	return s.recalling(ctx, func() error {
+		return pg.Retry(ctx, func() error {
+			batch := &pgx.Batch{}
+			secure(batch)
+			fill(batch)
+			return s.pool.SendBatch(ctx, batch).Close()
+		})
 	})
 }
 

@@ -16,7 +16,8 @@
 -- p_rates holds the default limits per minute by class; -1 is none. A limit
 -- of concurrency counts what is under way with all keys of the account; no key can
 -- pass it when the account does not. An account that left too often is answered
--- left_often.
+-- left_often. The places of stranded slices count as under way, and while the owner of an open slice
+-- lives, nothing is decided (see keep_slices_out).
 --
 -- The terms of an account (see account_limits) bound all of its keys together: in all
 -- categories and in each of them. A term for a category replaces the default rate of each key
@@ -178,6 +179,7 @@ BEGIN
         SELECT wallet.account_id FROM wallet
         WHERE wallet.account_id = ANY (ARRAY(SELECT ck.account_id FROM consumer_key ck WHERE ck.id = ANY (p_key)))
         ORDER BY wallet.account_id FOR UPDATE);
+    PERFORM keep_slices_out(v_accounts);
     -- Requests that were admitted before.
     v_known := ARRAY(
         SELECT u.request_id FROM unnest(p_request) AS u (request_id)
@@ -213,8 +215,9 @@ BEGIN
             v_account := k.account_id;
             v_free := k.free;
             -- A key that ended longer ago has nothing under way.
-            SELECT coalesce(sum(f.n), 0) INTO v_open
-            FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
+            SELECT coalesce(sum(f.n), 0)
+                + (SELECT coalesce(sum(s.places), 0) FROM slice s WHERE s.account_id = v_account AND s.state = 'stranded')
+            INTO v_open FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
             WHERE ck.account_id = v_account AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > v_now - interval '1 day';
             SELECT coalesce(max((extract(epoch FROM r.full_at - v_now) * 1000000)::bigint) FILTER (WHERE r.class = 4), 0),
                    max(r.full_at - interval '58 seconds')

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/slice"
+)
+
+// SliceOpen is the error of a transaction that decides about an account's requests, or changes what
+// decides about them, while the owner of an open slice admits them from memory.
+type SliceOpen struct {
+	Account ids.AccountID
+	// Owner is the slice.Owner that is to give up the slice, and Address where it is reached.
+	Owner   [16]byte
+	Address string
+}
+
+// Error names the account and the owner's address.
+func (e *SliceOpen) Error() string {
+	return fmt.Sprintf("requests of the account %s are admitted from a slice of %q", e.Account, e.Address)
+}
+
+// Recall has the owner of a slice close it. When it returns nil, the slice may be gone. It need not be: the
+// owner of a slice that is named may be dead.
+type Recall func(ctx context.Context, open SliceOpen) error
+
+// OnRecall sets how slices are recalled that are in the way of a change. It is called before the
+// store is used.
+func (s *Store) OnRecall(recall Recall) { s.recall = recall }
+
+const (
+	// stateSliceOpen is the SQLSTATE of keep_slices_out.
+	stateSliceOpen = "SL001"
+	// maxRecalls bounds how often a transaction runs that meets slices. After a recall that failed, it
+	// waits for recallPause. So a change waits longer than slice.Lease for an owner that is dead.
+	maxRecalls  = 5
+	recallPause = slice.Lease / 3
+)
+
+// recalling runs a transaction, and runs it again after the recall of each slice that was in its way.
+func (s *Store) recalling(ctx context.Context, fn func() error) error {
+	for try := 1; ; try++ {
+		err := fn()
+		open, ok := sliceOpen(err)
+		if !ok {
+			return err
+		}
+		if try == maxRecalls {
+			return fault.Wrap(open, fault.Unavailable, fault.ServiceUnavailable,
+				"the account's requests are admitted elsewhere, and this could not be stopped").After(time.Second)
+		}
+		if s.recall != nil && s.recall(ctx, *open) == nil {
+			continue
+		}
+		if clock.Sleep(ctx, recallPause) != nil {
+			return fmt.Errorf("wait for the end of a slice: %w", errors.Join(open, context.Cause(ctx)))
+		}
+	}
+}
+
+// sliceOpen returns what an error of keep_slices_out says.
+func sliceOpen(err error) (*SliceOpen, bool) {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Code != stateSliceOpen {
+		return nil, false
+	}
+	owner, address, _ := strings.Cut(pe.Hint, " ")
+	var account, of pgtype.UUID
+	if account.Scan(pe.Detail) != nil || of.Scan(owner) != nil {
+		return nil, false
+	}
+	return &SliceOpen{Account: account.Bytes, Owner: of.Bytes, Address: address}, true
+}

@@ -1,0 +1,407 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/slice"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// sliceOwner owns slices of a test.
+type sliceOwner struct {
+	*env
+	owner slice.Owner
+}
+
+func (e *env) sliceOwner(t testing.TB) *sliceOwner {
+	t.Helper()
+	o := &sliceOwner{env: e, owner: slice.Owner{Address: "10.0.0.1:7001"}}
+	if _, err := rand.Read(o.owner.ID[:]); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *sliceOwner) turn(t testing.TB, turns ...slice.Turn) []slice.State {
+	t.Helper()
+	states, err := o.store.Turn(t.Context(), o.owner, turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(states) != len(turns) {
+		t.Fatalf("states: got %d, want %d", len(states), len(turns))
+	}
+	return states
+}
+
+// opens wants an open slice of c, with so many cents if the account has them to spare.
+func (o *sliceOwner) opens(t testing.TB, c consumer, cents int64) slice.State {
+	t.Helper()
+	s := o.turn(t, slice.Turn{Account: c.account, Want: money.NanoUSD(cents) * cent, Places: 10})[0]
+	if s.Epoch == 0 {
+		t.Fatalf("a slice of a plain account: got %+v, want it open", s)
+	}
+	return s
+}
+
+// pins are requests of c, each for so many cents, as the owner of s admits them.
+func (o *sliceOwner) pins(t testing.TB, c consumer, s slice.State, cents ...int64) []hold.Pin {
+	t.Helper()
+	var pins []hold.Pin
+	for _, n := range cents {
+		r := o.reservation(t, c, n)
+		pins = append(pins, r.Pin(hold.Admission{Account: c.account, Billing: r.Billing, Held: r.Amount, Price: r.Price,
+			Rates: r.Rates}, s.Account.Now, s.Epoch))
+	}
+	return pins
+}
+
+// dies makes the owners of all slices dead.
+func (o *sliceOwner) dies(t testing.TB) {
+	o.exec(t, `UPDATE slice SET alive_until = now() - interval '1 second'`)
+}
+
+// sliced is what the account's slices have.
+func (e *env) sliced(t testing.TB, c consumer) money.NanoUSD {
+	t.Helper()
+	return money.NanoUSD(scan[int64](t, e, `SELECT coalesce(sum(amount), 0)::bigint FROM slice WHERE account_id = $1`,
+		[16]byte(c.account)))
+}
+
+func (e *env) held(t testing.TB, c consumer) money.NanoUSD {
+	t.Helper()
+	return money.NanoUSD(scan[int64](t, e, `SELECT held FROM wallet WHERE account_id = $1`, [16]byte(c.account)))
+}
+
+func (e *env) wantHeld(t testing.TB, c consumer, inSlices, inAll int64) {
+	t.Helper()
+	if got, want := e.sliced(t, c), money.NanoUSD(inSlices)*cent; got != want {
+		t.Errorf("credit in slices: got %v, want %v", got, want)
+	}
+	if got, want := e.held(t, c), money.NanoUSD(inAll)*cent; got != want {
+		t.Errorf("held: got %v, want %v", got, want)
+	}
+}
+
+func (e *env) inflight(t testing.TB, c consumer) int {
+	t.Helper()
+	return scan[int](t, e, `SELECT n FROM key_inflight WHERE key_id = $1`, [16]byte(c.key))
+}
+
+func TestASliceHasATwentiethOfWhatIsAvailableAndNothingNearTheEnd(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o := e.sliceOwner(t)
+	rich, poor := e.consumer(t, 10*money.USD), e.consumer(t, money.USD-1)
+	if s := o.opens(t, rich, 1000); s.Amount != 50*cent {
+		t.Errorf("of $10: got %v, want 50 cents", s.Amount)
+	}
+	if s := o.opens(t, poor, 1000); s.Amount != 0 {
+		t.Errorf("of less than a dollar: got %v, want nothing", s.Amount)
+	}
+	e.wantHeld(t, rich, 50, 50)
+	e.sound(t)
+}
+
+func TestATurnWritesHoldsFromItsSliceAndFillsItAgain(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	e.wantHeld(t, c, 20, 20)
+	pins := o.pins(t, c, s, 3, 4)
+	s = o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: pins, Want: 20 * cent, Places: 10})[0]
+	if s.Amount != 20*cent {
+		t.Errorf("amount: got %v, want 20 cents again", s.Amount)
+	}
+	if s.Account.Open != 2 {
+		t.Errorf("under way: got %d, want 2", s.Account.Open)
+	}
+	e.wantHeld(t, c, 20, 27)
+	s = o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Close: true})[0]
+	if s.Epoch != 0 {
+		t.Errorf("epoch after the end: got %d, want 0", s.Epoch)
+	}
+	e.wantHeld(t, c, 0, 7)
+	e.sound(t)
+	r := e.reservation(t, c, 3)
+	r.Request = pins[0].Request
+	e.settle(t, usage.Settled, e.served(t, r, 2))
+	e.wantHeld(t, c, 0, 4)
+	e.sound(t)
+}
+
+func TestAPinIsWrittenOnceHoweverOftenAndByWhom(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	pins := o.pins(t, c, s, 3, 4)
+	for range 2 {
+		if err := e.store.WritePins(t.Context(), append(pins[:1:1], pins[0])); err != nil {
+			t.Fatal(err)
+		}
+		e.wantHeld(t, c, 17, 20)
+	}
+	// The owner does not know that its turn was committed.
+	for range 2 {
+		s = o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: pins, Want: 0})[0]
+		e.wantHeld(t, c, 13, 20)
+	}
+	if n := e.inflight(t, c); n != 2 {
+		t.Errorf("in flight: got %d, want 2", n)
+	}
+	e.sound(t)
+	// Neither does a hold that has ended begin again.
+	e.release(t, pins[0].Request)
+	if err := e.store.WritePins(t.Context(), pins); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.inflight(t, c); n != 1 {
+		t.Errorf("in flight after a release: got %d, want 1", n)
+	}
+	e.wantHeld(t, c, 13, 17)
+	e.sound(t)
+}
+
+func TestAnOpeningWhoseEndNobodySawIsTheSameSlice(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	first, second := o.opens(t, c, 20), o.opens(t, c, 20)
+	if first.Epoch != second.Epoch {
+		t.Errorf("epoch: got %d, want %d", second.Epoch, first.Epoch)
+	}
+	e.wantHeld(t, c, 20, 20)
+}
+
+func TestAPinOfASliceThatIsGoneHoldsNothingAndIsChargedWhatIsAvailable(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 5)
+	pins := o.pins(t, c, s, 3, 3) // the second is more than the slice has left
+	o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: pins, Close: true})
+	late := o.pins(t, c, s, 4)
+	if s := o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: late, Want: 5 * cent})[0]; s.Epoch != 0 {
+		t.Errorf("epoch of a slice that is gone: got %d, want 0", s.Epoch)
+	}
+	e.wantHeld(t, c, 0, 3)
+	e.sound(t)
+	r := e.reservation(t, c, 4)
+	r.Request = late[0].Request
+	e.settle(t, usage.Settled, e.served(t, r, 4))
+	if posted, _ := e.wallet(t, c); posted != 100*money.USD-4*cent {
+		t.Errorf("posted: got %v, want all less 4 cents", posted)
+	}
+	e.sound(t)
+}
+
+func TestPinsOfClearedDaysAndOfUnknownKeysAreLeftOut(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c, other := e.sliceOwner(t), e.consumer(t, 100*money.USD), e.consumer(t, 0)
+	s := o.opens(t, c, 20)
+	pins := o.pins(t, c, s, 1, 1, 1)
+	pins[0].Request = requestAt(t, time.Now().Add(-72*time.Hour))
+	e.exec(t, `INSERT INTO cleared_day VALUES ((now() AT TIME ZONE 'UTC')::date - 2)`)
+	pins[1].Key = other.key
+	if err := e.store.WritePins(t.Context(), pins); err != nil {
+		t.Fatal(err)
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM hold`); n != 1 {
+		t.Errorf("holds: got %d, want 1", n)
+	}
+	e.wantHeld(t, c, 19, 20)
+}
+
+func TestMorePinsThanATransactionTakesAreAllWritten(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 10000*money.USD)
+	s := o.opens(t, c, 2000)
+	if err := e.store.WritePins(t.Context(), o.pins(t, c, s, make([]int64, 1001)...)); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.inflight(t, c); n != 1001 {
+		t.Errorf("in flight: got %d, want 1001", n)
+	}
+}
+
+func TestASliceOfADeadOwnerIsStrandedAndReclaimed(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute, limits.Concurrent = 100, 100, 24
+	e := setup(t, limits)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	if s.Places != 10 {
+		t.Fatalf("places: got %d, want 10", s.Places)
+	}
+	o.dies(t)
+	// The next owner finds it, and may still have half of the places that are left.
+	next := e.sliceOwner(t)
+	if s := next.opens(t, c, 20); s.Account.Open != 10 {
+		t.Errorf("under way: got %d, want the 10 of the stranded slice", s.Account.Open)
+	} else if s.Places != 7 {
+		t.Errorf("places: got %d, want half of the 14 that are left", s.Places)
+	} else if ahead := s.Keys[0].Ahead[limit.LLM-1]; ahead < 59*time.Second || s.Account.ZeroPriced < 59*time.Second {
+		t.Errorf("rates: got %v and %v ahead, want a minute", ahead, s.Account.ZeroPriced)
+	}
+	e.wantHeld(t, c, 40, 40)
+	// What the dead owner admitted is written from its slice.
+	pins := o.pins(t, c, s, 3)
+	if s := o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: pins, Want: 20 * cent})[0]; s.Epoch != 0 {
+		t.Errorf("epoch for the dead owner: got %d, want 0", s.Epoch)
+	}
+	e.wantHeld(t, c, 37, 40)
+	if n := scan[int](t, e, `SELECT places FROM slice WHERE state = 'stranded'`); n != 9 {
+		t.Errorf("places of the stranded slice: got %d, want one less", n)
+	}
+	e.reclaims(t, ever, 0)
+	e.exec(t, `UPDATE slice SET reclaim_at = now() - interval '1 minute' WHERE state = 'stranded'`)
+	e.reclaims(t, time.Now().Add(-time.Hour), 0)
+	e.reclaims(t, ever, 1)
+	e.wantHeld(t, c, 20, 23)
+	e.sound(t)
+}
+
+func (e *env) reclaims(t testing.TB, asOf time.Time, want int) {
+	t.Helper()
+	n, err := e.store.ReclaimSlices(t.Context(), asOf, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != want {
+		t.Errorf("reclaimed slices: got %d, want %d", n, want)
+	}
+}
+
+func TestAnAccountThatIsNotPlainHasNoSlice(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o := e.sliceOwner(t)
+	onPlan, capped, many, frozen, later := e.consumer(t, money.USD), e.consumer(t, money.USD), e.consumer(t, money.USD),
+		e.consumer(t, money.USD), e.consumer(t, money.USD)
+	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, [16]byte(onPlan.account))
+	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() + interval '1 day')`, [16]byte(later.account))
+	if _, err := e.spending().SetCaps(t.Context(), capped.account, caps(30, 90)); err != nil {
+		t.Fatal(err)
+	}
+	e.exec(t, `INSERT INTO consumer_key (id, account_id, name, hash, prefix)
+		SELECT gen_random_uuid(), $1, '', sha256(n::text::bytea), '' FROM generate_series(2, $2) n`,
+		[16]byte(many.account), slice.MaxKeys)
+	e.exec(t, `UPDATE account SET state = 'frozen' WHERE id = $1`, [16]byte(frozen.account))
+	for what, wanted := range map[string]struct {
+		consumer
+		open, plain bool
+	}{"with a plan": {onPlan, false, false}, "with a plan that begins later": {later, false, false},
+		"with caps": {capped, false, false}, "with as many keys as there may be": {many, true, true},
+		"that is frozen": {frozen, false, true}, "that nobody knows": {consumer{}, false, false}} {
+		s := o.turn(t, slice.Turn{Account: wanted.account, Want: cent})[0]
+		if (s.Epoch != 0) != wanted.open || s.Plain != wanted.plain {
+			t.Errorf("an account %s: got the epoch %d and plain %t, want a slice %t and plain %t", what, s.Epoch, s.Plain,
+				wanted.open, wanted.plain)
+		}
+	}
+	o.turn(t, slice.Turn{Account: many.account, Epoch: scan[int64](t, e, `SELECT epoch FROM slice`), Close: true})
+	e.exec(t, `INSERT INTO consumer_key (id, account_id, name, hash, prefix)
+		VALUES (gen_random_uuid(), $1, '', sha256('1'), '')`, [16]byte(many.account))
+	if s := o.turn(t, slice.Turn{Account: many.account})[0]; s.Plain {
+		t.Error("an account with one key more: got it plain, want it not")
+	}
+}
+
+func TestAnOwnerThatLivesKeepsItsSlice(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	o.opens(t, c, 20)
+	if s := e.sliceOwner(t).turn(t, slice.Turn{Account: c.account, Want: cent})[0]; s.Epoch != 0 || !s.Plain {
+		t.Errorf("for another owner: got the epoch %d and plain %t, want none and true", s.Epoch, s.Plain)
+	}
+	e.wantHeld(t, c, 20, 20)
+}
+
+func TestATurnNeverMovesARateBack(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute = 100, 100
+	e := setup(t, limits)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	for _, ahead := range []time.Duration{40 * time.Second, 10 * time.Second} {
+		s = o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Now: s.Account.Now, ZeroPriced: ahead,
+			Ahead: map[ids.KeyID][limit.Classes]time.Duration{c.key: {ahead}}})[0]
+		if got := s.Keys[0].Ahead[0]; got < 35*time.Second || got > 40*time.Second {
+			t.Errorf("the key's rate: got %v ahead, want 40 s less what passed", got)
+		}
+		if got := s.Account.ZeroPriced; got < 35*time.Second || got > 40*time.Second {
+			t.Errorf("the rate of zero-priced models: got %v ahead, want 40 s less what passed", got)
+		}
+	}
+}
+
+func TestTheExactPathDecidesNothingBesideASlice(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c, other := e.sliceOwner(t), e.consumer(t, 100*money.USD), e.consumer(t, money.USD)
+	s := o.opens(t, c, 20)
+	plain, whole := e.reservation(t, c, 1), e.reservation(t, c, 1)
+	whole.Gateway = true
+	for _, r := range []hold.Reservation{plain, whole} {
+		_, err := e.store.Admit(t.Context(), []hold.Reservation{e.reservation(t, other, 1), r})
+		var open *store.SliceOpen
+		if !errors.As(err, &open) {
+			t.Fatalf("beside a slice: got the error %v, want a SliceOpen", err)
+		}
+		if want := (store.SliceOpen{Account: c.account, Owner: o.owner.ID, Address: o.owner.Address}); *open != want {
+			t.Errorf("the slice: got %+v, want %+v", *open, want)
+		}
+	}
+	e.wantHeld(t, c, 20, 20)
+	o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Close: true})
+	e.admitOne(t, plain, hold.Admitted)
+}
+
+// A stranded slice refuses what its owner may have admitted, also where nothing is admitted.
+func TestTheExactPathStrandsTheSliceOfADeadOwnerOnce(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.LLMPerMinute, limits.Concurrent = 100, 11
+	for name, gateway := range map[string]bool{"by plain statements": false, "by admit_requests": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := setup(t, limits)
+			o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+			if s := o.opens(t, c, 20); s.Places != 5 {
+				t.Fatalf("places: got %d, want 5", s.Places)
+			}
+			o.dies(t)
+			ask := func() hold.Reservation {
+				r := e.reservation(t, c, 1)
+				r.Gateway = gateway
+				return r
+			}
+			e.admitOne(t, ask(), hold.RateLimited)
+			if n := scan[int](t, e, `SELECT count(*) FROM slice WHERE state = 'stranded'`); n != 1 {
+				t.Errorf("stranded slices: got %d, want 1", n)
+			}
+			e.exec(t, `UPDATE key_rate SET full_at = now()`)
+			for range 6 {
+				e.admitOne(t, ask(), hold.Admitted)
+			}
+			e.admitOne(t, ask(), hold.TooManyOpen)
+			e.wantHeld(t, c, 20, 26)
+			e.sound(t)
+		})
+	}
+}
