@@ -12,27 +12,13 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/slice"
 )
 
-// SliceOpen is the error of a transaction that decides about an account's requests, or changes what
-// decides about them, while the owner of an open slice admits them from memory.
-type SliceOpen struct {
-	Account ids.AccountID
-	// Owner is the slice.Owner that is to give up the slice, and Address where it is reached.
-	Owner   [16]byte
-	Address string
-}
-
-// Error names the account and the owner's address.
-func (e *SliceOpen) Error() string {
-	return fmt.Sprintf("requests of the account %s are admitted from a slice of %q", e.Account, e.Address)
-}
-
 // Recall has the owner of a slice close it. When it returns nil, the slice may be gone. It need not be: the
 // owner of a slice that is named may be dead.
-type Recall func(ctx context.Context, open SliceOpen) error
+type Recall func(ctx context.Context, open hold.SliceOpen) error
 
 // OnRecall sets how slices are recalled that are in the way of a change. It is called before the
 // store is used.
@@ -59,7 +45,7 @@ func (s *Store) recalling(ctx context.Context, fn func() error) error {
 			return fault.Wrap(open, fault.Unavailable, fault.ServiceUnavailable,
 				"the account's requests are admitted elsewhere, and this could not be stopped").After(time.Second)
 		}
-		if s.recall != nil && s.recall(ctx, *open) == nil {
+		if s.recall != nil && s.recall(ctx, open) == nil {
 			continue
 		}
 		if clock.Sleep(ctx, recallPause) != nil {
@@ -69,15 +55,15 @@ func (s *Store) recalling(ctx context.Context, fn func() error) error {
 }
 
 // sliceOpen returns what an error of keep_slices_out says.
-func sliceOpen(err error) (*SliceOpen, bool) {
+func sliceOpen(err error) (hold.SliceOpen, bool) {
 	var pe *pgconn.PgError
 	if !errors.As(err, &pe) || pe.Code != stateSliceOpen {
-		return nil, false
+		return hold.SliceOpen{}, false
 	}
 	owner, address, _ := strings.Cut(pe.Hint, " ")
 	var account, of pgtype.UUID
 	if account.Scan(pe.Detail) != nil || of.Scan(owner) != nil {
-		return nil, false
+		return hold.SliceOpen{}, false
 	}
-	return &SliceOpen{Account: account.Bytes, Owner: of.Bytes, Address: address}, true
+	return hold.SliceOpen{Account: account.Bytes, Owner: of.Bytes, Address: address}, true
 }

@@ -11,7 +11,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/slice"
-	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -359,12 +358,12 @@ func TestTheExactPathDecidesNothingBesideASlice(t *testing.T) {
 	whole.Gateway = true
 	for _, r := range []hold.Reservation{plain, whole} {
 		_, err := e.store.Admit(t.Context(), []hold.Reservation{e.reservation(t, other, 1), r})
-		var open *store.SliceOpen
+		var open hold.SliceOpen
 		if !errors.As(err, &open) {
 			t.Fatalf("beside a slice: got the error %v, want a SliceOpen", err)
 		}
-		if want := (store.SliceOpen{Account: c.account, Owner: o.owner.ID, Address: o.owner.Address}); *open != want {
-			t.Errorf("the slice: got %+v, want %+v", *open, want)
+		if want := (hold.SliceOpen{Account: c.account, Owner: o.owner.ID, Address: o.owner.Address}); open != want {
+			t.Errorf("the slice: got %+v, want %+v", open, want)
 		}
 	}
 	e.wantHeld(t, c, 20, 20)
