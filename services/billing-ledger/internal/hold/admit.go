@@ -26,8 +26,10 @@ const concurrencyRetry = time.Second
 
 // Admitter answers admit requests.
 type Admitter struct {
-	prices *price.Book
-	batch  *batcher
+	prices  *price.Book
+	batch   *batcher
+	slices  Slices
+	observe func(Outcome, int)
 }
 
 // Deps are the parts an Admitter works with.
@@ -35,14 +37,17 @@ type Deps struct {
 	// Prices are the prices in force, which admission pins.
 	Prices *price.Book
 	Store  Decider
-	// Observe hears how many reservations of a batch were decided in one way.
+	// Slices admit from memory what they can; nil leaves everything to the Store.
+	Slices Slices
+	// Observe hears how many reservations were decided in one way, from memory or in a batch.
 	Observe func(Outcome, int)
 }
 
 // NewAdmitter makes an admitter that prices requests from the book. Before Run it answers
 // admission_unavailable.
 func NewAdmitter(cfg Config, deps Deps) *Admitter {
-	return &Admitter{prices: deps.Prices, batch: newBatcher(cfg, deps.Store, deps.Observe)}
+	return &Admitter{prices: deps.Prices, batch: newBatcher(cfg, deps.Store, deps.Observe), slices: deps.Slices,
+		observe: deps.Observe}
 }
 
 // Run commits batches until ctx ends. Then it commits the batch under way and refuses the
@@ -56,13 +61,14 @@ func (a *Admitter) Waiting() int { return a.batch.waiting() }
 func (a *Admitter) Running() bool { return a.batch.isOpen() }
 
 // Admit decides one request. When ctx ends while its batch is under way, the hold may
-// exist all the same: the gateway's report releases it, or it expires.
+// exist all the same: the gateway's report releases it, or it expires. Where another replica
+// decides about the account, the error wraps a SliceOpen.
 func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error) {
 	c, err := a.reserve(o)
 	if err != nil {
 		return Admission{}, err
 	}
-	v, err := a.batch.decide(ctx, c)
+	v, err := a.decide(ctx, c)
 	if err != nil {
 		return Admission{}, err
 	}
@@ -70,6 +76,66 @@ func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error)
 		return Admission{}, err
 	}
 	return v.Admission, nil
+}
+
+// maxDecisions bounds how often one request is decided about. Each time but the last, the store
+// met a slice of its account that opened here just before.
+const maxDecisions = 3
+
+// decide decides from memory where that is possible, else by the store.
+func (a *Admitter) decide(ctx context.Context, r Reservation) (Decision, error) {
+	if a.slices == nil {
+		return elsewhere(a.batch.decide(ctx, r))
+	}
+	for n := 1; ; n++ {
+		if d, ok := a.fromSlice(ctx, r); ok {
+			return d, nil
+		}
+		if err := a.slices.Leave(ctx, r.Key); err != nil {
+			return Decision{}, notWritten(err)
+		}
+		d, err := a.batch.decide(ctx, r)
+		open, ok := AsSliceOpen(err)
+		if ok = ok && a.slices.Owns(open) && n < maxDecisions; !ok {
+			if err == nil {
+				a.slices.Saw(r, d)
+			}
+			return elsewhere(d, err)
+		}
+		if n > 1 {
+			if err := a.slices.Recall(ctx, open.Account); err != nil {
+				return Decision{}, notWritten(err)
+			}
+		}
+	}
+}
+
+func notWritten(err error) error {
+	return fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable,
+		"requests that were admitted before could not be written").After(time.Second)
+}
+
+// fromSlice admits a request from memory, or returns false.
+func (a *Admitter) fromSlice(ctx context.Context, r Reservation) (Decision, bool) {
+	if !a.Running() {
+		return Decision{}, false
+	}
+	d, pin, ok := a.slices.Admit(ctx, r)
+	if !ok {
+		return Decision{}, false
+	}
+	d.Admission.Pin = &pin
+	a.observe(Admitted, 1)
+	return d, true
+}
+
+// elsewhere makes a decision that is another replica's unavailable here.
+func elsewhere(d Decision, err error) (Decision, error) {
+	if _, ok := AsSliceOpen(err); ok {
+		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable,
+			"another replica decides about this account").After(time.Second)
+	}
+	return d, err
 }
 
 // reserve pins the price in force. A pinned request is pay-as-you-go even when

@@ -176,6 +176,38 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
 	defer cancel()
+	decisions, err := b.ask(ctx, batch)
+	if _, ok := AsSliceOpen(err); !ok {
+		b.answer(batch, decisions, err)
+		return
+	}
+	// Nothing of the batch is decided. Accounts whose slices are open must not fail the others.
+	for _, some := range byKey(batch) {
+		if len(some) < len(batch) {
+			decisions, err = b.ask(ctx, some)
+		}
+		b.answer(some, decisions, err)
+	}
+}
+
+// byKey returns the tickets of each key.
+func byKey(batch []*ticket) [][]*ticket {
+	place := map[ids.KeyID]int{}
+	var all [][]*ticket
+	for _, t := range batch {
+		i, seen := place[t.reservation.Key]
+		if !seen {
+			i = len(all)
+			place[t.reservation.Key] = i
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], t)
+	}
+	return all
+}
+
+// ask has the store decide.
+func (b *batcher) ask(ctx context.Context, batch []*ticket) ([]Decision, error) {
 	reservations := make([]Reservation, len(batch))
 	for i, t := range batch {
 		reservations[i] = t.reservation
@@ -188,6 +220,11 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store does not answer in time").After(
 			time.Second)
 	}
+	return decisions, err
+}
+
+// answer tells the callers of a batch.
+func (b *batcher) answer(batch []*ticket, decisions []Decision, err error) {
 	counts := map[Outcome]int{}
 	for i, t := range batch {
 		if err != nil {

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -56,6 +57,19 @@ func (k *Key) meter(a *Account, c limit.Class) limit.Meter {
 		m.Ahead = a.ZeroPriced
 	}
 	return m
+}
+
+// Room returns how many requests like r may begin at once by the rates in which it counts. It is
+// below zero where a limit was lowered since, and math.MaxInt64 where no rate bounds the request.
+func (a *Account) Room(k *Key, r Reservation) int64 {
+	room := int64(math.MaxInt64)
+	if m := k.meter(a, r.Class); m.Limited() {
+		room = m.Room()
+	}
+	if zero := k.meter(a, limit.ZeroPriced); r.ZeroPriced && zero.Limited() {
+		room = min(room, zero.Room())
+	}
+	return room
 }
 
 // Decide decides one request of a key of the account that was never admitted before. An admitted

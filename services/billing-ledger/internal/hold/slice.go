@@ -47,6 +47,8 @@ type Slices interface {
 	// Leave leaves the next decision about the key's account to the Decider: what was admitted from
 	// memory is written when it returns.
 	Leave(ctx context.Context, key ids.KeyID) error
+	// Recall closes a slice of an account that the Decider met and that Owns reports as one of these.
+	Recall(ctx context.Context, account ids.AccountID) error
 	// Saw hears what the Decider decided. It does not wait.
 	Saw(r Reservation, d Decision)
 	// Owns reports whether the slice is one of these.

@@ -1,0 +1,49 @@
+package slice
+
+import (
+	"time"
+
+	"svc.internal/pkg/ids"
+)
+
+const (
+	// remembered is how long an owner at least remembers a request that it admitted. It must be longer
+	// than twice maxIDAge: an id that was admitted when it seemed to come from the future is too old when
+	// it is forgotten.
+	remembered = 3 * time.Second
+	// maxIDAge is how far an id's own time may be from the database's.
+	maxIDAge = time.Second
+	// maxRecent bounds the ids of one generation.
+	maxRecent = 1 << 15
+)
+
+// recent remembers ids for at least remembered and at most twice as long, in two generations.
+type recent struct {
+	current, last map[ids.RequestID]struct{}
+	since         time.Time
+}
+
+// has reports whether the id is remembered, or can not be remembered because there are too many.
+func (r *recent) has(id ids.RequestID, now time.Time) bool {
+	if now.Sub(r.since) >= remembered {
+		if now.Sub(r.since) >= 2*remembered {
+			clear(r.current)
+		}
+		r.current, r.last, r.since = r.last, r.current, now
+		clear(r.current)
+	}
+	if len(r.current) >= maxRecent {
+		return true
+	}
+	_, isCurrent := r.current[id]
+	_, isLast := r.last[id]
+	return isCurrent || isLast
+}
+
+// add remembers an id.
+func (r *recent) add(id ids.RequestID) {
+	if r.current == nil {
+		r.current = map[ids.RequestID]struct{}{}
+	}
+	r.current[id] = struct{}{}
+}

@@ -1,0 +1,204 @@
+package slice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/clock"
+)
+
+// maxBackoff bounds the pause after failed transactions.
+const maxBackoff = time.Second
+
+// runner is the one goroutine that takes turns.
+type runner struct {
+	*Slices
+	// limit bounds the slices of the next transaction. It falls while transactions fail, so that one
+	// slice that cannot be written does not keep the others from it.
+	limit int
+	// failing counts failed transactions since the last that succeeded. Until rest, only ticks at
+	// their end take turns.
+	failing int
+	rest    time.Time
+}
+
+// Run takes turns until ctx ends. Then it closes all slices within Config.StopTimeout.
+func (s *Slices) Run(ctx context.Context) {
+	r := &runner{Slices: s, limit: s.cfg.Batch}
+	s.setRunning(true)
+	ticker := time.NewTicker(Every)
+	defer ticker.Stop()
+	// A turn whose context ends may be committed, so the end of Run's context does not end it.
+	work := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			r.pass(work, s.dueNow())
+		case <-s.bell:
+			r.pass(work, s.urgentNow())
+		}
+	}
+	s.setRunning(false)
+	r.stop(work)
+}
+
+func (s *Slices) setRunning(running bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = running
+}
+
+// dueNow returns the accounts that need a turn.
+func (s *Slices) dueNow() []*account {
+	now := s.deps.Clock.Now()
+	all := s.all()
+	due := all[:0]
+	for _, a := range all {
+		if a.due(now) {
+			due = append(due, a)
+		}
+	}
+	return due
+}
+
+func (s *Slices) all() []*account {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*account, 0, len(s.accounts))
+	for _, a := range s.accounts {
+		all = append(all, a)
+	}
+	return all
+}
+
+// urgentNow returns the accounts that need a turn at once, and forgets that they do.
+func (s *Slices) urgentNow() []*account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	urgent := make([]*account, 0, len(s.urgent))
+	for a := range s.urgent {
+		urgent = append(urgent, a)
+	}
+	clear(s.urgent)
+	return urgent
+}
+
+// pass takes turns of accounts, a transaction after the other. It ends at a failure.
+func (r *runner) pass(ctx context.Context, due []*account) {
+	if r.deps.Clock.Now().Before(r.rest) {
+		return
+	}
+	for len(due) > 0 && ctx.Err() == nil {
+		n := min(r.limit, len(due))
+		if !r.transact(ctx, due[:n]) {
+			return
+		}
+		due = due[n:]
+	}
+}
+
+// transact takes one turn of each account in one transaction. It returns false when that failed.
+func (r *runner) transact(ctx context.Context, due []*account) bool {
+	began := r.deps.Clock.Now()
+	turns, taken, pins := make([]Turn, 0, len(due)), make([]*account, 0, len(due)), 0
+	for _, a := range due {
+		if t, ok := a.take(began); ok {
+			turns, taken = append(turns, t), append(taken, a)
+			pins += len(t.Pins)
+		}
+	}
+	if len(turns) == 0 {
+		return true
+	}
+	call, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	states, err := r.deps.Keeper.Turn(call, r.cfg.Owner, turns)
+	cancel()
+	arrived := r.deps.Clock.Now()
+	if err == nil && len(states) != len(turns) {
+		err = fmt.Errorf("the store answered %d of %d turns", len(states), len(turns))
+	}
+	r.deps.Observe(Turned{Slices: len(turns), Pins: pins, Took: arrived.Sub(began), Err: err})
+	if err != nil {
+		r.failed(ctx, taken, err, arrived)
+		return false
+	}
+	for i, a := range taken {
+		r.answered(a, states[i], began, arrived)
+	}
+	if r.failing > 0 {
+		r.deps.Log.InfoContext(ctx, "holds of admitted requests are written again", "failures", r.failing)
+	}
+	r.failing, r.rest = 0, time.Time{}
+	r.limit = min(2*r.limit, r.cfg.Batch)
+	return true
+}
+
+func (r *runner) failed(ctx context.Context, taken []*account, err error, now time.Time) {
+	for _, a := range taken {
+		a.fail(err)
+	}
+	if r.failing == 0 {
+		r.deps.Log.WarnContext(ctx, "holds of admitted requests could not be written", "slices", len(taken), "error", err)
+	}
+	r.failing++
+	r.limit = max(min(r.limit, len(taken))/4, 1)
+	r.rest = now.Add(min(Every<<min(r.failing-1, 8), maxBackoff))
+}
+
+// answered hands an account its state.
+func (r *runner) answered(a *account, st State, began, arrived time.Time) {
+	t := a.answer(st, began, arrived)
+	r.unwritten.Add(-int64(t.written))
+	if t.keys != nil {
+		r.index(a, t.keys)
+	}
+	if t.unfinished {
+		r.ask(a)
+	}
+	if !t.over {
+		return
+	}
+	switch {
+	case t.late.After(arrived):
+		// A turn for any slice of the account would meet the next one.
+		r.seen.deny(a.id, t.late.Sub(arrived), arrived)
+	case !t.closing && !st.Plain:
+		r.seen.deny(a.id, notPlainFor, arrived)
+	case !t.closing:
+		r.seen.deny(a.id, minPause, arrived)
+	}
+	r.forget(a)
+}
+
+// stop closes all slices. What is not closed in time is left to whoever finds it: its requests have
+// tickets.
+func (r *runner) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StopTimeout)
+	defer cancel()
+	for {
+		all := r.all()
+		for _, a := range all {
+			if _, now, _ := a.recall(); now == gone {
+				r.forget(a)
+			}
+		}
+		if all = r.all(); len(all) == 0 {
+			return
+		}
+		r.pass(ctx, all)
+		wait := max(r.rest.Sub(r.deps.Clock.Now()), 0)
+		if ctx.Err() != nil || wait > 0 && clock.Sleep(ctx, wait) != nil {
+			break
+		}
+	}
+	left := r.all()
+	for _, a := range left {
+		r.unwritten.Add(-int64(a.abandon()))
+		r.forget(a)
+	}
+	if len(left) > 0 {
+		r.deps.Log.WarnContext(ctx, "slices could not be closed in time", "slices", len(left))
+	}
+}
