@@ -249,6 +249,7 @@ func newExpirer(cfg Config, deps Deps, st *store.Store, consumer *events.Consume
 				return n, err
 			}},
 			{Name: "review", Do: hold.Whenever(reviewer.Open)},
+			{Name: "reclaim", Do: st.ReclaimSlices},
 			{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
 				return usage.CorrectLateReports(ctx, st, deps.Log, limit)
 			})},

@@ -73,7 +73,7 @@ func (s *Store) Account(ctx context.Context, id ids.AccountID) (account.Account,
 
 func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Account, error) {
 	a := account.Account{ID: id}
-	err := q.QueryRow(ctx, `SELECT a.name, a.state, a.created_at, w.posted, w.held,
+	err := q.QueryRow(ctx, `SELECT a.name, a.state, a.created_at, w.posted, `+heldByRequests+`,
 			coalesce(l.requests_per_minute, 0), coalesce(l.concurrent_requests, 0), l.day_cap, l.month_cap
 		FROM account a JOIN wallet w ON w.account_id = a.id LEFT JOIN account_limits l ON l.account_id = a.id
 		WHERE a.id = $1`, [16]byte(id)).

@@ -14,6 +14,13 @@ func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 			`ALTER TABLE wallet DROP CONSTRAINT wallet_bounds; UPDATE wallet SET posted = -5`},
 		{"wallet.held is the sum of open holds and slices", "account", `UPDATE wallet SET held = held + 1`},
 		{"wallet.held is the sum of open holds and slices", "account", `DELETE FROM hold WHERE state = 'open'`},
+		{"wallet.held is the sum of open holds and slices", "slices 5",
+			`INSERT INTO slice (account_id, owner, address, amount, alive_until, reclaim_after)
+				SELECT account_id, account_id, '', 5, now(), interval '1 minute' FROM wallet LIMIT 1`},
+		{"a stranded slice is reclaimed", "account",
+			`INSERT INTO slice (account_id, owner, address, alive_until, state, reclaim_after, reclaim_at)
+				SELECT account_id, account_id, '', now(), 'stranded', interval '1 minute', now() - interval '61 minutes'
+				FROM wallet LIMIT 1`},
 		{"wallet.posted is postings less charges", "account", `UPDATE wallet SET posted = posted - 1`},
 		{"wallet.posted is postings less charges", "account", `INSERT INTO wallet SELECT gen_random_uuid(), 7, 0`},
 		{"every settled hold has its settled request", "request", `DELETE FROM usage_settlement WHERE source = 'payg'`},

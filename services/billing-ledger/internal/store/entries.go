@@ -169,7 +169,8 @@ func addLegs(ctx context.Context, tx pgx.Tx, page []entries.Entry) error {
 	return nil
 }
 
-// sumsOfAll is what all accounts come to, but those of consumers, which their wallets know. Of the
+// sumsOfAll is what all accounts come to, but those of consumers, which their wallets know; what slices
+// hold is available. Of the
 // other kinds it is what moved on sealed days, and what was recorded since.
 const sumsOfAll = `
 	WITH open AS (
@@ -179,7 +180,8 @@ const sumsOfAll = `
 		UNION ALL SELECT account_kind, book, asset, amount FROM ledger_leg
 			WHERE at >= (SELECT since FROM open) AND account_kind = ANY($1)
 	), wallets AS (
-		SELECT coalesce(sum(posted), 0)::bigint AS posted, coalesce(sum(held), 0)::bigint AS held FROM wallet
+		SELECT coalesce(sum(posted), 0)::bigint AS posted,
+			(coalesce(sum(held), 0) - (SELECT coalesce(sum(amount), 0) FROM slice))::bigint AS held FROM wallet
 	)
 	SELECT account_kind, book, asset, sum(amount)::bigint FROM moved GROUP BY account_kind, book, asset
 	UNION ALL SELECT 'l:consumer:available', '', 'usd', posted - held FROM wallets

@@ -98,6 +98,10 @@ func readNeeds(ctx context.Context, tx pgx.Tx, needs posting.Needs) (posting.Has
 		if err != nil {
 			return has, fmt.Errorf("read a wallet: %w", err)
 		}
+		// What a slice holds is available, once its owner has given it back.
+		if _, err := tx.Exec(ctx, `SELECT keep_slices_out(ARRAY[$1::uuid])`, [16]byte(needs.Account)); err != nil {
+			return has, fmt.Errorf("look for a slice: %w", err)
+		}
 	}
 	return has, nil
 }

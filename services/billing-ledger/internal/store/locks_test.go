@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type crowd struct {
 	// each asked for so many times.
 	contested [2]ids.RequestID
 	asked     int
+	// pinned is how many requests owners of slices admitted.
+	pinned atomic.Int64
 }
 
 // admitted are some of the last claims that were admitted, in any order.
@@ -74,6 +77,10 @@ func (c *crowd) admit(r *rand.Rand) error {
 		claims = append(claims, reservation)
 	}
 	verdicts, err := c.store.Admit(c.t.Context(), claims)
+	var open hold.SliceOpen
+	if errors.As(err, &open) {
+		return c.recalls(c.t.Context(), open)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, v := range verdicts {
@@ -178,9 +185,13 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 }
 
 func (c *crowd) act(r *rand.Rand, round int) error {
-	switch r.IntN(12) {
+	switch r.IntN(16) {
 	case 0, 1, 2, 3:
 		return c.admit(r)
+	case 12, 13, 14:
+		return c.turns(r)
+	case 15:
+		return c.upsetSlices(r)
 	case 4, 5, 6:
 		return c.settleSome(r)
 	case 7, 8:
@@ -246,8 +257,9 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 		MaxHold: time.Second})
 	e.store, e.settler, e.accounts.Store, e.keys.Store = st, &usage.Settler{Store: st}, st, st
 	c := &crowd{env: e, t: t}
+	st.OnRecall(c.recalls)
 	for range 4 {
-		one := e.consumer(t, money.USD)
+		one := e.consumer(t, 3*money.USD)
 		c.consumers = append(c.consumers, one, e.issue(t, one.account, key.IssueRequest{}))
 	}
 	const rounds, workers = 60, 8
@@ -272,6 +284,9 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 	for _, d := range seen.found {
 		t.Errorf("%v: %s; %s", d, d.Detail, d.Where)
 	}
-	t.Logf("%d requests were admitted", len(c.claims))
+	t.Logf("%d requests were admitted, %d of them from slices", len(c.claims), c.pinned.Load())
+	if c.pinned.Load() == 0 {
+		t.Error("requests that were admitted from slices: got none, want some")
+	}
 	e.sound(t)
 }

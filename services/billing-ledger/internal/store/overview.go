@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	listedColumns = `SELECT a.id, a.name, a.state, a.created_at, w.posted, w.held, coalesce(u.email, '')
+	listedColumns = `SELECT a.id, a.name, a.state, a.created_at, w.posted, ` + heldByRequests + `, coalesce(u.email, '')
 		FROM account a JOIN wallet w ON w.account_id = a.id `
 	newestFirst = ` AND ($2 = '' OR a.state = $2) ORDER BY a.id DESC LIMIT $3`
 	// findByEmail compares in the order of the index: bytes, none above ~.

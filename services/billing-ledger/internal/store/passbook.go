@@ -20,7 +20,7 @@ import (
 func (p Passbook) Standing(ctx context.Context, id ids.AccountID) (passbook.Standing, error) {
 	var s passbook.Standing
 	var owed, charged int64
-	err := p.pool.QueryRow(ctx, `SELECT w.posted, w.held, a.state = 'frozen', a.created_at, now(),
+	err := p.pool.QueryRow(ctx, `SELECT w.posted, `+heldByRequests+`, a.state = 'frozen', a.created_at, now(),
 			(SELECT until_at FROM passbook_fold),
 			coalesce((SELECT -sum(amount) FROM posting
 				WHERE account_kind = 'a:consumer_receivable' AND owner_id = a.id AND asset = 'usd'), 0)::bigint,

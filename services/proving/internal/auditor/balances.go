@@ -22,6 +22,9 @@ func (a *audit) entered(refunds bool) map[id]wide {
 // checkWallets computes every wallet from its rows.
 func (a *audit) checkWallets() {
 	posted, held := a.entered(true), map[id]wide{}
+	for of, amount := range a.slices {
+		held[of.account] = held[of.account].plus(amount)
+	}
 	for _, q := range a.requests {
 		if h := q.hold; h != nil && h.state == stateOpen {
 			held[h.account] = held[h.account].plus(h.amount)
@@ -39,7 +42,7 @@ func (a *audit) checkWallets() {
 			a.r.found(Drift, about("account", u), "%d are posted, and its postings less its charges are %v", w.posted, posted[u])
 		}
 		if wideOf(w.held) != held[u] {
-			a.r.found(Overdrawn, about("account", u), "%d are held, and its open holds are %v", w.held, held[u])
+			a.r.found(Overdrawn, about("account", u), "%d are held, and its open holds and slices are %v", w.held, held[u])
 		}
 		if _, ok := a.accounts[u]; !ok {
 			a.r.found(Drift, about("account", u), "there is a wallet, and no account")
@@ -82,14 +85,14 @@ func (a *audit) checkCounters() {
 		slices.Sort(times)
 	}
 	for _, w := range a.rated {
-		// However high the limit is, all of it is back a minute after the last request,
-		// except for rounding.
-		var last int64
+		// However high the limit is, all of it is back a minute after the last request, except for
+		// rounding. A rate also counts as used up from when a slice is stranded, at any time.
+		last := a.exportedAt
 		if times := admitted[w.key]; len(times) > 0 {
-			last = times[len(times)-1]
+			last = max(last, times[len(times)-1])
 		}
 		if w.full > last+minute+a.skew {
-			a.r.found(Drift, about("key", w.key), "its rate of class %d is full at %d, and its last request was admitted at %d",
+			a.r.found(Drift, about("key", w.key), "its rate of class %d is full at %d, and its last request was admitted by %d",
 				w.class, w.full, last)
 		}
 	}

@@ -304,7 +304,10 @@ func inWallets() []corruption {
 		{"a wallet is off by one", func(f *fixture) { bump(f.wallet(payer), "posted", 1) },
 			Drift, onAccount(payer), "its postings less its charges"},
 		{"a wallet holds what no hold does", func(f *fixture) { bump(f.wallet(payer), "held", 1) },
-			Overdrawn, onAccount(payer), "1 are held, and its open holds are 0"},
+			Overdrawn, onAccount(payer), "1 are held, and its open holds and slices are 0"},
+		{"a slice has what its wallet does not hold", func(f *fixture) {
+			f.add("slice", row{"account_id": accountID(payer), "epoch": 7, "amount": 1})
+		}, Overdrawn, onAccount(payer), "0 are held, and its open holds and slices are 1"},
 		{"a wallet is below nothing", func(f *fixture) { f.wallet(poor)["posted"] = -1 },
 			Overdrawn, onAccount(poor), "-1 are posted"},
 		{"a wallet is missing", func(f *fixture) { f.drop("wallet", "account_id", accountID(payer)) },

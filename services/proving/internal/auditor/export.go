@@ -55,6 +55,7 @@ func (w *world) tables() map[string]func(*record) {
 	return map[string]func(*record){
 		"account":          w.takeAccount,
 		"wallet":           w.takeWallet,
+		"slice":            w.takeSlice,
 		"chart":            func(r *record) { put(w, r, w.chart, r.text("kind"), true) },
 		"posting_rule":     w.takeRule,
 		"entry":            w.takeEntry,
@@ -82,6 +83,10 @@ func (w *world) takeAccount(r *record) { put(w, r, w.accounts, r.id("id"), r.tex
 
 func (w *world) takeWallet(r *record) {
 	put(w, r, w.wallets, r.id("account_id"), wallet{posted: r.integer("posted"), held: r.integer("held")})
+}
+
+func (w *world) takeSlice(r *record) {
+	put(w, r, w.slices, sliceKey{r.id("account_id"), r.integer("epoch")}, r.count("amount"))
 }
 
 func (w *world) takeRule(r *record) {

@@ -524,7 +524,7 @@ func (f *fixture) drop(table, column, value string) {
 type texts struct{ export, earnings, clients, engines, setup, chains string }
 
 var exportOrder = []string{
-	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement",
+	"account", "wallet", "slice", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement",
 	"request_report", "work_receipt", "renewal", "orphan_review",
 	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate",
 	"held_earning", "closed_month", "closed_share", "novelty",

@@ -14,7 +14,9 @@ type world struct {
 	requests   map[id]*request
 	accounts   map[id]string // names
 	wallets    map[id]wallet
-	entries    map[id]*entry
+	// slices are what slices hold of wallets for requests whose holds are not written yet.
+	slices  map[sliceKey]int64
+	entries map[id]*entry
 	// strays are postings without an entry.
 	strays   map[id]int
 	chart    map[string]bool
@@ -58,6 +60,12 @@ type request struct {
 
 // wallet is a row of the table of that name.
 type wallet struct{ posted, held int64 }
+
+// sliceKey is the key of a row of slice.
+type sliceKey struct {
+	account id
+	epoch   int64
+}
 
 // hold is a row of the table of that name. Times are in microseconds since 1970; 0 is
 // none.
@@ -139,7 +147,7 @@ var (
 func newWorld(maxRows int) *world {
 	return &world{
 		max: maxRows, names: map[string]string{},
-		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{},
+		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{}, slices: map[sliceKey]int64{},
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
 		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},
 		earningSums: map[accrual]wide{}, batches: newBatches(), months: newMonths(), payouts: newPayouts(),

@@ -1,0 +1,170 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/slice"
+)
+
+// onRecall has o close its slice s when it is recalled, and returns how often it was.
+func (o *sliceOwner) onRecall(t testing.TB, s *slice.State) *int {
+	t.Helper()
+	n := new(int)
+	o.store.OnRecall(func(_ context.Context, open hold.SliceOpen) error {
+		*n++
+		if open.Owner != o.owner.ID || open.Address != o.owner.Address {
+			t.Errorf("recalled: got %+v, want the slice of %+v", open, o.owner)
+		}
+		o.turn(t, slice.Turn{Account: open.Account, Epoch: s.Epoch, Close: true})
+		return nil
+	})
+	return n
+}
+
+// grantOf is the entry that gave c its credit.
+func (e *env) grantOf(t testing.TB, c consumer) ids.EntryID {
+	t.Helper()
+	return scan[ids.EntryID](t, e, `SELECT entry_id FROM posting WHERE owner_id = $1`, [16]byte(c.account))
+}
+
+func TestAChangeRecallsTheSliceAndIsMade(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o := e.sliceOwner(t)
+	var s slice.State
+	recalled := o.onRecall(t, &s)
+	for name, change := range map[string]func(c consumer) error{
+		"a key is revoked":            func(c consumer) error { return e.keys.Revoke(t.Context(), c.key) },
+		"its owner revokes a key":     func(c consumer) error { _, err := e.store.RevokeKeyOf(t.Context(), c.account, c.key); return err },
+		"a key is issued":             func(c consumer) error { e.issue(t, c.account, key.IssueRequest{}); return nil },
+		"its owner gets caps":         func(c consumer) error { _, err := e.store.SetOwnCaps(t.Context(), c.account, caps(3, 9)); return err },
+		"an operator gives it a plan": func(c consumer) error { return e.store.Subscribe(t.Context(), c.account, "pro", time.Time{}) },
+		"its limits change": func(c consumer) error {
+			_, err := e.store.SetLimits(t.Context(), c.account, limit.Limits{RequestsPerMinute: 7})
+			return err
+		},
+		"it is frozen": func(c consumer) error {
+			_, err := e.accounts.SetState(t.Context(), c.account, account.Frozen, "test")
+			return err
+		},
+		"what it has is taken back": func(c consumer) error {
+			_, err := e.store.Reverse(t.Context(), entryID(t), e.grantOf(t, c), "")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := e.consumer(t, 100*money.USD)
+			s = o.opens(t, c, 200)
+			*recalled = 0
+			if err := change(c); err != nil {
+				t.Fatal(err)
+			}
+			if *recalled != 1 {
+				t.Errorf("recalls: got %d, want 1", *recalled)
+			}
+			e.wantHeld(t, c, 0, 0)
+			e.sound(t)
+		})
+	}
+}
+
+func TestARevokedKeyIsRefusedAtItsNextRequest(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	o.onRecall(t, &s)
+	if err := e.keys.Revoke(t.Context(), c.key); err != nil {
+		t.Fatal(err)
+	}
+	e.admitOne(t, e.reservation(t, c, 1), hold.KeyRevoked)
+	if s := o.turn(t, slice.Turn{Account: c.account, Want: cent})[0]; s.Epoch != 0 || len(s.Keys) != 0 {
+		t.Errorf("a slice without a key: got %+v, want none", s)
+	}
+}
+
+func TestAChangeStrandsTheSliceOfADeadOwner(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	recalled := o.onRecall(t, &s)
+	o.dies(t)
+	if err := e.keys.Revoke(t.Context(), c.key); err != nil {
+		t.Fatal(err)
+	}
+	if *recalled != 0 {
+		t.Errorf("recalls: got %d, want none of a dead owner", *recalled)
+	}
+	e.wantHeld(t, c, 20, 20)
+	if n := scan[int](t, e, `SELECT count(*) FROM slice WHERE state = 'stranded'`); n != 1 {
+		t.Errorf("stranded slices: got %d, want 1", n)
+	}
+	e.sound(t)
+}
+
+func TestAChangeGivesUpOnASliceThatNobodyCloses(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	o.opens(t, c, 20)
+	recalls := 0
+	e.store.OnRecall(func(context.Context, hold.SliceOpen) error { recalls++; return nil })
+	err := e.keys.Revoke(t.Context(), c.key)
+	var open hold.SliceOpen
+	if !fault.Is(err, fault.ServiceUnavailable) || !errors.As(err, &open) {
+		t.Errorf("got the error %v, want %v of a SliceOpen", err, fault.ServiceUnavailable)
+	}
+	if recalls != 4 {
+		t.Errorf("recalls: got %d, want 4", recalls)
+	}
+}
+
+func TestAChangeThatIsGivenUpWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	o.opens(t, c, 20)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller has left")
+	e.store.OnRecall(func(context.Context, hold.SliceOpen) error { cancel(gone); return gone })
+	if err := e.keys.Revoke(ctx, c.key); !errors.Is(err, gone) {
+		t.Errorf("got the error %v, want %v", err, gone)
+	}
+}
+
+// What changes nothing that an owner decides by, it does not hear of.
+func TestOtherChangesLeaveASliceAlone(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	recalled := o.onRecall(t, &s)
+	if _, _, err := e.accounts.Grant(t.Context(), c.account, cent, request(t).String(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	fifty := ledger.Grant(entryID(t), c.account, 50*money.USD, "given", "")
+	post(t, e, fifty)
+	if _, err := e.store.Reverse(t.Context(), entryID(t), fifty.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	e.exec(t, `UPDATE consumer_key SET name = 'other' WHERE id = $1`, [16]byte(c.key))
+	if *recalled != 0 {
+		t.Errorf("recalls: got %d, want none", *recalled)
+	}
+	// People see what is held for requests.
+	e.wantWallet(t, c, 100*money.USD+cent, 0)
+	e.wantHeld(t, c, 20, 20)
+	e.sound(t)
+}
