@@ -81,13 +81,23 @@ func (d *Database) Admit(ctx context.Context, claims []hold.Reservation) ([]hold
 }
 
 // Conclude implements hold.ReportStore.
-func (d *Database) Conclude(ctx context.Context, all []hold.RequestReport) (int, error) {
-	return transact(d, func() (int, error) { return d.Store.Conclude(ctx, all) })
+func (d *Database) Conclude(
+	ctx context.Context, all []hold.RequestReport,
+) (released int, unwritten []ids.RequestID, err error) {
+	err = exec(d, func() (err error) {
+		released, unwritten, err = d.Store.Conclude(ctx, all)
+		return err
+	})
+	return released, unwritten, err
 }
 
 // Renew implements hold.Leases.
-func (d *Database) Renew(ctx context.Context, all []hold.Renewal) ([]ids.RequestID, error) {
-	return transact(d, func() ([]ids.RequestID, error) { return d.Store.Renew(ctx, all) })
+func (d *Database) Renew(ctx context.Context, all []hold.Renewal) (lapsed, unwritten []ids.RequestID, err error) {
+	err = exec(d, func() (err error) {
+		lapsed, unwritten, err = d.Store.Renew(ctx, all)
+		return err
+	})
+	return lapsed, unwritten, err
 }
 
 // ExpireHolds closes holds that are over and of which nothing was served.

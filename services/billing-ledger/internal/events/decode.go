@@ -29,7 +29,7 @@ func decodeUsage(payload []byte) (usage.Delivery, *usage.Reject) {
 		err = e.Validate()
 	}
 	if err == nil {
-		return usage.Delivery{Event: e, Payload: payload}, nil
+		return usage.Delivery{Event: e, Ticket: m.GetTicket(), Payload: payload}, nil
 	}
 	reject := &usage.Reject{Reason: usage.Invalid, Request: e.Request, Detail: clip(err.Error()), Payload: payload}
 	if usage.ValidHub(e.Hub) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
@@ -27,6 +28,50 @@ type WorkReceipts struct {
 	Keeper *orphan.Keeper
 	Voids  *orphan.Voids
 	Log    *slog.Logger
+	// Clock tells how old a request is; nil puts nothing off.
+	Clock clock.Clock
+}
+
+// tooYoung is the age below which what is told of a request is looked at later, because its hold may
+// not be written yet, and neither receipts nor voids have a ticket. An owner of slices takes much less
+// to write a hold.
+const tooYoung = time.Second
+
+// putOffYoung gives back the messages that are about requests which are too young, and returns the others.
+func (r *WorkReceipts) putOffYoung(msgs []bus.Msg) ([]bus.Msg, error) {
+	if r.Clock == nil {
+		return msgs, nil
+	}
+	now, ready, young := r.Clock.Now(), make([]bus.Msg, 0, len(msgs)), []bus.Msg(nil)
+	for _, m := range msgs {
+		if now.Sub(requestOf(m).Time()).Abs() < tooYoung {
+			young = append(young, m)
+		} else {
+			ready = append(ready, m)
+		}
+	}
+	return ready, putOff(young, tooYoung)
+}
+
+// requestOf returns the request of a void or a receipt; zero for a message that cannot be read.
+func requestOf(m bus.Msg) ids.RequestID {
+	var event interface {
+		proto.Message
+		GetRequestId() string
+	}
+	if strings.HasPrefix(m.Subject, bus.SubjectVoidPrefix) {
+		event = &eventsv1.VoidEvent{}
+	} else {
+		event = &eventsv1.WorkReceiptEvent{}
+	}
+	if err := proto.Unmarshal(m.Data, event); err != nil {
+		return ids.RequestID{}
+	}
+	id, err := ids.ParseRequest(event.GetRequestId())
+	if err != nil {
+		return ids.RequestID{}
+	}
+	return id
 }
 
 // Run answers until ctx ends. A batch that fails is delivered again after a pause.
@@ -38,6 +83,10 @@ func (r *WorkReceipts) Run(ctx context.Context) error {
 // Handle answers a batch. After an error the batch must be delivered again. Voids are
 // kept first, because a receipt in the same batch is judged by them.
 func (r *WorkReceipts) Handle(ctx context.Context, msgs []bus.Msg) error {
+	msgs, err := r.putOffYoung(msgs)
+	if err != nil || len(msgs) == 0 {
+		return err
+	}
 	questions, voids := r.sort(ctx, msgs)
 	if err := r.Voids.Keep(ctx, voids); err != nil {
 		return err

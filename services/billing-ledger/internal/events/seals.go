@@ -93,9 +93,9 @@ func (s *Seals) read(
 }
 
 // putOff gives back the messages that cannot be judged yet.
-func putOff(waiting []bus.Msg) error {
+func putOff(waiting []bus.Msg, pause time.Duration) error {
 	for _, m := range waiting {
-		if err := m.Later(keyPause); err != nil {
+		if err := m.Later(pause); err != nil {
 			return fmt.Errorf("put usage off: %w", err)
 		}
 	}

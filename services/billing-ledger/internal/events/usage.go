@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -117,9 +118,9 @@ type sorted struct {
 	genuine []usage.Delivery
 	from    []bus.Msg // of each of genuine
 	rejects []usage.Reject
-	// poison are messages of nothing but one rejected event; early are messages with an
-	// event that cannot be judged yet.
-	poison, early []bus.Msg
+	// poison are messages of nothing but one rejected event; keyless are messages with an
+	// event whose key may still come.
+	poison, keyless []bus.Msg
 }
 
 func (c *Consumer) sort(ctx context.Context, msgs []bus.Msg) (sorted, error) {
@@ -144,7 +145,7 @@ func (c *Consumer) sort(ctx context.Context, msgs []bus.Msg) (sorted, error) {
 			}
 		}
 		if waits {
-			s.early = append(s.early, m)
+			s.keyless = append(s.keyless, m)
 		}
 	}
 	return s, nil
@@ -161,7 +162,7 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	if err := c.quarantine(ctx, s.rejects, s.poison); err != nil {
 		return err
 	}
-	if err := putOff(s.early); err != nil {
+	if err := putOff(s.keyless, keyPause); err != nil {
 		return err
 	}
 	if crash.Planted(crash.SettledBeforeCommit) {
@@ -176,23 +177,44 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	if limit == 0 {
 		limit = bus.MaxBatch
 	}
+	var early []bus.Msg
 	// The messages of a batch may be bundles of more events than a transaction takes.
 	for at := 0; at < len(s.genuine); at += limit {
 		end := min(at+limit, len(s.genuine))
-		if err := c.settle(ctx, s.genuine[at:end], s.from[at:end], notices); err != nil {
+		more, err := c.settle(ctx, s.genuine[at:end], s.from[at:end], notices)
+		if err != nil {
 			return err
 		}
+		early = append(early, more...)
+	}
+	if err := putOff(once(early, s.keyless), usage.EarlyPause); err != nil {
+		return err
 	}
 	c.tell(ctx, notices)
 	crash.At("billing.settled.noted")
 	return nil
 }
 
-// settle settles events in one transaction, and adds to notices what is settled. When it
-// fails, the hubs hear of nothing that came with it, and everything comes again.
+// once returns each message once, and without those that are put off already. Two events of a bundle may
+// name it.
+func once(early, already []bus.Msg) []bus.Msg {
+	var out []bus.Msg
+	for _, m := range early {
+		is := func(other bus.Msg) bool { return other.Sequence == m.Sequence }
+		if !slices.ContainsFunc(out, is) && !slices.ContainsFunc(already, is) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// settle settles events in one transaction, or more where holds are to be written first, and adds to
+// notices what is settled. It returns the messages of events that must be delivered again, each as often
+// as it has such an event. When it fails, the hubs hear of nothing that came with it, and everything
+// comes again.
 func (c *Consumer) settle(
 	ctx context.Context, batch []usage.Delivery, from []bus.Msg, notices settledNotices,
-) error {
+) (early []bus.Msg, err error) {
 	following := follow(ctx, c.Log, from)
 	results, err := c.Settler.Settle(ctx, batch, func(lines []usage.Line) {
 		following.booked(lines)
@@ -201,18 +223,22 @@ func (c *Consumer) settle(
 	})
 	if err != nil {
 		following.failed()
-		return fmt.Errorf("settle usage: %w", err)
+		return nil, fmt.Errorf("settle usage: %w", err)
 	}
 	crash.At("billing.settle.committed")
 	for i, result := range results {
 		e := batch[i].Event
 		following.ended(i, e, result)
 		c.report(ctx, result, e.Request, e.Hub)
-		if result != usage.Forged { // after a notice the hub would forget its own, true usage
+		switch result {
+		case usage.Early:
+			early = append(early, from[i])
+		case usage.Forged: // after a notice the hub would forget its own, true usage
+		default:
 			notices.add(e.Hub, e.Request)
 		}
 	}
-	return nil
+	return early, nil
 }
 
 func (c *Consumer) observeLines(lines []usage.Line) {

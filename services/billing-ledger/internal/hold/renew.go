@@ -21,13 +21,16 @@ type Renewal struct {
 	Provider         ids.ProviderID
 	RelayedTokens    int64
 	RelayedBytes     int64
+	// Pin is what the hold says, for the case that it is not written; nil where the caller does not
+	// know.
+	Pin *Pin
 }
 
 // bounded returns r within its bounds. Without a commit nothing can have been relayed,
 // and a commit without a provider is evidence for nobody.
 func (r Renewal) bounded() Renewal {
 	if r.CommittedAttempt <= 0 || r.Provider.IsZero() {
-		return Renewal{Request: r.Request}
+		return Renewal{Request: r.Request, Pin: r.Pin}
 	}
 	r.Hub = cut(r.Hub, maxText)
 	r.RelayedTokens, r.RelayedBytes = max(r.RelayedTokens, 0), max(r.RelayedBytes, 0)
@@ -38,12 +41,18 @@ func (r Renewal) bounded() Renewal {
 type Leases interface {
 	// Renew extends the leases of open holds and keeps the largest count of each
 	// committed attempt. Each request stands once in all. Renew returns the requests
-	// whose holds were given back, in no order.
-	Renew(ctx context.Context, all []Renewal) (lapsed []ids.RequestID, err error)
+	// whose holds were given back, and the requests with pins that have no hold, in no
+	// order.
+	Renew(ctx context.Context, all []Renewal) (lapsed, unwritten []ids.RequestID, err error)
 }
 
-// Renewer renews leases.
-type Renewer struct{ Store Leases }
+// Renewer renews leases. A request may have run for long before its hold is written, if the owner of
+// its slice was killed. So Renewer writes the holds that are missing.
+type Renewer struct {
+	Store Leases
+	// Pins writes holds that are not written yet; nil writes none.
+	Pins PinWriter
+}
 
 // Renew takes at most MaxRenewals renewals. Of several renewals of one request the last
 // counts. Renew returns the requests that came too late: their holds were given back, and
@@ -66,9 +75,25 @@ func (r *Renewer) Renew(ctx context.Context, all []Renewal) (lapsed []ids.Reques
 		}
 		bounded[i] = one.bounded()
 	}
-	lapsed, err = r.Store.Renew(ctx, bounded)
+	lapsed, unwritten, err := r.Store.Renew(ctx, bounded)
 	if err != nil {
 		return nil, fmt.Errorf("renew %d leases: %w", len(bounded), err)
 	}
-	return lapsed, nil
+	if r.Pins == nil || len(unwritten) == 0 {
+		return lapsed, nil
+	}
+	again := make([]Renewal, len(unwritten))
+	pins := make([]Pin, len(unwritten))
+	for i, request := range unwritten {
+		again[i] = bounded[place[request]]
+		pins[i] = *again[i].Pin
+	}
+	if err := r.Pins.Write(ctx, pins); err != nil {
+		return nil, fmt.Errorf("write the holds of %d leases: %w", len(pins), err)
+	}
+	more, _, err := r.Store.Renew(ctx, again)
+	if err != nil {
+		return nil, fmt.Errorf("renew %d leases of holds just written: %w", len(again), err)
+	}
+	return append(lapsed, more...), nil
 }

@@ -11,9 +11,9 @@ import (
 // leases keeps what it is given.
 type leases struct{ renewed []Renewal }
 
-func (l *leases) Renew(_ context.Context, all []Renewal) ([]ids.RequestID, error) {
+func (l *leases) Renew(_ context.Context, all []Renewal) (lapsed, unwritten []ids.RequestID, err error) {
 	l.renewed = append(l.renewed, all...)
-	return []ids.RequestID{all[0].Request}, nil
+	return []ids.RequestID{all[0].Request}, nil, nil
 }
 
 func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {

@@ -3,9 +3,11 @@ package hold
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -73,6 +75,9 @@ type RequestReport struct {
 	// ContinuedAs is the request that continues with the consumer's next choice of model;
 	// zero for none.
 	ContinuedAs ids.RequestID
+	// Pin is what the hold says, for the case that it is not written; nil where the caller does not
+	// know.
+	Pin *Pin
 }
 
 // Committed returns where the committed attempt ran. It is zero when the report does not
@@ -161,13 +166,18 @@ type ReportStore interface {
 	// concurrency of account and plan, and counts it if its client left at once. It
 	// closes as Released the open holds of which a new report says that nothing was
 	// relayed. The other holds stay open for the usage of what was served. It returns the
-	// number of holds that it released.
-	Conclude(ctx context.Context, all []RequestReport) (released int, err error)
+	// number of holds that it released, and the requests with pins that have no hold, in no
+	// order.
+	Conclude(ctx context.Context, all []RequestReport) (released int, unwritten []ids.RequestID, err error)
 }
 
-// Concluder records reports.
+// Concluder records reports. A report may come before the hold of its request is written, and
+// Concluder writes the hold then.
 type Concluder struct {
 	Store ReportStore
+	// Pins writes holds that are not written yet, which Clock tells by their age; nil writes none.
+	Pins  PinWriter
+	Clock clock.Clock
 	// Observe gets the number of holds that were released.
 	Observe func(int)
 }
@@ -180,14 +190,39 @@ func (c *Concluder) Conclude(ctx context.Context, all []RequestReport) error {
 	if len(all) == 0 {
 		return nil
 	}
-	bounded := make([]RequestReport, len(all))
+	bounded, pins := make([]RequestReport, len(all)), make([]*Pin, len(all))
 	for i, w := range all {
-		bounded[i] = w.bounded()
+		bounded[i], pins[i] = w.bounded(), w.Pin
 	}
-	released, err := c.Store.Conclude(ctx, bounded)
+	if err := WriteFresh(ctx, c.Pins, c.Clock, pins); err != nil {
+		return err
+	}
+	unwritten, err := c.record(ctx, bounded)
+	if err != nil || c.Pins == nil || len(unwritten) == 0 {
+		return err
+	}
+	missing := make([]Pin, len(unwritten))
+	for i, w := range unwritten {
+		missing[i] = *w.Pin
+	}
+	if err := c.Pins.Write(ctx, missing); err != nil {
+		return fmt.Errorf("write the holds of %d reports: %w", len(missing), err)
+	}
+	_, err = c.record(ctx, unwritten)
+	return err
+}
+
+// record records reports and returns those whose holds are not written.
+func (c *Concluder) record(ctx context.Context, all []RequestReport) (unwritten []RequestReport, err error) {
+	released, unknown, err := c.Store.Conclude(ctx, all)
 	if err != nil {
-		return fmt.Errorf("record %d reports: %w", len(all), err)
+		return nil, fmt.Errorf("record %d reports: %w", len(all), err)
 	}
 	c.Observe(released)
-	return nil
+	for _, w := range all {
+		if w.Pin != nil && slices.Contains(unknown, w.Request) {
+			unwritten = append(unwritten, w)
+		}
+	}
+	return unwritten, nil
 }

@@ -173,13 +173,16 @@ func (s *story) operation(t *testing.T) (name string, do func(ctx context.Contex
 		}
 	case 2:
 		w := s.reports(t)
-		return "conclude", func(ctx context.Context, l ledger) (any, error) { return l.Conclude(ctx, w) }
+		return "conclude", func(ctx context.Context, l ledger) (any, error) {
+			released, unwritten, err := l.Conclude(ctx, w)
+			return fmt.Sprint(released, unwritten), err
+		}
 	case 3:
 		r := s.renewals(t)
 		return "renew", func(ctx context.Context, l ledger) (any, error) {
-			lapsed, err := l.Renew(ctx, r)
+			lapsed, unwritten, err := l.Renew(ctx, r)
 			slices.SortFunc(lapsed, func(a, b ids.RequestID) int { return bytes.Compare(a[:], b[:]) })
-			return fmt.Sprint(lapsed), err
+			return fmt.Sprint(lapsed, unwritten), err
 		}
 	case 4, 5:
 		batch := s.deliveries(t)

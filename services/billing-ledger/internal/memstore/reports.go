@@ -12,11 +12,16 @@ import (
 )
 
 // Conclude stores the first report of each request; see hold.ReportStore.
-func (s *Store) Conclude(_ context.Context, all []hold.RequestReport) (released int, err error) {
+func (s *Store) Conclude(
+	_ context.Context, all []hold.RequestReport,
+) (released int, unwritten []ids.RequestID, err error) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	for _, w := range all {
 		h := s.holds[w.Request]
+		if h == nil && w.Pin != nil {
+			unwritten = append(unwritten, w.Request)
+		}
 		if _, told := s.reports[w.Request]; told || h == nil {
 			continue
 		}
@@ -32,24 +37,28 @@ func (s *Store) Conclude(_ context.Context, all []hold.RequestReport) (released 
 			released++
 		}
 	}
-	return released, nil
+	return released, unwritten, nil
 }
 
 // Renew extends leases; see hold.Leases.
-func (s *Store) Renew(_ context.Context, all []hold.Renewal) (lapsed []ids.RequestID, err error) {
+func (s *Store) Renew(_ context.Context, all []hold.Renewal) (lapsed, unwritten []ids.RequestID, err error) {
 	now := s.now()
 	for _, r := range all {
 		h := s.holds[r.Request]
-		if h == nil || h.State != hold.Open {
-			if h != nil && h.State != hold.Settled {
-				lapsed = append(lapsed, r.Request)
-			}
+		switch {
+		case h == nil && r.Pin != nil:
+			unwritten = append(unwritten, r.Request)
+			continue
+		case h == nil || h.State == hold.Settled:
+			continue
+		case h.State != hold.Open:
+			lapsed = append(lapsed, r.Request)
 			continue
 		}
 		h.Expires = latest(h.Expires, earliest(h.AdmittedAt.Add(s.Terms.MaxHold), now.Add(s.Terms.Lease)))
 		s.keepRenewal(r, now)
 	}
-	return lapsed, nil
+	return lapsed, unwritten, nil
 }
 
 // keepRenewal keeps the largest count of the first committed attempt.

@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -26,8 +27,11 @@ type Admission struct {
 	Renewer   *hold.Renewer
 	Concluder *hold.Concluder
 	Rates     *limit.Rates
-	// Tickets prove to which hub a request was given; nil gives none.
+	// Tickets prove to which hub a request was given, and carry what holds say that are not written
+	// yet; nil gives neither.
 	Tickets *usage.Tickets
+	// Pins writes the holds of callers that carry no tickets; nil where every hold is written.
+	Pins hold.PinWriter
 	// Owners are the replicas that decide about accounts with slices; nil where there is one replica.
 	Owners *peers.Owners
 }
@@ -39,26 +43,34 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 		return nil, err
 	}
 	if s.Owners == nil {
-		return s.decide(ctx, request)
+		return s.decide(ctx, request, req.GetCarriesTicket())
 	}
 	return s.Owners.Admit(ctx, request.Key, req, func(ctx context.Context) (*billingv1.AdmitResponse, error) {
-		return s.decide(ctx, request)
+		return s.decide(ctx, request, req.GetCarriesTicket())
 	})
 }
 
-// decide decides here. Its error wraps hold.SliceOpen where another replica decides.
-func (s *Admission) decide(ctx context.Context, request hold.AdmitRequest) (*billingv1.AdmitResponse, error) {
+// decide decides here for a caller that carries tickets, or does not. Its error wraps hold.SliceOpen where
+// another replica decides.
+func (s *Admission) decide(
+	ctx context.Context, request hold.AdmitRequest, carries bool,
+) (*billingv1.AdmitResponse, error) {
 	a, err := s.Admitter.Admit(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	var mac []byte
+	ticket, err := s.ticket(ctx, a.Pin, carries)
+	if err != nil {
+		return nil, err
+	}
+	var proof []byte
 	if s.Tickets != nil {
-		ticket := s.Tickets.For(request.Request, a.Account)
-		mac = ticket[:]
+		mac := s.Tickets.For(request.Request, a.Account)
+		proof = mac[:]
 	}
 	return &billingv1.AdmitResponse{
-		LedgerMac:      mac,
+		LedgerMac:      proof,
+		Ticket:         ticket,
 		AccountId:      a.Account.String(),
 		BillingType:    billingTypeToProto(a.Billing),
 		PriceVersionId: a.Price.String(),
@@ -71,6 +83,23 @@ func (s *Admission) decide(ctx context.Context, request hold.AdmitRequest) (*bil
 
 		DiscountBasisPoints: int32(a.Discount),
 	}, nil
+}
+
+// ticket returns the ticket of a hold that is not written yet. Where no ticket can carry the pin, or the caller
+// would drop it, the hold is written now, and there is no ticket.
+func (s *Admission) ticket(ctx context.Context, pin *hold.Pin, carries bool) ([]byte, error) {
+	if pin == nil {
+		return nil, nil
+	}
+	if carries {
+		if ticket := s.Tickets.Seal(*pin); len(ticket) > 0 {
+			return ticket, nil
+		}
+	}
+	if err := s.Pins.Write(ctx, []hold.Pin{*pin}); err != nil {
+		return nil, fmt.Errorf("write a hold for a caller without tickets: %w", err)
+	}
+	return nil, nil
 }
 
 func requestFromProto(req *billingv1.AdmitRequest) (hold.AdmitRequest, error) {
@@ -126,7 +155,7 @@ func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest
 func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
 	renewals := make([]hold.Renewal, 0, len(req.GetRequests()))
 	for _, m := range req.GetRequests() {
-		if r, ok := renewalFromProto(m); ok {
+		if r, ok := s.renewalFromProto(m); ok {
 			renewals = append(renewals, r)
 		}
 	}
@@ -143,17 +172,17 @@ func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*bi
 
 // renewalFromProto returns false for a malformed request id. A malformed provider still
 // leaves a lease to extend.
-func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
+func (s *Admission) renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {
 		return hold.Renewal{}, false
 	}
 	r := hold.Renewal{
 		Request: request, CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)), Hub: m.GetHubId(),
-		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
+		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(), Pin: s.Tickets.PinOf(request, m.GetTicket()),
 	}
 	if r.Provider, err = ids.ParseProvider(m.GetProviderId()); err != nil {
-		return hold.Renewal{Request: request}, true
+		return hold.Renewal{Request: request, Pin: r.Pin}, true
 	}
 	return r, true
 }
@@ -162,7 +191,7 @@ func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
 func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
 	reports := make([]hold.RequestReport, 0, len(req.GetReports()))
 	for _, m := range req.GetReports() {
-		if w, ok := reportFromProto(m); ok {
+		if w, ok := s.reportFromProto(m); ok {
 			reports = append(reports, w)
 		}
 	}
@@ -174,7 +203,7 @@ func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest
 
 // reportFromProto returns false for a malformed request id, which is as unknown as any
 // other.
-func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
+func (s *Admission) reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {
 		return hold.RequestReport{}, false
@@ -188,6 +217,7 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 		RequestedProvider: m.GetRoute().GetRequestedProviderId(),
 		FallbackReason:    events.FallbackReason(m.GetRoute().GetFallbackReason()),
 		Stream:            m.GetStream(), FirstContentMS: m.GetFirstContentMs(), TotalMS: m.GetTotalMs(),
+		Pin: s.Tickets.PinOf(request, m.GetTicket()),
 	}
 	if m.GetReceivedAt().IsValid() {
 		w.ReceivedAt = m.GetReceivedAt().AsTime()

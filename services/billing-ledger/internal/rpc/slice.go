@@ -31,7 +31,7 @@ func (s *Slices) AdmitHere(
 	if err != nil {
 		return nil, err
 	}
-	resp, err := s.Admission.decide(ctx, request)
+	resp, err := s.Admission.decide(ctx, request, req.GetRequest().GetCarriesTicket())
 	if open, ok := hold.AsSliceOpen(err); ok {
 		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "another replica decides about account %s",
 			open.Account)

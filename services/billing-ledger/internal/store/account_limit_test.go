@@ -64,7 +64,7 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 		batch = append(batch, e.reservation(t, c, 1))
 	}
 	open.Range(func(_, claim any) bool {
-		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{Request: claim.(hold.Reservation).Request,
+		if _, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{Request: claim.(hold.Reservation).Request,
 			Outcome: "refused", Attempts: []hold.Attempt{}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func requests(b *testing.B, e *env, accounts, writers int) {
 	})
 	behind.Go(func() {
 		inBatches(told, func(batch []hold.Reservation) {
-			if _, err := e.store.Conclude(context.WithoutCancel(b.Context()), reports(batch)); err != nil {
+			if _, _, err := e.store.Conclude(context.WithoutCancel(b.Context()), reports(batch)); err != nil {
 				b.Error(err)
 			}
 		})

@@ -233,7 +233,7 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 			want(open, busy)
 			renewal := hold.Renewal{Request: reservation.Request, CommittedAttempt: 1, Hub: "hub-1",
 				Provider: e.served(t, reservation, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1}
-			if _, err := e.store.Renew(t.Context(), []hold.Renewal{renewal}); err != nil {
+			if _, _, err := e.store.Renew(t.Context(), []hold.Renewal{renewal}); err != nil {
 				t.Fatal(err)
 			}
 			want(open, gone)
@@ -293,7 +293,7 @@ func TestAClaimFollowsARequestThatWentOnAsAnother(t *testing.T) {
 	wantStanding(t, e.store, a, idempotency.Granted, a.Request)
 	for _, leg := range []struct{ from, to hold.Reservation }{{first, second}, {second, third}} {
 		e.admitOne(t, leg.from, hold.Admitted)
-		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{
+		if _, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{
 			Request: leg.from.Request, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{},
 			ContinuedAs: leg.to.Request,
 		}}); err != nil {

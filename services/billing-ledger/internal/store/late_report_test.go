@@ -31,7 +31,7 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	early := servedWord(inTime.Request, 4)
 	brokenWord(4)(&early)
 	for _, w := range []hold.RequestReport{report, all, early} {
-		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{w}); err != nil {
+		if _, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{w}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,7 @@ func TestAnAccountWhoseClientsLeaveAtOnceTooOftenWaits(t *testing.T) {
 	stranger := e.consumer(t, money.USD)
 	tell := func(reports ...hold.RequestReport) {
 		t.Helper()
-		if _, err := e.store.Conclude(t.Context(), reports); err != nil {
+		if _, _, err := e.store.Conclude(t.Context(), reports); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestManyThatLeaveAtOnceInOneBatchCountAsMany(t *testing.T) {
 		e.admitOne(t, reservation, hold.Admitted)
 		reports = append(reports, leftAt(reservation, 10))
 	}
-	if _, err := e.store.Conclude(t.Context(), reports); err != nil {
+	if _, _, err := e.store.Conclude(t.Context(), reports); err != nil {
 		t.Fatal(err)
 	}
 	e.admitOne(t, e.reservation(t, c, 1), hold.LeftOften)

@@ -116,7 +116,7 @@ func (c *crowd) conclude(r *rand.Rand) error {
 		}
 		all = append(all, w)
 	}
-	_, err := c.store.Conclude(c.t.Context(), all)
+	_, _, err := c.store.Conclude(c.t.Context(), all)
 	return err
 }
 
@@ -125,7 +125,7 @@ func (c *crowd) renew(r *rand.Rand) error {
 	for _, reservation := range c.admitted(r, 8) {
 		all = append(all, running(reservation.Request, int64(r.IntN(3))))
 	}
-	_, err := c.store.Renew(c.t.Context(), all)
+	_, _, err := c.store.Renew(c.t.Context(), all)
 	return err
 }
 

@@ -64,14 +64,14 @@ func servedWord(r ids.RequestID, tokens int64) hold.RequestReport {
 
 func (e *env) renew(t testing.TB, all ...hold.Renewal) {
 	t.Helper()
-	if _, err := e.store.Renew(t.Context(), all); err != nil {
+	if _, _, err := e.store.Renew(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (e *env) conclude(t testing.TB, all ...hold.RequestReport) {
 	t.Helper()
-	if n, err := e.store.Conclude(t.Context(), all); err != nil {
+	if n, _, err := e.store.Conclude(t.Context(), all); err != nil {
 		t.Fatalf("got the error %v, want none", err)
 	} else if n != 0 {
 		t.Fatalf("released: got %d, want 0", n)
@@ -107,7 +107,7 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 	for _, r := range []ids.RequestID{open.Request, settled.Request, released.Request, expired.Request, request(t)} {
 		all = append(all, running(r, 1))
 	}
-	lapsed, err := e.store.Renew(t.Context(), all)
+	lapsed, _, err := e.store.Renew(t.Context(), all)
 	switch {
 	case err != nil:
 		t.Errorf("%v came too late: got the error %v, want none", lapsed, err)

@@ -383,7 +383,7 @@ func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 		"the platform served nothing": {func(t *testing.T, e *env, c hold.Reservation) { e.release(t, c.Request) }, 0, 0},
 		"the caller left before": {func(t *testing.T, e *env, c hold.Reservation) {
 			left := hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, HTTPStatus: 499, Attempts: []hold.Attempt{}}
-			if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{left}); n != 1 {
+			if n, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{left}); n != 1 {
 				t.Fatalf("released: got %d, want 1", n)
 			} else if err != nil {
 				t.Fatalf("got the error %v, want none", err)

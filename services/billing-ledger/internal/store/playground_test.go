@@ -206,7 +206,7 @@ func TestWhoPaysForVisitorsHasNoLimitsOfAConsumer(t *testing.T) {
 		left = append(left, hold.RequestReport{Request: reservation.Request, Outcome: "client_gone", HTTPStatus: 499,
 			TotalMS: 10, ReceivedAt: time.Now(), Attempts: []hold.Attempt{{Attempt: 1, Result: "client_gone", LatencyMS: 5}}})
 	}
-	if _, err := e.store.Conclude(t.Context(), left); err != nil {
+	if _, _, err := e.store.Conclude(t.Context(), left); err != nil {
 		t.Fatal(err)
 	}
 	e.admitOne(t, e.free(t, payer), hold.Admitted)

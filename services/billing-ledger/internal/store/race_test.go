@@ -80,7 +80,7 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 						short.Add(int64(lines[0].Shortfall))
 					})
 			case 1:
-				_, err = st.Conclude(t.Context(), []hold.RequestReport{{Request: reservation.Request, Outcome: "failed",
+				_, _, err = st.Conclude(t.Context(), []hold.RequestReport{{Request: reservation.Request, Outcome: "failed",
 					Attempts: []hold.Attempt{}}})
 			}
 			if err != nil {
@@ -138,7 +138,7 @@ func TestAHundredParallelCallersOnThreeReplicasNeverHaveMoreThanEightOfAPlan(t *
 					admitted.Add(1)
 					switch r.IntN(4) {
 					case 0:
-						_, err = st.Conclude(t.Context(), []hold.RequestReport{servedWord(reservation.Request, 1)})
+						_, _, err = st.Conclude(t.Context(), []hold.RequestReport{servedWord(reservation.Request, 1)})
 					case 1:
 						_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, reservation, 1)}, nil)
 					default:
@@ -332,7 +332,7 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 					told = append(told, hold.RequestReport{Request: reservation.Request, Outcome: "failed",
 						Attempts: []hold.Attempt{}})
 				}
-				if _, err := other.Conclude(t.Context(), told); err != nil {
+				if _, _, err := other.Conclude(t.Context(), told); err != nil {
 					t.Error(err)
 				}
 			})

@@ -13,7 +13,7 @@ import (
 )
 
 // Renew extends leases; see hold.Leases.
-func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.RequestID, err error) {
+func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed, unwritten []ids.RequestID, err error) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b hold.Renewal) int {
 		return strings.Compare(string(a.Request[:]),
@@ -25,11 +25,13 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.Req
 		attempt       = make([]int32, n)
 		hub           = make([]string, n)
 		provider      = make([]*[16]byte, n)
+		pinned        = make([]bool, n)
 		tokens, bytes = make([]int64, n), make([]int64, n)
 	)
 	for i, r := range all {
 		request[i], attempt[i], hub[i], tokens[i], bytes[i] = r.Request, r.CommittedAttempt, r.Hub, r.RelayedTokens,
 			r.RelayedBytes
+		pinned[i] = r.Pin != nil
 		if !r.Provider.IsZero() {
 			provider[i] = (*[16]byte)(&r.Provider)
 		}
@@ -37,23 +39,32 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.Req
 	err = s.atOnce(ctx, func(batch *pgx.Batch) {
 		batch.Queue(renewHolds, request, s.terms.Lease, s.terms.MaxHold)
 		batch.Queue(upsertRenewals, request, attempt, hub, provider, tokens, bytes)
-		batch.Queue(selectLapsed, request).Query(func(rows pgx.Rows) error {
-			raw, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-			lapsed = make([]ids.RequestID, len(raw))
-			for i, request := range raw {
-				lapsed[i] = request
-			}
+		lapsed, unwritten = nil, nil
+		batch.Queue(selectLapsed, request, pinned).Query(func(rows pgx.Rows) error {
+			var request [16]byte
+			var known bool
+			_, err := pgx.ForEachRow(rows, []any{&request, &known}, func() error {
+				if known {
+					lapsed = append(lapsed, request)
+				} else {
+					unwritten = append(unwritten, request)
+				}
+				return nil
+			})
 			return err
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("extend holds and keep renewals: %w", err)
+		return nil, nil, fmt.Errorf("extend holds and keep renewals: %w", err)
 	}
-	return lapsed, nil
+	return lapsed, unwritten, nil
 }
 
-// selectLapsed runs after renewHolds: a hold that is not open then is closed for good.
-const selectLapsed = `SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state IN ('released', 'expired')`
+// selectLapsed runs after renewHolds: a hold that is not open then is closed for good. It also returns the
+// requests with pins that have no hold.
+const selectLapsed = `SELECT u.request_id, h.state IS NOT NULL FROM unnest($1::uuid[], $2::boolean[]) AS u (request_id, pinned)
+LEFT JOIN LATERAL (SELECT state FROM hold WHERE hold.request_id = u.request_id LIMIT 1) h ON true
+WHERE h.state IN ('released', 'expired') OR h.state IS NULL AND u.pinned`
 
 // renewHolds locks holds in the order of their ids, as every transaction does.
 const renewHolds = `WITH locked AS (SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state = 'open'

@@ -20,13 +20,15 @@ import (
 // which nothing was served; see hold.ReportStore. A transaction that closes a hold looks
 // for its report under the lock that is taken here after the report is written, so that
 // each place is freed once.
-func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (released int, err error) {
+func (s *Store) Conclude(
+	ctx context.Context, all []hold.RequestReport,
+) (released int, unwritten []ids.RequestID, err error) {
 	// In one order, for the locks.
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	args, err := reportArgs(all)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	requests := make([]ids.RequestID, len(all))
 	for i, w := range all {
@@ -45,6 +47,8 @@ func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (release
 		closeHolds(batch, closed, moves.Refunded, hold.NothingServed)
 		move(batch, moves)
 		leftAtOnce(batch, all, told, holds)
+		unwritten = nil
+		queueUnwritten(batch, all, told, holds, &unwritten)
 		commit(batch)
 		if err := sendAll(ctx, conn, batch); err != nil {
 			return fmt.Errorf("free places and release holds: %w", err)
@@ -52,10 +56,35 @@ func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (release
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("keep reports: %w", err)
+		return 0, nil, fmt.Errorf("keep reports: %w", err)
 	}
 	crash.At("billing.conclude.committed")
-	return released, nil
+	return released, unwritten, nil
+}
+
+// queueUnwritten reads which requests with pins have no hold. Nearly always there is none to ask about: a
+// report that was stored just now, or whose hold is open, is of a known request.
+func queueUnwritten(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport,
+	holds map[ids.RequestID]usage.Hold, into *[]ids.RequestID) {
+	var doubtful []ids.RequestID
+	for _, w := range all {
+		_, stored := told[w.Request]
+		if _, open := holds[w.Request]; w.Pin != nil && !stored && !open {
+			doubtful = append(doubtful, w.Request)
+		}
+	}
+	if len(doubtful) == 0 {
+		return
+	}
+	batch.Queue(`SELECT u.request_id FROM unnest($1::uuid[]) AS u (request_id)
+		WHERE NOT EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id)`, raw(doubtful)).
+		Query(func(rows pgx.Rows) error {
+			requests, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+			for _, r := range requests {
+				*into = append(*into, r)
+			}
+			return err
+		})
 }
 
 // gatewayReport is what a report that was stored just now says of its request.

@@ -262,7 +262,7 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 				for i, reservation := range part {
 					all[i] = hold.RequestReport{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
 				}
-				if _, err := e.store.Conclude(t.Context(), all); err != nil {
+				if _, _, err := e.store.Conclude(t.Context(), all); err != nil {
 					t.Error(err)
 				}
 			})
@@ -297,7 +297,7 @@ func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	e.admitOne(t, reservation, hold.Admitted)
 	served := hold.RequestReport{Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200,
 		Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
-	if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil {
+	if n, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil {
 		t.Fatalf("got the error %v, want none", err)
 	} else if n != 0 {
 		t.Fatalf("released: got %d, want 0", n)

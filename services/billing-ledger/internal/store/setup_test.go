@@ -229,7 +229,7 @@ func (e *env) release(t testing.TB, requests ...ids.RequestID) int {
 	for i, r := range requests {
 		all[i] = hold.RequestReport{Request: r, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{}}
 	}
-	n, err := e.store.Conclude(t.Context(), all)
+	n, _, err := e.store.Conclude(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -410,7 +410,7 @@ func TestPromptsAreNoOtherAttempts(t *testing.T) {
 		report(second, hold.Reservation{}))
 	failed := hold.RequestReport{Request: first.Request, Outcome: "failed", HTTPStatus: 502, ContinuedAs: second.Request,
 		Attempts: []hold.Attempt{{Attempt: 1, ProviderID: ids.ProviderID{1}.String(), Result: "failed"}}}
-	if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{failed}); err != nil {
+	if _, _, err := e.store.Conclude(t.Context(), []hold.RequestReport{failed}); err != nil {
 		t.Fatal(err)
 	}
 	e.sumUp(t, 2)

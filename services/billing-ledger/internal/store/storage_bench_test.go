@@ -94,7 +94,7 @@ func (e *env) serveMany(b *testing.B, at time.Time) {
 				}},
 			}
 		}
-		if _, err := e.store.Conclude(b.Context(), reports); err != nil {
+		if _, _, err := e.store.Conclude(b.Context(), reports); err != nil {
 			b.Fatal(err)
 		}
 		e.settle(b, usage.Settled, deliveries...)

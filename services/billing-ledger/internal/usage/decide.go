@@ -33,11 +33,12 @@ func Sources() []Source { return []Source{PayAsYouGo, Free, Plan, Orphan} }
 // Result is the fate of one event.
 type Result string
 
-// The results: settled now, settled before, or the reason of a quarantine.
+// The results: settled now, settled before, to be delivered again, or the reason of a quarantine.
 const (
 	Settled        Result = "settled"
 	Orphaned       Result = "orphaned"
 	Duplicate      Result = "duplicate"
+	Early          Result = "early"
 	Undecodable    Result = "undecodable"
 	Invalid        Result = "invalid"
 	UnknownRequest Result = "unknown_request"
@@ -55,7 +56,7 @@ const (
 // Results returns every result, for metrics and tests.
 func Results() []Result {
 	return []Result{
-		Settled, Orphaned, Duplicate, Undecodable, Invalid, UnknownRequest,
+		Settled, Orphaned, Duplicate, Early, Undecodable, Invalid, UnknownRequest,
 		Altered, PriceMismatch, AboveHold, Refused,
 		Forged, UnknownKey,
 	}
@@ -64,7 +65,7 @@ func Results() []Result {
 // Quarantined reports whether the event is kept for a person instead of settled.
 func (r Result) Quarantined() bool {
 	switch r {
-	case Settled, Orphaned, Duplicate:
+	case Settled, Orphaned, Duplicate, Early:
 		return false
 	case Undecodable, Invalid, UnknownRequest, Altered, PriceMismatch, AboveHold, Refused, Forged, UnknownKey:
 	}

@@ -44,7 +44,6 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/billing-ledger/internal/hold"
 )
 
 // maxText bounds model ids and provider names in an event, in bytes.
@@ -107,9 +106,6 @@ type Event struct {
 	Settled bool
 	// MAC is the ledger's for the request, given at admission; zero for none.
 	MAC MAC
-	// Pin is what the request's hold says, by the ticket that was given at admission; nil for
-	// none.
-	Pin *hold.Pin
 }
 
 // platformFailed reports whether the answer ended neither by itself nor by the consumer.
@@ -152,8 +148,8 @@ func (e Event) Validate() error {
 }
 
 // Hash identifies what the event says, whatever its encoding: a hub that was upgraded
-// between two publications must not look like a hub that changed its account. Settled,
-// MAC and Pin say nothing of what was served and are left out.
+// between two publications must not look like a hub that changed its account. Settled and
+// MAC say nothing of what was served and are left out.
 func (e Event) Hash() [sha256.Size]byte {
 	d := digest{sha256.New()}
 	d.bytes(e.Request[:])

@@ -204,7 +204,7 @@ func (r *ticketReader) pin() (p hold.Pin) {
 }
 
 func (r *ticketReader) take(n int) []byte {
-	if r.malformed || len(r.rest) != 0 || n > len(r.rest) {
+	if r.malformed || n > len(r.rest) {
 		r.malformed = true
 		return nil
 	}
@@ -223,7 +223,7 @@ func (r *ticketReader) byte() byte {
 // number reads a number that is not negative.
 func (r *ticketReader) number() int64 {
 	n, size := binary.Uvarint(r.rest)
-	if r.malformed || len(r.rest) != 0 || size <= 0 || n > 1<<63-1 {
+	if r.malformed || size <= 0 || n > 1<<63-1 {
 		r.malformed = true
 		return 0
 	}
