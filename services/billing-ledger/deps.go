@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
@@ -41,4 +42,8 @@ type Deps struct {
 	Bus     *bus.Conn
 	DB      *pgxpool.Pool
 	Catalog catalogv1.CatalogServiceClient
+	// Address is where other replicas reach this one, empty for nowhere. Replica connects to another
+	// replica by its address.
+	Address string
+	Replica func(address string) (grpc.ClientConnInterface, error)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 
+	"google.golang.org/grpc"
+
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/node/database"
@@ -81,9 +83,17 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
+	address := n.DispatchAddress()
+	if address == node.InProcess {
+		address = ""
+	}
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.BillingLedger), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
 		Bus: conn, DB: pool, Catalog: catalogv1.NewCatalogServiceClient(catalog),
+		Address: address,
+		Replica: func(address string) (grpc.ClientConnInterface, error) {
+			return n.Replica(node.BillingLedger, address)
+		},
 	})
 	if err != nil {
 		return err

@@ -78,6 +78,7 @@ type Service struct {
 	workReceipts *events.WorkReceipts
 	metrics      *metrics
 	tickets      *usage.Tickets
+	slices       *sliceWork
 	drift        metric.Int64Gauge
 	compared     metric.Int64Counter
 
@@ -146,23 +147,27 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices, err := newSliceWork(cfg.Slices, deps, st)
+	if err != nil {
+		return nil, err
+	}
 	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets}, Seals: proven.seals, Log: deps.Log,
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets, Pins: slices, Clock: deps.Clock}, Seals: proven.seals, Log: deps.Log,
 		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning, ObserveLine: m.booked,
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets,
+		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets, slices: slices,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
-		}, hold.Deps{Prices: prices, Store: st, Observe: m.admitted}),
+		}, hold.Deps{Prices: prices, Store: st, Slices: slices.slices(), Observe: m.admitted}),
 		expirer:  newExpirer(cfg, deps, st, consumer, m),
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
 		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log},
 			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
-		renewer: &hold.Renewer{Store: st},
+		renewer: &hold.Renewer{Store: st, Pins: slices},
 		concluder: &hold.Concluder{
-			Store:   st,
+			Store: st, Pins: slices, Clock: deps.Clock,
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
 		},
 		keys: &key.Keys{
@@ -266,8 +271,10 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	}})
 	billingv1.RegisterConsumerLimitServiceServer(r, &rpc.ConsumerLimits{Spending: &account.Spending{Store: s.store},
 		Defaults: s.cfg.limits()})
-	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer,
-		Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
+	admission := &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates,
+		Tickets: s.tickets, Owners: s.slices.owners}
+	billingv1.RegisterAdmissionServiceServer(r, admission)
+	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Recaller: s.slices})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	accounts := &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
 		Earnings: s.store, NewEntry: s.newEntry}
@@ -325,7 +332,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.tellStandby(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run,
+	for _, loop := range slices.Concat([]func(context.Context){s.catalog.Run, s.admitter.Run, s.slices.run, s.expirer.Run,
 		s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.run, s.demand.Run, s.subscriptions.worker.Run,
 		s.users.mail.Run}, s.cards.loops(), s.passbooks.loops(), s.stats.loops(), s.webhooks.loops()) {
 		group.Go(func() error {
