@@ -176,7 +176,8 @@ func (r *fullRates) queue(batch *pgx.Batch) {
 
 // heldByRequests is SQL for what requests hold of the wallet w. What its slices hold is set aside for
 // nobody yet, so it is shown as available.
-const heldByRequests = `w.held - (SELECT coalesce(sum(s.amount), 0)::bigint FROM slice s WHERE s.account_id = w.account_id)`
+const heldByRequests = `w.held - (SELECT coalesce(sum(s.amount), 0)::bigint FROM slice s
+	WHERE s.account_id = w.account_id)`
 
 // ReclaimSlices gives back what is left of slices that were stranded, are over by the database's clock, and
 // were over at asOf already, of up to limit accounts. It returns the number of slices.

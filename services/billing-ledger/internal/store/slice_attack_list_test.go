@@ -11,8 +11,8 @@ slice slice_pkey | ! INSERT INTO slice OVERRIDING SYSTEM VALUE SELECT * FROM sli
 slice slice_places_check | places = 257
 slice slice_reclaim_after_check | reclaim_after = interval '0'
 slice slice_state_check | ! UPDATE slice SET state = 'gone'
-slice slice_strands_once | ! UPDATE slice SET state = 'stranded', reclaim_at = now(); UPDATE slice SET amount = amount + 1
-	=> may not change any more
+slice slice_strands_once | ! UPDATE slice SET state = 'stranded', reclaim_at = now();
+	UPDATE slice SET amount = amount + 1 => may not change any more
 account account_meets_no_slice | ! UPDATE slice SET alive_until = now() + interval '1 hour';
 	UPDATE account SET state = 'frozen' WHERE id = (SELECT account_id FROM slice) AND state = 'open'
 	=> are admitted from a slice

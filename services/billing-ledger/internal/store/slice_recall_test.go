@@ -45,11 +45,19 @@ func TestAChangeRecallsTheSliceAndIsMade(t *testing.T) {
 	var s slice.State
 	recalled := o.onRecall(t, &s)
 	for name, change := range map[string]func(c consumer) error{
-		"a key is revoked":            func(c consumer) error { return e.keys.Revoke(t.Context(), c.key) },
-		"its owner revokes a key":     func(c consumer) error { _, err := e.store.RevokeKeyOf(t.Context(), c.account, c.key); return err },
-		"a key is issued":             func(c consumer) error { e.issue(t, c.account, key.IssueRequest{}); return nil },
-		"its owner gets caps":         func(c consumer) error { _, err := e.store.SetOwnCaps(t.Context(), c.account, caps(3, 9)); return err },
-		"an operator gives it a plan": func(c consumer) error { return e.store.Subscribe(t.Context(), c.account, "pro", time.Time{}) },
+		"a key is revoked": func(c consumer) error { return e.keys.Revoke(t.Context(), c.key) },
+		"its owner revokes a key": func(c consumer) error {
+			_, err := e.store.RevokeKeyOf(t.Context(), c.account, c.key)
+			return err
+		},
+		"a key is issued": func(c consumer) error { e.issue(t, c.account, key.IssueRequest{}); return nil },
+		"it caps itself": func(c consumer) error {
+			_, err := e.store.SetOwnCaps(t.Context(), c.account, caps(3, 9))
+			return err
+		},
+		"an operator gives it a plan": func(c consumer) error {
+			return e.store.Subscribe(t.Context(), c.account, "pro", time.Time{})
+		},
 		"its limits change": func(c consumer) error {
 			_, err := e.store.SetLimits(t.Context(), c.account, limit.Limits{RequestsPerMinute: 7})
 			return err

@@ -14,8 +14,8 @@
 //     moves, by kind and business id);
 //  4. wallets, by account. A transaction takes all the wallets that it needs at once,
 //     however little it changes some of them: the lock also guards key_inflight and
-//     key_rate of the account's keys, the account's state, and everything that counts for
-//     its plan, and those are changed under it in any order. A refund, or an entry that
+//     key_rate of the account's keys, the account's state and its slices, and everything
+//     that counts for its plan, and those are changed under it in any order. A refund, or an entry that
 //     takes from earnings that are held in part, then locks the earnings of the providers,
 //     and after them the held earnings;
 //  5. changes of holds: new holds are inserted by request, because another transaction
@@ -29,6 +29,9 @@
 // Neither of these locks a credit wallet. A transaction that links a blockchain wallet has locked
 // the user's row before it stores the mark (mark_wallet). The marks of one account or provider are
 // inserted in the order of evidence and cause.
+//
+// A change of what decides about requests (a key, limits, a plan, the account's state) locks the wallet
+// before its row. A trigger locks it too (meet_no_slice), and finds it locked.
 //
 // Eight kinds of transactions are apart from these. The fold holds the row of passbook_fold,
 // and after it those of document_number; it only reads what others write. The fold of figures
@@ -50,12 +53,26 @@
 // Nothing here uses the process's clock. The database's clock decides what a minute is,
 // and when a hold is over.
 //
+// # Slices
+//
+// While the owner of an open slice lives (package slice), nobody else decides about requests of the
+// account, and nothing changes that the owner decides by. Whoever would, calls keep_slices_out
+// under the lock on the wallet, which ends the transaction with SL001. Then inTx, pipelined and atOnce have
+// the owner close its slice, and run the transaction again. Admit returns a hold.SliceOpen instead, because
+// its caller may have the owner decide. The slice of an owner that is dead is stranded on the spot: its
+// credit and places stay taken until ReclaimSlices gives them back, and the account's rates count as used
+// up. A hold of a request that the owner admitted is written from its pin by anybody and at any time, once.
+//
 // # Constraints
 //
 // The database enforces the invariants again, whatever the Go code does. attacks_test.go
 // attacks every constraint, trigger and grant, and fails when one has no attack.
 //
 //   - No overdraft: wallet_bounds; a ceiling: wallet_ceiling.
+//   - An account has at most one open slice. No slice has less than nothing, and a stranded
+//     slice stays so: slice_open, slice_amount_check, slice_strands_once. Changes meet no open
+//     slice: the triggers with meet_no_slice on account, account_limits, account_plan,
+//     consumer_key and wallet.
 //   - A hold begins open and is closed once, its lease only moves forward and its prices
 //     are pinned: the triggers on hold, column grants. A hold of which something is known
 //     to have been served does not expire unreviewed: hold_expires_reviewed, the view
