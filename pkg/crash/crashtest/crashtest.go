@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,8 @@ func (c *Controller) Socket() string { return c.lis.Addr().String() }
 
 // Stand is an armed point.
 type Stand struct {
+	of       *Controller
+	point    string
 	left     int
 	reached  chan int
 	released chan struct{}
@@ -64,18 +67,30 @@ type Stand struct {
 // Reached returns the process that stopped at the point, once.
 func (s *Stand) Reached() <-chan int { return s.reached }
 
-// Release lets the process continue, or pass if it has not arrived yet. Releasing twice
-// is harmless.
-func (s *Stand) Release() { s.once.Do(func() { close(s.released) }) }
+// Release lets the process continue. If no process has arrived yet, the point is armed no
+// longer, so that the next process is that of the next Stand. Releasing twice is harmless.
+func (s *Stand) Release() {
+	s.once.Do(func() {
+		s.of.disarm(s)
+		close(s.released)
+	})
+}
 
 // Arm stops the nth process, from 1, that reaches the point from now on, until it is
 // released. All others pass.
 func (c *Controller) Arm(point string, nth int) *Stand {
-	s := &Stand{left: nth, reached: make(chan int, 1), released: make(chan struct{})}
+	s := &Stand{of: c, point: point, left: nth, reached: make(chan int, 1), released: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed[point] = append(c.armed[point], s)
 	return s
+}
+
+// disarm forgets a Stand that nobody has reached.
+func (c *Controller) disarm(s *Stand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed[s.point] = slices.DeleteFunc(c.armed[s.point], func(other *Stand) bool { return other == s })
 }
 
 // Hits returns how often a point was reached.

@@ -49,6 +49,30 @@ func TestOnlyWellFormedHitsCount(t *testing.T) {
 	}
 }
 
+func TestAPointThatNobodyReachedIsArmedNoLonger(t *testing.T) {
+	c, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	missed := c.Arm("a.b", 1)
+	missed.Release()
+	stand := c.Arm("a.b", 1)
+	answer := make(chan string, 1)
+	go func() { answer <- say(t, c, "a.b 17\n") }()
+	select {
+	case pid := <-stand.Reached():
+		if pid != 17 {
+			t.Errorf("told of process: got %d, want 17", pid)
+		}
+	case got := <-answer:
+		t.Errorf("the first process passes: got %q, want it to stand", got)
+	}
+	stand.Release()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAProcessThatDiesWhileItStandsLeavesTheNextAlone(t *testing.T) {
 	c, err := New()
 	if err != nil {
