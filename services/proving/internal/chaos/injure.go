@@ -24,17 +24,27 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	if f.Cell.Kind == plan.Back {
 		return m.setBack(ctx, f, hurt)
 	}
+	if f.Cell.Kind == plan.Reorg {
+		return m.reorg(ctx, f, hurt)
+	}
 	stand := m.points.Arm(f.Cell.Point, f.Nth)
 	defer stand.Release()
+	late := time.After(reachBound)
+	if f.Cell.Night {
+		late = nil // a night says itself when it is over, and a slow one comes late to its last moments
+	}
 	var pid int
 	select {
 	case pid = <-stand.Reached():
-	case <-time.After(reachBound):
+	case <-late:
 		return errMissed
 	case <-m.over:
 		return errMissed
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if f.Cell.Kind == plan.Unfinal {
+		return m.unfinal(ctx, f, stand.Release, hurt)
 	}
 	hurt()
 	switch f.Cell.Kind {
@@ -51,11 +61,6 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 	case plan.CardLost, plan.CardTwice, plan.CardReversed:
 		stand.Release()
 		return m.payByCard(ctx, f)
-	case plan.Reorg:
-		return m.reorg(ctx, stand.Release)
-	case plan.Unfinal:
-		stand.Release()
-		return m.unfinal(ctx)
 	case plan.Forget:
 		defer stand.Release()
 		return m.books.ForgetSigned(ctx)

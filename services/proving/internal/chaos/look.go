@@ -24,6 +24,7 @@ type header struct {
 }
 
 type block struct {
+	Hash         string        `json:"hash"`
 	Timestamp    string        `json:"timestamp"`
 	Transactions []transaction `json:"transactions"`
 }
@@ -37,8 +38,9 @@ type transaction struct {
 }
 
 type receipt struct {
-	Status string `json:"status"`
-	Logs   []struct {
+	BlockHash string `json:"blockHash"`
+	Status    string `json:"status"`
+	Logs      []struct {
 		Address string   `json:"address"`
 		Topics  []string `json:"topics"`
 		Data    string   `json:"data"`

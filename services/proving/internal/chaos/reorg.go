@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ethereum"
+	"svc.internal/services/proving/internal/chaos/plan"
 	"svc.internal/services/settlement/devchain"
 )
 
@@ -31,50 +32,44 @@ const (
 // reorg waits for a payout in blocks that are not final and takes these off the chain. Nobody is asked to do anything:
 // the same bytes have to be sent again.
 //
-// A payout that has just been sent is not final for some hundred milliseconds, so the first look is before its sender
-// goes on.
-func (m *market) reorg(ctx context.Context, release func()) error {
-	w := window{highest: unfinalBlocks - 1}
-	removed, err := m.paying.removePayouts(ctx, w)
-	m.reorgs.Add(int64(len(removed)))
-	release()
-	if err != nil || len(removed) > 0 {
-		return err
+// It looks at the chain all night, because settlement comes late to its moment when one of its two nodes does not
+// answer: the payout that the other node took is final by then.
+func (m *market) reorg(ctx context.Context, f plan.Fault, hurt func()) error {
+	_, err := m.removed(ctx, f, func() {}, lookInterval, window{highest: unfinalBlocks - 1})
+	if err == nil {
+		hurt()
 	}
-	_, err = m.removed(ctx, lookInterval, w)
 	return err
 }
 
 // removed waits for a payout in the blocks of a window, and takes them off the chain. It returns the transactions that
-// the chain has no longer.
-func (m *market) removed(ctx context.Context, pause time.Duration, w window) (removed []transaction, err error) {
-	ctx, cancel := context.WithTimeout(ctx, reachBound)
-	defer cancel()
-	err = every(ctx, pause, func() (bool, error) {
-		select {
-		case <-m.over:
-			return false, errMissed
-		default:
-		}
+// were there.
+//
+// Settlement comes to the moment with penalties, and with payouts on the other chain, too. A payout is final as soon as
+// two blocks stand on its own, which may be milliseconds after it was sent, because settlement sends its calls one
+// after the other. So settlement stands each time that it comes to the moment until the chain has been looked at.
+func (m *market) removed(
+	ctx context.Context, f plan.Fault, release func(), pause time.Duration, w window,
+) (removed []transaction, err error) {
+	at := moment{points: m.points, point: f.Cell.Point, over: m.over}
+	err = at.each(ctx, release, pause, func() (bool, error) {
 		removed, err = m.paying.removePayouts(ctx, w)
 		m.reorgs.Add(int64(len(removed)))
 		return len(removed) > 0, err
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errMissed
-	}
 	return removed, err
 }
 
 // unfinal takes blocks off the chain that were final, with the newest payout that settlement knows to be final, and is
 // the operator of the chain then: once a transaction of the payout's nonce is final again, he names the hash that he
 // accepts, and lifts the halts. What settlement had not seen there would halt nothing.
-func (m *market) unfinal(ctx context.Context) error {
-	removed, err := m.removed(ctx, idleInterval, window{lowest: unfinalBlocks, highest: unfinalBlocks + lookBack,
-		takes: m.books.Ended})
+func (m *market) unfinal(ctx context.Context, f plan.Fault, release, hurt func()) error {
+	removed, err := m.removed(ctx, f, release, idleInterval, window{lowest: unfinalBlocks,
+		highest: unfinalBlocks + lookBack, takes: m.books.Ended})
 	if err != nil {
 		return err
 	}
+	hurt()
 	ctx, cancel := context.WithTimeout(ctx, restoreBound)
 	defer cancel()
 	lifted, steady, last := 0, 0, errors.New("nobody has looked")
@@ -126,49 +121,81 @@ func (w window) takesAll(ctx context.Context, sent []transaction) bool {
 }
 
 // removePayouts removes all blocks from the newest one on that has a payout, of those in the window. It returns the
-// payouts' transactions that the chain has no longer.
+// payouts' transactions that were in that block: the chain has them no longer, or has them again in another block.
 func (p *paying) removePayouts(ctx context.Context, w window) (removed []transaction, err error) {
 	p.reorgs.Lock()
 	defer p.reorgs.Unlock()
+	var latest int64 // by the clock of the chain, once blocks were replaced
+	for {
+		was, err := p.findPayouts(ctx, w)
+		if err == nil && len(was.sent) > 0 {
+			// A block that came meanwhile is taken off in place of the payouts' own, and then the chain is looked at again.
+			// The clock of the chain goes back with the blocks, so it is set again: a slash that is executed again would
+			// still be too early.
+			latest = max(latest, was.latest) + 1
+			err = errors.Join(p.ask(ctx, nil, "anvil_reorg", was.below+1, []any{}),
+				p.ask(ctx, nil, "evm_setNextBlockTimestamp", latest))
+		}
+		if err == nil {
+			removed, err = p.gone(ctx, was)
+		}
+		if err == nil && len(was.sent) > len(removed) {
+			continue
+		}
+		if latest > 0 {
+			// What comes while blocks are replaced may stand in a new one, at whose number the chain has been before: it
+			// needs blocks behind it.
+			err = errors.Join(err, p.ask(ctx, nil, "anvil_mine", unfinalBlocks))
+		}
+		return removed, err
+	}
+}
+
+// found are the payouts of a block, so many blocks below the head, and the time of the head.
+type found struct {
+	sent          []transaction
+	hash          string
+	below, latest int64
+}
+
+// findPayouts finds the newest block with payouts, if it is in the window and they may go.
+func (p *paying) findPayouts(ctx context.Context, w window) (found, error) {
 	var head header
 	if err := p.ask(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
-		return nil, err
+		return found{}, err
 	}
 	for below := w.lowest; below <= w.highest && below < number(head.Number); below++ {
 		var b block
 		if err := p.ask(ctx, &b, "eth_getBlockByNumber", fmt.Sprintf("0x%x", number(head.Number)-below), true); err != nil {
-			return nil, err
+			return found{}, err
 		}
 		if number(head.Timestamp)-number(b.Timestamp) > int64(sentAgain/time.Second) {
-			return nil, nil
+			return found{}, nil
 		}
 		sent := payoutsIn(p, b)
 		if len(sent) == 0 {
 			continue
 		}
 		if !w.takesAll(ctx, sent) {
-			return nil, nil
+			return found{}, nil
 		}
-		// Blocks that came meanwhile are taken off in place of the lowest. What comes while they are replaced may stand
-		// in a new one, at whose number the chain has been before: it needs blocks behind it. The clock of the chain goes
-		// back with the blocks, so it is set again: a slash that is executed again would still be too early.
-		if err := errors.Join(p.ask(ctx, nil, "anvil_reorg", below+1, []any{}),
-			p.ask(ctx, nil, "evm_setNextBlockTimestamp", number(head.Timestamp)+1),
-			p.ask(ctx, nil, "anvil_mine", unfinalBlocks)); err != nil {
-			return nil, err
-		}
-		for _, tx := range sent {
-			var r *receipt
-			if err := p.ask(ctx, &r, "eth_getTransactionReceipt", tx.Hash); err != nil {
-				return removed, err
-			}
-			if r == nil {
-				removed = append(removed, tx)
-			}
-		}
-		return removed, nil
+		return found{sent: sent, hash: b.Hash, below: below, latest: number(head.Timestamp)}, nil
 	}
-	return nil, nil
+	return found{}, nil
+}
+
+// gone are the payouts that their block has no longer.
+func (p *paying) gone(ctx context.Context, was found) (removed []transaction, err error) {
+	for _, tx := range was.sent {
+		var r *receipt
+		if err := p.ask(ctx, &r, "eth_getTransactionReceipt", tx.Hash); err != nil {
+			return removed, err
+		}
+		if r == nil || r.BlockHash != was.hash {
+			removed = append(removed, tx)
+		}
+	}
+	return removed, nil
 }
 
 // payoutsIn are the transactions of a block that the wallet for payouts has sent.
