@@ -16,7 +16,8 @@
 // requests and their times, and everything that clients ask. It does not decide how
 // processes, the kernel and the network interleave: a replay repeats the schedule of a
 // run exactly, but not its history. A fault that needs a rare interleaving may need
-// several replays, so the files of a failed run stay.
+// several replays, so the files of a failed run stay. A fault to whose moment nothing came
+// is tried twice more: by day at once, and by night in another night.
 //
 // At night, behind all other faults, days end one after the other (night.go): the load
 // stops, the fleet becomes idle, the time of the database and of two development chains goes

@@ -10,7 +10,8 @@ import (
 	"svc.internal/services/proving/internal/fleet"
 )
 
-// tries is how often a fault is tried when no request reaches it.
+// tries is how often a fault is tried when no request reaches it: a fault of the day at once, and a fault of a night in
+// another night.
 const tries = 3
 
 // hurt does all faults in their order, as many at once as there are lanes.
@@ -37,49 +38,60 @@ func (r *run) hurt(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// fault does one fault and records how long the fleet took to serve again.
+// fault does one fault of the day.
 func (r *run) fault(ctx context.Context, f plan.Fault) error {
 	if f.Cell.Class() == plan.Loss && r.cfg.Plant == "" {
 		if err := r.market.calm(ctx); err != nil {
 			return err
 		}
 	}
-	var err error
-	for range tries {
-		var after *after
-		var harmed time.Time
-		err = r.market.injure(ctx, f, func() { after, harmed = r.watch.begin(f), time.Now() })
-		if err == nil && f.Cell.Kind == plan.Lose && f.Cell.Program == fleet.Hub {
-			// Only the gateways know now what this hub served, so they must live until
-			// they have reported it.
-			err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
-				return r.market.books.Unreported(ctx, harmed.Add(harmSlack))
-			})
-		}
-		if err == nil {
-			took, served := after.wait(ctx)
-			after.end()
-			r.report.add(f, took, served)
-			note := ""
-			if !served {
-				note = "not served again"
-			}
-			r.tell("hurting", f.String(), note)
-			return nil
-		}
-		if after != nil {
-			after.end()
-		}
+	for n := range tries {
+		err := r.try(ctx, f)
 		if !errors.Is(err, errMissed) {
 			return err
 		}
-		if f.Cell.Night {
-			break // its night is over
-		}
+		r.missed(f, n+1 < tries)
 	}
-	r.report.miss(f)
-	r.tell("hurting", f.String(), errMissed.Error())
 	return nil
+}
+
+// try does one fault and records how long the fleet took to serve again. It returns errMissed when no request came to
+// the fault's moment.
+func (r *run) try(ctx context.Context, f plan.Fault) error {
+	var after *after
+	var harmed time.Time
+	err := r.market.injure(ctx, f, func() { after, harmed = r.watch.begin(f), time.Now() })
+	if after != nil {
+		defer after.end()
+	}
+	if err == nil && f.Cell.Kind == plan.Lose && f.Cell.Program == fleet.Hub {
+		// Only the gateways know now what this hub served, so they must live until
+		// they have reported it.
+		err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
+			return r.market.books.Unreported(ctx, harmed.Add(harmSlack))
+		})
+	}
+	if err != nil {
+		return err
+	}
+	took, served := after.wait(ctx)
+	r.report.add(f, took, served)
+	note := ""
+	if !served {
+		note = "not served again"
+	}
+	r.tell("hurting", f.String(), note)
+	return nil
+}
+
+// missed notes that no request came to the moment of a fault, which is tried again or not.
+func (r *run) missed(f plan.Fault, again bool) {
+	r.report.miss(f, again)
+	note := errMissed.Error()
+	if again {
+		note += ", and the fault is tried again"
+	}
+	r.tell("hurting", f.String(), note)
 }
 
 // lanes lets several faults be under way at once, but none that hurt the same program,

@@ -30,14 +30,42 @@ func (r *run) nights(ctx context.Context) error {
 		faults = slices.DeleteFunc(faults, func(f plan.Fault) bool { return f.Cell.Chain })
 	}
 	r.report.note(r.market.leave(ctx))
-	for len(faults) > 0 {
-		var tonight []plan.Fault
-		tonight, faults = gather(faults)
-		if err := r.night(ctx, tonight); err != nil {
+	todo := agenda{left: faults, tried: map[int]int{}}
+	for len(todo.left) > 0 {
+		tonight := todo.night()
+		missed, err := r.night(ctx, tonight)
+		if err != nil {
 			return fmt.Errorf("the night of %v: %w", tonight, err)
+		}
+		for _, f := range missed {
+			r.missed(f, todo.again(f))
 		}
 	}
 	return nil
+}
+
+// agenda has the faults that nights are still to do, and how often each was tried, by number.
+type agenda struct {
+	left  []plan.Fault
+	tried map[int]int
+}
+
+// night takes the faults of the next night.
+func (a *agenda) night() (tonight []plan.Fault) {
+	tonight, a.left = gather(a.left)
+	for _, f := range tonight {
+		a.tried[f.Number]++
+	}
+	return tonight
+}
+
+// again puts back a fault that missed its moment, and reports whether it comes in another night.
+func (a *agenda) again(f plan.Fault) bool {
+	if a.tried[f.Number] >= tries {
+		return false
+	}
+	a.left = append(a.left, f)
+	return true
 }
 
 // gather takes the faults of one night, which stand at different moments: those of the moments at which most are left,
@@ -65,25 +93,30 @@ func gather(faults []plan.Fault) (tonight, rest []plan.Fault) {
 
 // night ends a day: nothing is under way then, since a hold that was open would be a day too old at once. The faults
 // are done beside the day's end, with the load of the next day. Only a database is set back when all others are over.
-func (r *run) night(ctx context.Context, faults []plan.Fault) error {
+// It returns the faults to whose moments nothing came.
+func (r *run) night(ctx context.Context, faults []plan.Fault) (missed []plan.Fault, err error) {
 	r.report.note(r.market.penalize(ctx))
 	if err := r.earn(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	r.stopLoad()
 	r.report.note(r.market.escrowed(ctx))
 	if err := r.idle(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	now, err := r.market.books.Now(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	back, faults := setsBack(faults)
 	r.market.over = make(chan struct{})
-	ended := make(chan error, len(faults))
+	type outcome struct {
+		of  plan.Fault
+		err error
+	}
+	ended := make(chan outcome, len(faults))
 	for _, f := range faults {
-		go func() { ended <- r.fault(ctx, f) }()
+		go func() { ended <- outcome{f, r.try(ctx, f)} }()
 	}
 	r.tell("ending "+now.UTC().Format(time.DateOnly), "", "")
 	err = r.market.nextDay(ctx, devclock.NextDay(now))
@@ -92,15 +125,23 @@ func (r *run) night(ctx context.Context, faults []plan.Fault) error {
 		err = errors.Join(r.batched(ctx), r.keep(ctx, back), r.pay(ctx))
 	}
 	close(r.market.over)
+	conclude := func(f plan.Fault, fault error) {
+		if errors.Is(fault, errMissed) {
+			missed = append(missed, f)
+		} else {
+			err = errors.Join(err, fault)
+		}
+	}
 	for range faults {
-		err = errors.Join(err, <-ended)
+		one := <-ended
+		conclude(one.of, one.err)
 	}
 	for _, f := range back {
 		if err == nil {
-			err = r.fault(ctx, f)
+			conclude(f, r.try(ctx, f))
 		}
 	}
-	return err
+	return missed, err
 }
 
 // setsBack takes the faults of a night that set settlement's database back: at most one, because they stand at one

@@ -45,8 +45,10 @@ type Report struct {
 	// Reorged counts the payouts' transactions that a chain had and had no longer.
 	Reorged  int64 `json:"reorged,omitempty"`
 	Requests int64 `json:"requests"`
-	// Faults counts the faults that were done; Cells has them by cell.
+	// Faults counts the faults that were done; Cells has them by cell. Again counts the tries that no request reached,
+	// and after which the fault was tried again.
 	Faults int             `json:"faults"`
+	Again  int             `json:"tried_again,omitempty"`
 	Cells  map[string]Cell `json:"cells"`
 
 	// Calls are the calls whose client waited for the end, and Answered are those of them
@@ -97,9 +99,14 @@ func (r *Report) add(f plan.Fault, took time.Duration, served bool) {
 	r.Cells[f.Cell.Name()] = c
 }
 
-func (r *Report) miss(f plan.Fault) {
+// miss counts a try that no request reached: the last one of a fault, unless the fault is tried again.
+func (r *Report) miss(f plan.Fault, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if again {
+		r.Again++
+		return
+	}
 	c := r.Cells[f.Cell.Name()]
 	c.Missed++
 	r.Cells[f.Cell.Name()] = c
@@ -189,6 +196,9 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "\n  seed %d, %v\n", r.Seed, r.Took.Round(time.Second))
 	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
+	if r.Again > 0 {
+		fmt.Fprintf(out, "  tried again, because no request came to the moment: %d\n", r.Again)
+	}
 	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
 		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Misled-r.Late,
 		r.Idle.Round(100*time.Millisecond))
