@@ -59,23 +59,20 @@ type account struct {
 	moved []*key
 
 	demand demand
-	// wanted and asked are the credit and the places that the last turn asked for. short is the largest
-	// amount that found too little credit since, and crowded reports whether the places did not suffice.
-	wanted  money.NanoUSD
+	// asked are the places that the last turn asked for. crowded reports whether they did not suffice
+	// since, and short is the largest amount that found too little credit.
 	asked   int64
-	short   money.NanoUSD
 	crowded bool
+	short   money.NanoUSD
 
 	admitted, turned time.Time
 	// answered is closed at the next answer to a turn; nil while nobody waits.
 	answered chan struct{}
 	// failures counts failed turns, and failure is the error of the last. Until lateUntil one of them may
-	// be committed late, and lower the slice to lateWant and latePlaces. So no turn asks for more until then.
-	failures   uint64
-	failure    error
-	lateUntil  time.Time
-	lateWant   money.NanoUSD
-	latePlaces int64
+	// be committed late.
+	failures  uint64
+	failure   error
+	lateUntil time.Time
 }
 
 // key is a key of the account with its rates at the moment at.
@@ -260,8 +257,7 @@ func (a *account) take(now time.Time) (Turn, bool) {
 	return t, true
 }
 
-// wantLocked returns what the slice should have. Until the answer the owner admits no more than what the
-// slice has for certain, whether the turn is committed or not: the turn may lower it to what it asks for.
+// wantLocked returns what the slice should have.
 func (a *account) wantLocked(now time.Time) (money.NanoUSD, int64) {
 	a.demand.fade(now)
 	want, places := a.demand.want()
@@ -270,12 +266,7 @@ func (a *account) wantLocked(now time.Time) (money.NanoUSD, int64) {
 		places = max(places, 2*a.asked)
 	}
 	places = min(places, MaxPlaces)
-	if now.Before(a.lateUntil) {
-		want, places = min(want, a.lateWant), min(places, a.latePlaces)
-	}
-	a.short, a.crowded, a.wanted, a.asked = 0, false, want, places
-	a.decider.Free = min(a.decider.Free, want)
-	a.places = min(a.places, places, max((a.decider.MaxOpen-a.decider.Open)/2, 0))
+	a.short, a.crowded, a.asked = 0, false, places
 	return want, places
 }
 
@@ -325,10 +316,6 @@ func (a *account) answer(st State, began, arrived time.Time) told {
 func (a *account) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.turned.Before(a.lateUntil) {
-		a.lateWant, a.latePlaces = a.wanted, a.asked
-	}
-	a.lateWant, a.latePlaces = min(a.lateWant, a.wanted), min(a.latePlaces, a.asked)
 	a.lateUntil = a.turned.Add(lateFor)
 	for _, k := range a.moved {
 		k.moved = true

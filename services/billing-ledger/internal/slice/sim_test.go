@@ -94,9 +94,12 @@ type replica struct {
 // faults are in percent of turns.
 type faults struct {
 	lostBefore, lostAfter, late int
-	kills                       bool
-	lie                         func(turns []Turn, states []State)
-	world                       func(w *world)
+	// killEvery and lives are in milliseconds at most: the time between two kills, 0 for none, and how
+	// long requests run, in steps of equal probability.
+	killEvery int
+	lives     []int
+	lie       func(turns []Turn, states []State)
+	world     func(w *world)
 }
 
 // simulation runs replicas, clients and changes against a world, and knows the truth.
@@ -130,6 +133,9 @@ type rateName struct {
 }
 
 func newSimulation(seed uint64, f faults) *simulation {
+	if f.lives == nil {
+		f.lives = []int{1, 100, 1000, 4000}
+	}
 	s := &simulation{
 		faults: f, random: rand.New(rand.NewPCG(seed, 1)), bytes: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}),
 		world: newWorld(rand.New(rand.NewPCG(seed, 2))), prices: &price.Book{},
@@ -142,7 +148,7 @@ func newSimulation(seed uint64, f faults) *simulation {
 	})
 	s.world.addWallet(1, 1_000_000_000, 100, 60_000, 2)
 	s.world.addWallet(2, 4_000, 100, 60_000, 1)
-	s.world.addWallet(3, 1_000_000_000, 100, 300, 1)
+	s.world.addWallet(3, 1_000_000_000, 100, 500, 1)
 	s.world.addWallet(4, 1_000_000_000, 12, 60_000, 1)
 	s.world.addWallet(5, 1_000, 50, 600, 2)
 	if f.world != nil {
@@ -242,7 +248,7 @@ func (s *simulation) request(ctx context.Context, ask hold.AdmitRequest) {
 			s.breaks("slice %d admitted request %s twice", a.Pin.Epoch, ask.Request)
 		}
 	}
-	if most := []int{1, 100, 1000, 4000}[s.number(4)]; !s.wait(ctx, most) {
+	if most := s.faults.lives[s.number(len(s.faults.lives))]; !s.wait(ctx, most) {
 		return
 	}
 	s.settle(ctx, a, ask.Request)
@@ -356,6 +362,11 @@ func (s *simulation) revoke(ctx context.Context, id ids.AccountID) {
 		s.mu.Lock()
 		s.revoked[revoked] = true
 		s.mu.Unlock()
+		for range 3 { // somebody has not heard of it
+			ask := s.ask(id)
+			ask.Key = revoked
+			s.request(ctx, ask)
+		}
 	}
 }
 
@@ -398,14 +409,14 @@ func (s *simulation) run(ctx context.Context, d time.Duration) {
 			}
 		})
 		s.tasks.Go(func() {
-			for s.wait(load, 6000) {
+			for n != 2 && s.wait(load, 6000) { // a new key has a new rate, which is not used up
 				s.revoke(ctx, id)
 			}
 		})
 	}
-	if s.faults.kills {
+	if s.faults.killEvery > 0 {
 		s.tasks.Go(func() {
-			for s.wait(load, 8000) {
+			for s.wait(load, s.faults.killEvery) {
 				s.kill(ctx)
 			}
 		})
@@ -484,8 +495,8 @@ func TestSlicesAreExactWhateverFails(t *testing.T) {
 	for name, f := range map[string]faults{
 		"nothing fails":     {},
 		"turns fail":        {lostBefore: 5, lostAfter: 5, late: 2},
-		"owners are killed": {kills: true},
-		"everything fails":  {lostBefore: 4, lostAfter: 4, late: 2, kills: true},
+		"owners are killed": {killEvery: 8000},
+		"everything fails":  {lostBefore: 4, lostAfter: 4, late: 2, killEvery: 8000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var fromSlices, all int
@@ -500,6 +511,55 @@ func TestSlicesAreExactWhateverFails(t *testing.T) {
 			if fromSlices*5 < all {
 				t.Errorf("slices admitted %d of %d requests, want a fifth of them", fromSlices, all)
 			}
+		})
+	}
+}
+
+// A simulation that finds no fault proves little unless it finds those that are there.
+func TestTheSimulationFindsPlantedFaults(t *testing.T) {
+	told := func(change func(st *State)) func([]Turn, []State) {
+		return func(_ []Turn, states []State) {
+			for i := range states {
+				change(&states[i])
+			}
+		}
+	}
+	sent := func(change func(t *Turn)) func([]Turn, []State) {
+		return func(turns []Turn, _ []State) {
+			for i := range turns {
+				change(&turns[i])
+			}
+		}
+	}
+	for name, f := range map[string]faults{
+		"an owner has less credit than it thinks": {lie: told(func(st *State) { st.Amount += 500 })},
+		"an owner forgets open requests":          {lie: told(func(st *State) { st.Account.Open, st.Places = 0, MaxPlaces })},
+		"an owner begins with fresh rates": {lie: told(func(st *State) {
+			for i := range st.Keys {
+				st.Keys[i].Ahead = [limit.Classes]time.Duration{}
+			}
+		})},
+		"an owner does not write rates":  {lie: sent(func(t *Turn) { t.Ahead = nil })},
+		"an owner loses a pin":           {lie: sent(func(t *Turn) { t.Pins = t.Pins[min(1, len(t.Pins)):] })},
+		"an owner's time is ahead":       {lie: told(func(st *State) { st.Account.Now = st.Account.Now.Add(time.Second) })},
+		"the exact path decides beside":  {world: func(w *world) { w.forgetsGuard = true }},
+		"changes do not wait for owners": {world: func(w *world) { w.forgetsChanges = true }},
+		"rates of the stranded are fresh": {killEvery: 3000, lostBefore: 10,
+			world: func(w *world) { w.forgetsStrandedRates = true }},
+		"places of the stranded are free": {killEvery: 3000, lostBefore: 50, lives: []int{20_000},
+			world: func(w *world) { w.forgetsPlaces = true }},
+		"a pin leaves its amount":      {world: func(w *world) { w.keepsAmount = true }},
+		"credit of slices is not held": {world: func(w *world) { w.grantsUnheld = true }},
+		"owners are dead too early":    {late: 6, world: func(w *world) { w.lease = Trust / 10 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(40) {
+				if _, _, wrong := simulate(t, seed, f); wrong != nil {
+					t.Logf("seed %d: %v", seed, wrong)
+					return
+				}
+			}
+			t.Error("40 seeds found nothing")
 		})
 	}
 }

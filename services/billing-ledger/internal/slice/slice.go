@@ -73,9 +73,9 @@ type Turn struct {
 	// the true one.
 	Now time.Time
 	// Want is the credit and Places the number of places that the slice should have when the
-	// transaction ends. The slice gets less where the account has less to spare (see State). What is
-	// left in it after Pins is lowered to Want and to nothing else, because the owner goes on
-	// admitting from it while the turn is under way.
+	// transaction ends. The slice gets less where the account has less to spare (see State). But for
+	// Pins, nothing takes from what it has, because its owner goes on admitting while the turn is under
+	// way.
 	Want   money.NanoUSD
 	Places int64
 	// Close ends the slice: its rest goes back to the wallet.

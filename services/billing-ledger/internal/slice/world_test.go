@@ -233,7 +233,7 @@ func (w *world) writePinLocked(p hold.Pin) {
 	case !w.keepsAmount:
 		s.amount -= amount
 	}
-	if s != nil && s.stranded {
+	if s != nil {
 		s.places = max(s.places-1, 0)
 	}
 	w.addHoldLocked(p, amount)
@@ -290,16 +290,12 @@ func (w *world) turnLocked(owner Owner, t Turn, now time.Time) State {
 		return State{Plain: one.plain}
 	}
 	before := s.amount
-	if s.amount > t.Want {
-		s.amount = t.Want
-	} else {
-		s.amount += min(t.Want-s.amount, max(one.posted-one.held, 0)/5)
-	}
+	s.amount += min(max(t.Want-s.amount, 0), max(one.posted-one.held, 0)/5)
 	if !w.grantsUnheld {
 		one.held += s.amount - before
 	}
 	a, keys := w.stateLocked(one, now)
-	s.places = min(t.Places, MaxPlaces, max((one.maxOpen-a.Open)/2, 0))
+	s.places = max(s.places, min(t.Places, MaxPlaces, (one.maxOpen-a.Open)/2))
 	s.aliveUntil = now.Add(w.lease)
 	return State{Epoch: epoch, Plain: one.plain, Amount: s.amount, Places: s.places, Account: a, Keys: keys}
 }
