@@ -164,7 +164,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
 		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log},
-			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
+			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log, Clock: deps.Clock},
 		renewer: &hold.Renewer{Store: st, Pins: slices},
 		concluder: &hold.Concluder{
 			Store: st, Pins: slices, Clock: deps.Clock,
@@ -272,7 +272,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterConsumerLimitServiceServer(r, &rpc.ConsumerLimits{Spending: &account.Spending{Store: s.store},
 		Defaults: s.cfg.limits()})
 	admission := &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates,
-		Tickets: s.tickets, Owners: s.slices.owners}
+		Tickets: s.tickets, Pins: s.slices, Owners: s.slices.owners}
 	billingv1.RegisterAdmissionServiceServer(r, admission)
 	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Recaller: s.slices})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
