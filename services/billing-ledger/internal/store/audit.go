@@ -29,10 +29,11 @@ var auditChecks = []check{
 		FULL JOIN (SELECT account_id, sum(amount) AS amount FROM slice GROUP BY account_id) s USING (account_id)
 		WHERE coalesce(w.held, 0) <> coalesce(h.amount, 0) + coalesce(s.amount, 0)`,
 	}, {
-		"a stranded slice is reclaimed",
-		`SELECT count(*) FROM slice WHERE state = 'stranded'`,
-		`SELECT format('account %s: the slice %s with %s was over at %s', account_id, epoch, amount, reclaim_at)
-		FROM slice WHERE state = 'stranded' AND reclaim_at < now() - interval '1 hour'`,
+		"the slice of a dead owner is stranded and reclaimed",
+		`SELECT count(*) FROM slice`,
+		`SELECT format('account %s: the %s slice %s with %s was over at %s', account_id, state, epoch, amount,
+			coalesce(reclaim_at, alive_until))
+		FROM slice WHERE coalesce(reclaim_at, alive_until) < now() - interval '1 hour'`,
 	}, {
 		"orphan work has its entry, and no entry is without it",
 		`SELECT count(*) FROM entry WHERE kind = 'orphan_work'`,

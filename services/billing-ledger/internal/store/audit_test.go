@@ -17,7 +17,10 @@ func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 		{"wallet.held is the sum of open holds and slices", "slices 5",
 			`INSERT INTO slice (account_id, owner, address, amount, alive_until, reclaim_after)
 				SELECT account_id, account_id, '', 5, now(), interval '1 minute' FROM wallet LIMIT 1`},
-		{"a stranded slice is reclaimed", "account",
+		{"the slice of a dead owner is stranded and reclaimed", "the open slice",
+			`INSERT INTO slice (account_id, owner, address, alive_until, reclaim_after)
+				SELECT account_id, account_id, '', now() - interval '61 minutes', interval '1 minute' FROM wallet LIMIT 1`},
+		{"the slice of a dead owner is stranded and reclaimed", "the stranded slice",
 			`INSERT INTO slice (account_id, owner, address, alive_until, state, reclaim_after, reclaim_at)
 				SELECT account_id, account_id, '', now(), 'stranded', interval '1 minute', now() - interval '61 minutes'
 				FROM wallet LIMIT 1`},

@@ -24,7 +24,7 @@ var belongs = map[string]string{
 		house_account idempotency_account idempotency_claim idempotency_quota key_inflight
 		key_rate known_network letter_token mail_outbox orphan_review passbook_line plan_counter plan_gate
 		plan_invoice plan_return playground_account posting processor_event provider_mark refresh_token renewal
-		request_report session_family spend_counter stats_use subscription usage_day usage_series usage_settlement
+		request_report session_family slice spend_counter stats_use subscription usage_day usage_series usage_settlement
 		used_proof user_identity user_session void_attempt wallet webhook webhook_delivery work_receipt`,
 	everywhere: `asset card_listing chart entry_kind pepper plan plan_limit plan_price posting_rule schema_function
 		schema_migrations vendor vendor_price`,

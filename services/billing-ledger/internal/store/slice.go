@@ -180,13 +180,14 @@ const heldByRequests = `w.held - (SELECT coalesce(sum(s.amount), 0)::bigint FROM
 	WHERE s.account_id = w.account_id)`
 
 // ReclaimSlices gives back what is left of slices that were stranded, are over by the database's clock, and
-// were over at asOf already, of up to limit accounts. It returns the number of slices.
+// were over at asOf already, of up to limit accounts. It also strands slices whose owners died without
+// anybody asking for their accounts since. It returns the number of both.
 func (s *Store) ReclaimSlices(ctx context.Context, asOf time.Time, limit int) (int, error) {
-	reclaimed := 0
+	var stranded, reclaimed int
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		reclaimed = 0
+		stranded, reclaimed = 0, 0
 		rows, err := tx.Query(ctx, `SELECT DISTINCT account_id FROM slice
-			WHERE state = 'stranded' AND reclaim_at <= least(now(), $2::timestamptz) ORDER BY account_id LIMIT $1`, limit, asOf)
+			WHERE coalesce(reclaim_at, alive_until) <= least(now(), $2::timestamptz) ORDER BY account_id LIMIT $1`, limit, asOf)
 		if err != nil {
 			return fmt.Errorf("find slices that are over: %w", err)
 		}
@@ -196,6 +197,9 @@ func (s *Store) ReclaimSlices(ctx context.Context, asOf time.Time, limit int) (i
 		}
 		batch := &pgx.Batch{}
 		batch.Queue(walletsInOrder, accounts)
+		batch.Queue(`SELECT strand_slices(ARRAY(SELECT account_id FROM slice WHERE account_id = ANY ($1) AND state = 'open'
+			AND alive_until <= least(now(), $2::timestamptz)))`, accounts, asOf).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&stranded) })
 		batch.Queue(`WITH over AS (DELETE FROM slice WHERE account_id = ANY ($1) AND state = 'stranded'
 				AND reclaim_at <= least(now(), $2::timestamptz) RETURNING account_id, amount
 			), given AS (
@@ -209,5 +213,5 @@ func (s *Store) ReclaimSlices(ctx context.Context, asOf time.Time, limit int) (i
 	if err != nil {
 		return 0, fmt.Errorf("reclaim slices: %w", err)
 	}
-	return reclaimed, nil
+	return stranded + reclaimed, nil
 }

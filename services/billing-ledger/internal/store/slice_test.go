@@ -284,6 +284,26 @@ func (e *env) reclaims(t testing.TB, asOf time.Time, want int) {
 	}
 }
 
+func TestASliceWhoseOwnerDiesIsStrandedAlsoWhenNobodyAsks(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c, other := e.sliceOwner(t), e.consumer(t, 100*money.USD), e.consumer(t, 100*money.USD)
+	o.opens(t, c, 20)
+	o.dies(t)
+	o.opens(t, other, 20)
+	e.reclaims(t, time.Now().Add(-time.Hour), 0)
+	e.reclaims(t, ever, 1)
+	e.reclaims(t, ever, 0)
+	if n := scan[int](t, e, `SELECT count(*) FROM slice WHERE state = 'stranded'`); n != 1 {
+		t.Errorf("stranded slices: got %d, want 1", n)
+	}
+	e.exec(t, `UPDATE slice SET reclaim_at = now() WHERE state = 'stranded'`)
+	e.reclaims(t, ever, 1)
+	e.wantHeld(t, c, 0, 0)
+	e.wantHeld(t, other, 20, 20)
+	e.sound(t)
+}
+
 func TestAnAccountThatIsNotPlainHasNoSlice(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)

@@ -23,7 +23,6 @@ CREATE TABLE slice (
 ) WITH (fillfactor = 70);
 
 CREATE UNIQUE INDEX slice_open ON slice (account_id) WHERE state = 'open';
-CREATE INDEX slice_stranded ON slice (reclaim_at) WHERE state = 'stranded';
 
 -- A stranded slice gives away what it has, and gets nothing.
 CREATE TRIGGER slice_strands_once BEFORE UPDATE ON slice
