@@ -29,6 +29,8 @@ type account struct {
 	id ids.AccountID
 	// wait is closed when the account is gone or the owner has stopped.
 	wait chan struct{}
+	// failing counts the turns that failed since the last that succeeded. It is the runner's.
+	failing int
 
 	mu    sync.Mutex
 	phase phase

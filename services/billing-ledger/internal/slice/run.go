@@ -1,8 +1,10 @@
 package slice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -85,11 +87,13 @@ func (s *Slices) urgentNow() []*account {
 	return urgent
 }
 
-// pass takes turns of accounts, a transaction after the other. It ends at a failure.
+// pass takes turns of accounts, a transaction after the other. It ends at a failure. Accounts whose
+// last turns failed come last, so that they keep no other from its turn.
 func (r *runner) pass(ctx context.Context, due []*account) {
 	if r.deps.Clock.Now().Before(r.rest) {
 		return
 	}
+	slices.SortStableFunc(due, func(a, b *account) int { return cmp.Compare(a.failing, b.failing) })
 	for len(due) > 0 && ctx.Err() == nil {
 		n := min(r.limit, len(due))
 		if !r.transact(ctx, due[:n]) {
@@ -137,6 +141,7 @@ func (r *runner) transact(ctx context.Context, due []*account) bool {
 
 func (r *runner) failed(ctx context.Context, taken []*account, err error, now time.Time) {
 	for _, a := range taken {
+		a.failing++
 		a.fail(err)
 	}
 	if r.failing == 0 {
@@ -149,6 +154,7 @@ func (r *runner) failed(ctx context.Context, taken []*account, err error, now ti
 
 // answered hands an account its state.
 func (r *runner) answered(a *account, st State, began, arrived time.Time) {
+	a.failing = 0
 	t := a.answer(st, began, arrived)
 	r.unwritten.Add(-int64(t.written))
 	if t.keys != nil {
