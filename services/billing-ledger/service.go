@@ -164,7 +164,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
 		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log},
-			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log, Clock: deps.Clock},
+			Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log, Unwritten: st.Unwritten, Clock: deps.Clock},
 		renewer: &hold.Renewer{Store: st, Pins: slices},
 		concluder: &hold.Concluder{
 			Store: st, Pins: slices, Clock: deps.Clock,

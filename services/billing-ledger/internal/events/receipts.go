@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,29 +29,45 @@ type WorkReceipts struct {
 	Keeper *orphan.Keeper
 	Voids  *orphan.Voids
 	Log    *slog.Logger
-	// Clock tells how old a request is; nil puts nothing off.
-	Clock clock.Clock
+	// Unwritten returns which of the requests have no hold that is written; nil puts nothing off. Clock
+	// tells how old they are.
+	Unwritten func(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
+	Clock     clock.Clock
 }
 
-// tooYoung is the age below which what is told of a request is looked at later, because its hold may
-// not be written yet, and neither receipts nor voids have a ticket. An owner of slices takes much less
-// to write a hold.
-const tooYoung = time.Second
+// tooYoung is the age below which the hold of a request may not be written yet. An owner of slices takes
+// much less to write it. Neither receipts nor voids have a ticket, so those of such requests come again.
+const tooYoung = 2 * time.Second
 
-// putOffYoung gives back the messages that are about requests which are too young, and returns the others.
-func (r *WorkReceipts) putOffYoung(msgs []bus.Msg) ([]bus.Msg, error) {
-	if r.Clock == nil {
+// putOffYoung gives back the messages about requests whose holds may still be written, and returns the
+// others.
+func (r *WorkReceipts) putOffYoung(ctx context.Context, msgs []bus.Msg) ([]bus.Msg, error) {
+	if r.Unwritten == nil {
 		return msgs, nil
 	}
-	now, ready, young := r.Clock.Now(), make([]bus.Msg, 0, len(msgs)), []bus.Msg(nil)
-	for _, m := range msgs {
-		if now.Sub(requestOf(m).Time()).Abs() < tooYoung {
-			young = append(young, m)
+	now, of := r.Clock.Now(), make([]ids.RequestID, len(msgs))
+	var young []ids.RequestID
+	for i, m := range msgs {
+		if of[i] = requestOf(m); now.Sub(of[i].Time()).Abs() < tooYoung {
+			young = append(young, of[i])
+		}
+	}
+	if len(young) == 0 {
+		return msgs, nil
+	}
+	unwritten, err := r.Unwritten(ctx, young)
+	if err != nil {
+		return nil, err
+	}
+	var ready, waits []bus.Msg
+	for i, m := range msgs {
+		if slices.Contains(unwritten, of[i]) {
+			waits = append(waits, m)
 		} else {
 			ready = append(ready, m)
 		}
 	}
-	return ready, putOff(young, tooYoung)
+	return ready, putOff(waits, usage.EarlyPause)
 }
 
 // requestOf returns the request of a void or a receipt; zero for a message that cannot be read.
@@ -83,7 +100,7 @@ func (r *WorkReceipts) Run(ctx context.Context) error {
 // Handle answers a batch. After an error the batch must be delivered again. Voids are
 // kept first, because a receipt in the same batch is judged by them.
 func (r *WorkReceipts) Handle(ctx context.Context, msgs []bus.Msg) error {
-	msgs, err := r.putOffYoung(msgs)
+	msgs, err := r.putOffYoung(ctx, msgs)
 	if err != nil || len(msgs) == 0 {
 		return err
 	}

@@ -76,15 +76,30 @@ func queueUnwritten(batch *pgx.Batch, all []hold.RequestReport, told map[ids.Req
 	if len(doubtful) == 0 {
 		return
 	}
-	batch.Queue(`SELECT u.request_id FROM unnest($1::uuid[]) AS u (request_id)
-		WHERE NOT EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id)`, raw(doubtful)).
-		Query(func(rows pgx.Rows) error {
-			requests, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-			for _, r := range requests {
-				*into = append(*into, r)
-			}
-			return err
-		})
+	batch.Queue(selectUnwritten, raw(doubtful)).Query(func(rows pgx.Rows) error { return scanUnwritten(rows, into) })
+}
+
+const selectUnwritten = `SELECT u.request_id FROM unnest($1::uuid[]) AS u (request_id)
+	WHERE NOT EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id)`
+
+func scanUnwritten(rows pgx.Rows, into *[]ids.RequestID) error {
+	requests, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	for _, r := range requests {
+		*into = append(*into, r)
+	}
+	return err
+}
+
+// Unwritten returns which of the requests have no hold.
+func (s *Store) Unwritten(ctx context.Context, requests []ids.RequestID) (unwritten []ids.RequestID, err error) {
+	rows, err := s.pool.Query(ctx, selectUnwritten, raw(requests))
+	if err == nil {
+		err = scanUnwritten(rows, &unwritten)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("select requests without holds: %w", err)
+	}
+	return unwritten, nil
 }
 
 // gatewayReport is what a report that was stored just now says of its request.
