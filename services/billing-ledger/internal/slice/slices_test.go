@@ -715,6 +715,98 @@ func TestASliceThatWasStrandedIsDroppedAndItsPinsAreWritten(t *testing.T) {
 	})
 }
 
+// granted is the state of a turn that left a slice with the account's key.
+func (b *bundle) granted(epoch int64) State {
+	account, keys := b.world.stateLocked(b.account, time.Now())
+	return State{Epoch: epoch, Plain: true, Amount: 1000, Places: 20, Account: account, Keys: keys}
+}
+
+// flying returns an account whose slice has an admitted request in the turn under way and another since.
+func (b *bundle) flying(t *testing.T) *account {
+	t.Helper()
+	a := newAccount(b.account.id, wanted, time.Now())
+	a.take(time.Now())
+	a.answer(b.granted(3), time.Now(), time.Now())
+	for n := range 2 {
+		r := b.request(100)
+		r.ZeroPriced = true
+		if _, _, found, _ := a.admit(&r, time.Now()); found != admitted {
+			t.Fatalf("got the verdict %d, want an admission", found)
+		}
+		if n == 0 {
+			a.take(time.Now())
+		}
+	}
+	return a
+}
+
+func TestAnAnswerLeavesWhatWasAdmittedMeanwhile(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		a := b.flying(t)
+		st := b.granted(3)
+		st.Account.Open = 7
+		if got := a.answer(st, time.Now(), time.Now()); got.written != 1 || len(a.pins) != 1 {
+			t.Errorf("got %d pins written and %d left, want 1 and 1", got.written, len(a.pins))
+		}
+		if a.decider.Free != 900 || a.decider.Open != 8 || a.places != 19 {
+			t.Errorf("got %d of credit, %d open and %d places, want 900, 8 and 19", a.decider.Free, a.decider.Open, a.places)
+		}
+		turn, _ := a.take(time.Now())
+		every := limit.Meter{PerMinute: 6000}.Take().Ahead
+		if got := turn.Ahead[b.key][limit.LLM-1]; got != 2*every || turn.ZeroPriced != 2*every {
+			t.Errorf("got rates %v and %v ahead, want both requests' %v", got, turn.ZeroPriced, 2*every)
+		}
+	})
+}
+
+func TestAFailedTurnIsRepeatedWhole(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		a := b.flying(t)
+		a.fail(errLost)
+		turn, _ := a.take(time.Now())
+		if len(turn.Pins) != 2 || len(turn.Ahead) != 1 {
+			t.Errorf("got %d pins and the rates of %d keys, want 2 and 1", len(turn.Pins), len(turn.Ahead))
+		}
+	})
+}
+
+func TestASliceThatEndedDuringATurnWritesWhatWasAdmittedMeanwhile(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		a := b.flying(t)
+		if got := a.answer(State{Plain: true}, time.Now(), time.Now()); got.over || !got.unfinished {
+			t.Errorf("got over %t and unfinished %t, want it unfinished", got.over, got.unfinished)
+		}
+		if turn, _ := a.take(time.Now()); len(turn.Pins) != 1 || turn.Epoch != 3 || !turn.Close {
+			t.Errorf("got %d pins of slice %d, want the other one of slice 3", len(turn.Pins), turn.Epoch)
+		}
+		if got := a.answer(State{Plain: true}, time.Now(), time.Now()); !got.over {
+			t.Error("with all written: got it unfinished, want it over")
+		}
+	})
+}
+
+func TestAnOpeningThatMayComeLateMeetsNoOtherSlice(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.spy.set(func() { b.spy.fail = func([]Turn) error { return errLost } })
+		b.saw(busy)
+		pass(t, Every+time.Millisecond)
+		b.spy.set(func() { b.spy.fail = nil })
+		pass(t, 5*Every)
+		if got := b.Open(); got != 0 {
+			t.Fatalf("got %d slices, want the one whose opening failed ended", got)
+		}
+		for range 4 {
+			b.saw(busy)
+			pass(t, busyWithin)
+		}
+		if b.isOpen() {
+			t.Errorf("within %v: got a slice, want none", lateFor)
+		}
+		pass(t, busyWithin)
+		b.open(t)
+	})
+}
+
 func TestTheReckonedTimeNeverGoesBack(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.open(t)
