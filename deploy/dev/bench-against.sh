@@ -56,6 +56,7 @@ product() {
   echo "  Starting $name ..."
   empty "$run/$name"
   SVC_HTTP_ADDR=127.0.0.1:${port}0 SVC_WS_ADDR=127.0.0.1:${port}1 SVC_METRICS_ADDR=127.0.0.1:${port}2 SVC_OPERATOR_ADDR=127.0.0.1:${port}3 \
+    SVC_VERIFIER_DEVELOPMENT=true SVC_VERIFIER_PROBES=false SVC_VERIFIER_BENCHMARKS_WAIVED=true \
     SVC_DATA_DIR="$run/$name" SVC_DEMO_AGENT=off SVC_LOG_LEVEL=error start "$name" "$bin/$name/standalone"
   local pid=${pids[-1]}
   wait_file "$env" 60
