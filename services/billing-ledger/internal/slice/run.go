@@ -10,8 +10,13 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// maxBackoff bounds the pause after failed transactions.
-const maxBackoff = time.Second
+const (
+	// maxBackoff bounds the pause after failed transactions.
+	maxBackoff = time.Second
+	// enough is how many unwritten holds have a turn at once where somebody waits for some of them. Fewer
+	// wait for the next regular turn, so that a quiet moment has no transaction for each request.
+	enough = 64
+)
 
 // runner is the one goroutine that takes turns.
 type runner struct {

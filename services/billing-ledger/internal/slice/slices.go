@@ -61,15 +61,16 @@ type Slices struct {
 	cfg  Config
 	deps Deps
 	seen *seen
-	// unwritten counts the pins that may be unwritten.
-	unwritten atomic.Int64
+	// unwritten counts the pins that may be unwritten, awaited the calls of Write that wait for some.
+	unwritten, awaited atomic.Int64
 
 	// mu guards what follows. Who holds an account's lock may take mu, never the reverse.
 	mu       sync.RWMutex
 	running  bool
 	accounts map[ids.AccountID]*account
 	keys     map[ids.KeyID]*account
-	// urgent are accounts that need a turn at once. bell has a place for one sign that there are any.
+	// urgent are accounts that need a turn before their next regular one. bell has a place for one sign
+	// that it is time for that.
 	urgent map[*account]struct{}
 	bell   chan struct{}
 }
@@ -109,7 +110,7 @@ func (s *Slices) Admit(ctx context.Context, r hold.Reservation) (hold.Decision, 
 		return s.admitLater(ctx, a, &r, answered)
 	}
 	if found == admitted {
-		s.unwritten.Add(1)
+		s.count()
 	}
 	return d, pin, found == admitted
 }
@@ -135,7 +136,7 @@ func (s *Slices) admitLater(
 		var pin hold.Pin
 		var found verdict
 		if d, pin, found, answered = a.admit(r, s.deps.Clock.Now()); found == admitted {
-			s.unwritten.Add(1)
+			s.count()
 			return d, pin, true
 		} else if found == doubtful {
 			break
@@ -223,8 +224,8 @@ func (s *Slices) close(ctx context.Context, a *account) error {
 	return nil
 }
 
-// Write makes the holds of pins durable. What this owner has not written yet is written by a turn at
-// once, which all callers share. The Writer writes the others.
+// Write makes the holds of pins durable. What this owner has not written yet is written by the next
+// turn, which all callers share. The Writer writes the others.
 func (s *Slices) Write(ctx context.Context, pins []hold.Pin) error {
 	var others []hold.Pin
 	needed := map[*account]uint64{}
@@ -243,7 +244,14 @@ func (s *Slices) Write(ctx context.Context, pins []hold.Pin) error {
 		}
 	}
 	for a := range needed {
-		s.ask(a)
+		s.need(a)
+	}
+	if len(needed) > 0 {
+		s.awaited.Add(1)
+		defer s.awaited.Add(-1)
+		if s.unwritten.Load() >= enough {
+			s.ring()
+		}
 	}
 	if len(others) > 0 {
 		if err := s.deps.Writer(ctx, others); err != nil {
@@ -266,12 +274,28 @@ func (s *Slices) ofKey(key ids.KeyID) *account {
 
 // ask asks for a turn at once.
 func (s *Slices) ask(a *account) {
+	s.need(a)
+	s.ring()
+}
+
+// need has the account take part in the next turns that are not regular.
+func (s *Slices) need(a *account) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.urgent[a] = struct{}{}
-	s.mu.Unlock()
+}
+
+func (s *Slices) ring() {
 	select {
 	case s.bell <- struct{}{}:
 	default:
+	}
+}
+
+// count counts a request that was admitted.
+func (s *Slices) count() {
+	if s.unwritten.Add(1) >= enough && s.awaited.Load() > 0 {
+		s.ring()
 	}
 }
 
