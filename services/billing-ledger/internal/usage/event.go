@@ -20,6 +20,10 @@
 // first in the NATS stream stands, and the other is a duplicate, whatever it says. Of two
 // different events of one hub for the same request, the second is quarantined as altered.
 //
+// Usage may arrive before the hold of its request is written (package slice). The hold is then written
+// from the ticket that the usage carries (see Tickets), and the usual rules apply. Usage of an unknown
+// request without a ticket that is sealed by the ledger is quarantined, unless it is Early.
+//
 // The rules are pure (see Decide). The store shows them the rows that they need under
 // lock and applies their effects in one transaction. CHECKs in the database enforce the
 // same sums.

@@ -157,7 +157,7 @@ func (s *Settler) transact(
 		results, lines = fx.Results, fx.Lines
 		var rejects []Reject
 		for i, r := range fx.Results {
-			if r != unwritten && r.Quarantined() {
+			if r != "" && r.Quarantined() { // an event that was left out has no result
 				rejects = append(rejects, reject(batch[i], r, ""))
 			}
 		}
@@ -172,9 +172,6 @@ func (s *Settler) transact(
 	return results, missing, nil
 }
 
-// unwritten is the result of an event that was left out.
-const unwritten Result = ""
-
 // decide leaves some events out, so that they stand in nobody's way: an event that is left out counts neither as
 // the first event of a request nor as another. They are those that are forged, and those of requests that are
 // unknown and may become known.
@@ -188,7 +185,6 @@ func (s *Settler) decide(b Snapshot, batch []Delivery, pins []*hold.Pin) (fx Eff
 		case known && s.Tickets.forged(*e, h.Account):
 			results[i] = Forged
 		case !known && pins[i] != nil:
-			results[i] = unwritten
 			missing = append(missing, i)
 		case !known && len(batch[i].Ticket) == 0 && s.isEarly(e):
 			results[i] = Early
