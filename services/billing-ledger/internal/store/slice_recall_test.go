@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/posting"
 	"svc.internal/services/billing-ledger/internal/slice"
 )
 
@@ -149,6 +150,24 @@ func TestAChangeThatIsGivenUpWaitsNoLonger(t *testing.T) {
 	e.store.OnRecall(func(context.Context, hold.SliceOpen) error { cancel(gone); return gone })
 	if err := e.keys.Revoke(ctx, c.key); !errors.Is(err, gone) {
 		t.Errorf("got the error %v, want %v", err, gone)
+	}
+}
+
+// What is taken from a consumer is bounded by what no request holds, slices or not.
+func TestAnEntryThatDependsOnCreditSeesThatOfSlices(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	o.onRecall(t, &s)
+	_, err := e.store.PostFrom(t.Context(), posting.Needs{Account: c.account}, func(has posting.Has) (ledger.Entry, error) {
+		if has.Unheld != 100*money.USD {
+			t.Errorf("what no request holds: got %v, want all", has.Unheld)
+		}
+		return ledger.Grant(entryID(t), c.account, 5000, "more", ""), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

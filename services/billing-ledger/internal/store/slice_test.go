@@ -311,7 +311,7 @@ func TestAnAccountThatIsNotPlainHasNoSlice(t *testing.T) {
 	onPlan, capped, many, frozen, later := e.consumer(t, money.USD), e.consumer(t, money.USD), e.consumer(t, money.USD),
 		e.consumer(t, money.USD), e.consumer(t, money.USD)
 	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, [16]byte(onPlan.account))
-	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() + interval '1 day')`, [16]byte(later.account))
+	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() + interval '1 day', now() + interval '2 days')`, [16]byte(later.account))
 	if _, err := e.spending().SetCaps(t.Context(), capped.account, caps(30, 90)); err != nil {
 		t.Fatal(err)
 	}
