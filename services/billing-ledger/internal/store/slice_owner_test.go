@@ -1,0 +1,163 @@
+package store_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/slice"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// ownerReplica is a replica that admits from slices of its own.
+type ownerReplica struct {
+	owner    slice.Owner
+	slices   *slice.Slices
+	admitter *hold.Admitter
+}
+
+// ownerReplicas runs two replicas that recall each other's slices until stop is called.
+func (e *env) ownerReplicas(t *testing.T) (all [2]*ownerReplica, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	var stops []func()
+	for i := range all {
+		r := &ownerReplica{owner: slice.Owner{ID: [16]byte{15: byte(i + 1)}}}
+		r.slices = slice.New(slice.DefaultConfig(r.owner), slice.Deps{Keeper: e.store, Writer: e.store.WritePins,
+			Clock: clock.System, Log: slog.New(slog.DiscardHandler), Observe: func(turned slice.Turned) {
+				if turned.Err != nil {
+					t.Errorf("a turn: %v", turned.Err)
+				}
+			}})
+		r.admitter = hold.NewAdmitter(hold.Config{Batch: 64, Queue: 1024, Writers: 1, Timeout: 30 * time.Second},
+			hold.Deps{Prices: pricesOf(e.price), Store: e.store, Slices: r.slices, Observe: func(hold.Outcome, int) {}})
+		running.Go(func() { r.slices.Run(ctx) })
+		stops = append(stops, runAdmitter(t, r.admitter))
+		all[i] = r
+	}
+	e.store.OnRecall(func(ctx context.Context, open hold.SliceOpen) error {
+		return all[open.Owner[15]-1].slices.Recall(ctx, open.Account)
+	})
+	return all, func() {
+		cancel()
+		running.Wait()
+		for _, one := range stops {
+			one()
+		}
+	}
+}
+
+// admitted is a request that a replica admitted.
+type admitted struct {
+	request hold.AdmitRequest
+	hold.Admission
+}
+
+// Two replicas admit requests of busy accounts and write their holds, while requests settle at either,
+// keys come and go, and one account is near the end of its credit.
+func TestReplicasWithSlicesAreExactTogether(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.LLMPerMinute, limits.Concurrent = 2000, 30
+	e := setup(t, limits)
+	replicas, stop := e.ownerReplicas(t)
+	const fromSlices = 400
+	var (
+		mu     sync.Mutex
+		all    []admitted
+		pinned atomic.Int64
+		work   sync.WaitGroup
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for n, credit := range []money.NanoUSD{50 * money.USD, 50 * money.USD, 3 * money.USD} {
+		c := e.consumer(t, credit)
+		var current atomic.Pointer[ids.KeyID]
+		current.Store(&c.key)
+		for worker := range 4 {
+			work.Go(func() {
+				for ctx.Err() == nil && pinned.Load() < fromSlices {
+					ask := hold.AdmitRequest{Request: request(t), Key: *current.Load(), Model: "acme/large", MaxCompletionTokens: 1}
+					r := replicas[(n+worker)%2]
+					a, err := r.admitter.Admit(ctx, ask)
+					if open, ok := hold.AsSliceOpen(err); ok {
+						r = replicas[open.Owner[15]-1]
+						a, err = r.admitter.Admit(ctx, ask)
+					}
+					if err != nil {
+						continue
+					}
+					if a.Pin != nil {
+						pinned.Add(1)
+					}
+					mu.Lock()
+					all = append(all, admitted{request: ask, Admission: a})
+					mu.Unlock()
+					e.settleAdmitted(t, replicas[worker%2], admitted{request: ask, Admission: a})
+				}
+			})
+		}
+		if n > 0 {
+			continue
+		}
+		work.Go(func() {
+			for range clock.Every(ctx, 500*time.Millisecond) {
+				if pinned.Load() >= fromSlices {
+					return
+				}
+				old, fresh := *current.Load(), e.issue(t, c.account, key.IssueRequest{})
+				if err := e.keys.Revoke(ctx, old); err != nil {
+					t.Error(err)
+				}
+				if _, err := replicas[0].admitter.Admit(ctx, hold.AdmitRequest{Request: request(t), Key: old, Model: "acme/large",
+					MaxCompletionTokens: 1}); err == nil {
+					t.Error("a key that is revoked: got an admission, want a refusal")
+				}
+				current.Store(&fresh.key)
+			}
+		})
+	}
+	work.Wait()
+	stop()
+	if n := pinned.Load(); n < fromSlices {
+		t.Errorf("got %d requests admitted from slices in 30 s, want %d", n, fromSlices)
+	}
+	t.Logf("slices admitted %d of %d requests", pinned.Load(), len(all))
+	requests := make([][16]byte, len(all))
+	for i, a := range all {
+		requests[i] = a.request.Request
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM hold WHERE request_id = ANY ($1) AND amount = $2 AND state = 'settled'`,
+		requests, int64(cent)); n != len(all) {
+		t.Errorf("settled holds with their amount: got %d, want all %d that were admitted", n, len(all))
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM slice`); n != 0 {
+		t.Errorf("slices after the end: got %d, want none", n)
+	}
+	e.sound(t)
+}
+
+// settleAdmitted settles a request at a replica, which writes its hold first.
+func (e *env) settleAdmitted(t *testing.T, at *ownerReplica, a admitted) {
+	t.Helper()
+	if a.Pin != nil {
+		if err := at.slices.Write(t.Context(), []hold.Pin{*a.Pin}); err != nil {
+			t.Error(err)
+		}
+	}
+	d := e.served(t, hold.Reservation{AdmitRequest: a.request, Class: limit.LLM, Price: a.Price, Rates: a.Rates}, 1)
+	results, err := e.settler.Settle(t.Context(), []usage.Delivery{d}, nil)
+	if err != nil || len(results) != 1 || results[0] != usage.Settled {
+		t.Errorf("settle: got %v and the error %v, want it settled", results, err)
+	}
+}
