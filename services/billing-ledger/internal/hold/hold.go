@@ -27,7 +27,11 @@
 // rate that all such models and all keys of the account share. A refusal of a valid key
 // says what its rate has left.
 //
-// Admission is committed in groups, by several writers; the calls of one key have one
+// Plain requests of a busy account are admitted from memory where nothing puts them in doubt, and
+// their holds are written soon after (package slice). All other requests take the exact
+// path, on which the store decides.
+//
+// The exact path commits in groups, by several writers; the calls of one key have one
 // writer. Each writer has its share of Config.Queue for callers that wait, and a caller
 // beyond its share is refused as unavailable. While one transaction of a writer is under
 // way, its next batch of at most Config.Batch collects. So a busy moment costs few

@@ -182,7 +182,7 @@ func (a *account) surelyLocked(k *key, r *hold.Reservation, now time.Time) bool 
 	if !k.until.IsZero() && !k.until.After(a.decider.Now.Add(a.lag)) {
 		return false
 	}
-	if age := a.decider.Now.Sub(r.Request.Time()); age > maxIDAge || age < -maxIDAge || a.recent.has(r.Request, now) {
+	if age := a.decider.Now.Sub(r.Request.Time()); age > maxIDAge || age < -maxIDAhead || a.recent.has(r.Request, now) {
 		return false
 	}
 	k.advance(a.decider.Now)

@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// remembered is how long an owner at least remembers a request that it admitted. It must be longer
-	// than twice maxIDAge: an id that was admitted when it seemed to come from the future is too old when
-	// it is forgotten.
-	remembered = 3 * time.Second
-	// maxIDAge is how far an id's own time may be from the database's.
-	maxIDAge = time.Second
+	// maxIDAge is how old an id may be by its own time: it is made before a gateway reads the body of its
+	// request. maxIDAhead is how far it may be ahead of the database's time.
+	maxIDAge   = 5 * time.Second
+	maxIDAhead = time.Second
+	// remembered is how long an owner at least remembers a request that it admitted. It is longer than
+	// maxIDAge and maxIDAhead together: an id is too old when it is forgotten, wherever it came from.
+	remembered = 8 * time.Second
 	// maxRecent bounds the ids of one generation.
-	maxRecent = 1 << 15
+	maxRecent = 1 << 16
 )
 
 // recent remembers ids for at least remembered and at most twice as long, in two generations.
@@ -23,7 +24,7 @@ type recent struct {
 	since         time.Time
 }
 
-// has reports whether the id is remembered, or can not be remembered because there are too many.
+// has reports whether the id is remembered, or cannot be remembered because there are too many.
 func (r *recent) has(id ids.RequestID, now time.Time) bool {
 	if now.Sub(r.since) >= remembered {
 		if now.Sub(r.since) >= 2*remembered {

@@ -9,6 +9,11 @@
 // a hold that is not written yet writes it from the ticket. So an owner that is killed loses
 // nothing.
 //
+// Each turn reads anew what its owner decides by. So two things that no trigger guards count after Every
+// at most: requests that ended, and requests that clients left at once. A request id that the exact
+// path or another owner admitted just before a slice opened may be admitted once more when it is
+// repeated. It has one hold all the same, and settles once.
+//
 // An owner only ever admits. Where it is in doubt, it writes everything, closes the slice and
 // leaves the decision to the exact path (hold.Decider). It is in doubt near every bound: too little
 // credit, no place, no room in a rate, a key that it does not know, a request id that may be

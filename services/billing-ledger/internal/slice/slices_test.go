@@ -268,7 +268,7 @@ func TestWhatIsInDoubtIsLeftToTheExactPath(t *testing.T) {
 		"a class that nobody knows":       {ask: func(r *hold.Reservation) { r.Class = limit.Classes + 1 }},
 		"no class":                        {ask: func(r *hold.Reservation) { r.Class = 0 }},
 		"an old id":                       {ask: setID(-maxIDAge - time.Millisecond)},
-		"an id of the future":             {ask: setID(maxIDAge + 2*time.Millisecond)},
+		"an id of the future":             {ask: setID(maxIDAhead + 2*time.Millisecond)},
 		"a rate that is nearly used up":   {told: func(st *State) { st.Keys[0].Limits[limit.LLM-1] = 1 + margin }},
 		"a shared rate nearly used up":    {told: nearlyZero, ask: func(r *hold.Reservation) { r.ZeroPriced = true }},
 		"a request that costs too much":   {ask: func(r *hold.Reservation) { r.Amount = money.USD }},
@@ -313,12 +313,13 @@ func nearlyZero(st *State) {
 
 func TestARepeatedIDIsInDoubtUntilItIsTooOld(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
+		b.account.maxOpen = 1_000_000
 		b.open(t)
 		r := b.request(1)
 		if _, _, ok := b.Admit(t.Context(), r); !ok {
 			t.Fatal("got doubt, want an admission")
 		}
-		for range 40 {
+		for range 3 * remembered / Every {
 			if _, _, ok := b.Admit(t.Context(), r); ok {
 				t.Fatal("the repeated id: got an admission, want doubt")
 			}
