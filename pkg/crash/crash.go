@@ -32,6 +32,11 @@ const (
 	// PinWithoutSlice writes the hold of a request that was admitted from a slice without taking its
 	// amount from the slice.
 	PinWithoutSlice = "billing.pin_without_slice"
+	// TicketIgnored takes no ticket for one of its request, so that the holds which their owner has not
+	// written yet are never written.
+	TicketIgnored = "billing.ticket_ignored"
+	// TicketUnchecked takes every ticket, whoever sealed it.
+	TicketUnchecked = "billing.ticket_unchecked"
 	// JournalWithoutFsync leaves a hub's journal entries in the memory of the process,
 	// where a kill loses them as a power cut loses a page cache.
 	JournalWithoutFsync = "hub.journal_without_fsync"
@@ -39,5 +44,6 @@ const (
 
 // Plants returns the names of all planted faults.
 func Plants() []string {
-	return []string{SettledBeforeCommit, SkipPrimaryKey, PinWithoutSlice, JournalWithoutFsync}
+	return []string{SettledBeforeCommit, SkipPrimaryKey, PinWithoutSlice, TicketIgnored, TicketUnchecked,
+		JournalWithoutFsync}
 }

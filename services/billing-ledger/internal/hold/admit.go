@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -126,6 +127,7 @@ func (a *Admitter) fromSlice(ctx context.Context, r Reservation) (Decision, bool
 	}
 	d.Admission.Pin = &pin
 	a.observe(Admitted, 1)
+	crash.At("billing.slice.admitted")
 	return d, true
 }
 

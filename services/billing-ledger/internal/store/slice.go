@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/hold"
@@ -42,6 +44,10 @@ const readSlices = `SELECT ` + plainColumns + ` FROM unnest($1::uuid[]) AS a (id
 // A turn without credit to spare keeps what its slice has, because its owner may have admitted more
 // meanwhile.
 func (s *Store) Turn(ctx context.Context, owner slice.Owner, turns []slice.Turn) ([]slice.State, error) {
+	writes := slices.ContainsFunc(turns, func(t slice.Turn) bool { return len(t.Pins) > 0 })
+	if writes {
+		crash.At("billing.turn.before_commit")
+	}
 	var states []slice.State
 	err := pg.Retry(ctx, func() error {
 		batch := &pgx.Batch{}
@@ -51,6 +57,9 @@ func (s *Store) Turn(ctx context.Context, owner slice.Owner, turns []slice.Turn)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("turn %d slices: %w", len(turns), err)
+	}
+	if writes {
+		crash.At("billing.turn.committed")
 	}
 	return states, nil
 }
