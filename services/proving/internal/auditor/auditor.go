@@ -122,8 +122,8 @@ func Audit(in Inputs, opts Options) (*Report, error) {
 	a := &audit{world: w, skew: opts.Skew.Microseconds(), r: newReport()}
 	a.tie()
 	for _, check := range []func(){
-		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkCounters, a.checkTrialBalance,
-		a.checkDays,
+		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkSlices, a.checkCounters,
+		a.checkTrialBalance, a.checkDays,
 		a.checkEarnings, a.checkLists, a.checkBatches, a.checkMonths, a.checkStanding, a.checkPayouts, a.checkAdopted,
 		a.checkChains, a.checkPositions, a.checkBacks, a.checkReserves, a.checkSetup, a.replay,
 		a.checkLimits, a.checkPlans, a.judgeClients,

@@ -1,6 +1,10 @@
 package auditor
 
-import "slices"
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
 
 // entered is what entries gave to each consumer, or took. Without refunds, entries that
 // give a charge back, and their reversals, do not count.
@@ -22,8 +26,8 @@ func (a *audit) entered(refunds bool) map[id]wide {
 // checkWallets computes every wallet from its rows.
 func (a *audit) checkWallets() {
 	posted, held := a.entered(true), map[id]wide{}
-	for of, amount := range a.slices {
-		held[of.account] = held[of.account].plus(amount)
+	for of, s := range a.slices {
+		held[of.account] = held[of.account].plus(s.amount)
 	}
 	for _, q := range a.requests {
 		if h := q.hold; h != nil && h.state == stateOpen {
@@ -53,6 +57,25 @@ func (a *audit) checkWallets() {
 			if _, ok := a.wallets[u]; !ok && !sums[u].zero() {
 				a.r.found(Drift, about("account", u), "its rows sum to %v, and there is no wallet", sums[u])
 			}
+		}
+	}
+}
+
+// checkSlices finds slices that are left. One of a dead owner is stranded soon, and one that is stranded gives
+// back what it has when its time is over.
+func (a *audit) checkSlices() {
+	late := a.exportedAt - overdue - a.skew
+	byEpoch := func(x, y sliceKey) int { return cmp.Compare(x.epoch, y.epoch) }
+	for _, of := range slices.SortedFunc(maps.Keys(a.slices), byEpoch) {
+		switch s := a.slices[of]; {
+		case s.reclaimAt != 0 && s.reclaimAt < late:
+			a.r.found(Drift, about("account", of.account), "its slice %d of %d is stranded, and was over at %d", of.epoch,
+				s.amount, s.reclaimAt)
+		case s.reclaimAt != 0:
+			a.r.note("slices of credit that wait for what their dead owners admitted")
+		case s.aliveUntil < late:
+			a.r.found(Drift, about("account", of.account), "its slice %d of %d is open, and its owner was last alive at %d",
+				of.epoch, s.amount, s.aliveUntil)
 		}
 	}
 }

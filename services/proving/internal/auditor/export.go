@@ -86,7 +86,8 @@ func (w *world) takeWallet(r *record) {
 }
 
 func (w *world) takeSlice(r *record) {
-	put(w, r, w.slices, sliceKey{r.id("account_id"), r.integer("epoch")}, r.count("amount"))
+	put(w, r, w.slices, sliceKey{r.id("account_id"), r.integer("epoch")}, slice{
+		amount: r.count("amount"), aliveUntil: r.time("alive_until"), reclaimAt: r.timeOr("reclaim_at")})
 }
 
 func (w *world) takeRule(r *record) {

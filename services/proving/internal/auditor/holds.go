@@ -60,10 +60,19 @@ func (a *audit) checkHolds() {
 		} else if len(q.lines) > 0 {
 			a.r.found(Drift, about("request", u), "it is settled, and there is no hold")
 		}
-		if len(q.lines) == 0 && q.quarantined && (q.hold == nil || q.hold.state != stateSettled) {
+		if q.quarantined && a.invented(q) {
+			a.r.note("requests that somebody made up, whose usage is in quarantine")
+		} else if len(q.lines) == 0 && q.quarantined && (q.hold == nil || q.hold.state != stateSettled) {
 			a.r.doubt(about("request", u), "its usage is in quarantine, and nothing of it is settled")
 		}
 	}
+}
+
+// invented reports whether the records of all clients and engines are there, and nobody but the quarantine knows the
+// request.
+func (a *audit) invented(q *request) bool {
+	return len(a.calls) > 0 && len(a.served) > 0 && q.hold == nil && q.report == nil &&
+		len(q.lines)+len(q.earnings)+len(q.calls)+len(q.engines)+len(q.receipts) == 0
 }
 
 // checkLine computes the amounts of a settled request anew.

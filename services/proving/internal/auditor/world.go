@@ -14,9 +14,8 @@ type world struct {
 	requests   map[id]*request
 	accounts   map[id]string // names
 	wallets    map[id]wallet
-	// slices are what slices hold of wallets for requests whose holds are not written yet.
-	slices  map[sliceKey]int64
-	entries map[id]*entry
+	slices     map[sliceKey]slice
+	entries    map[id]*entry
 	// strays are postings without an entry.
 	strays   map[id]int
 	chart    map[string]bool
@@ -66,6 +65,10 @@ type sliceKey struct {
 	account id
 	epoch   int64
 }
+
+// slice is what a slice holds of a wallet for requests whose holds are not written yet. reclaimAt is 0 for one
+// that is open.
+type slice struct{ amount, aliveUntil, reclaimAt int64 }
 
 // hold is a row of the table of that name. Times are in microseconds since 1970; 0 is
 // none.
@@ -147,7 +150,7 @@ var (
 func newWorld(maxRows int) *world {
 	return &world{
 		max: maxRows, names: map[string]string{},
-		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{}, slices: map[sliceKey]int64{},
+		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{}, slices: map[sliceKey]slice{},
 		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
 		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{},
 		earningSums: map[accrual]wide{}, batches: newBatches(), months: newMonths(), payouts: newPayouts(),

@@ -87,7 +87,7 @@ func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error 
 	}
 	var errs []error
 	for _, hub := range hubs {
-		e, err := m.overhear(ctx, reader, hub)
+		e, err := m.overhear(ctx, reader, hub, f.Cell.What == plan.Ticketers)
 		if err != nil {
 			return err
 		}
@@ -98,6 +98,8 @@ func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error 
 			err = m.publishForged(ctx, reader, hub, e, release)
 		case plan.Repeaters:
 			err = m.publishAgain(ctx, reader, hub, e, release)
+		case plan.Ticketers:
+			err = m.publishInvented(ctx, reader, hub, e, release)
 		default:
 			err = fmt.Errorf("%v is not known", f)
 		}
@@ -108,9 +110,11 @@ func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error 
 }
 
 // overhear waits for usage of a hub.
-func (m *market) overhear(ctx context.Context, reader *intruder.Client, hub string) (e intruder.Event, err error) {
+func (m *market) overhear(
+	ctx context.Context, reader *intruder.Client, hub string, ticketed bool,
+) (e intruder.Event, err error) {
 	err = insist(ctx, func(ctx context.Context) (err error) {
-		e, err = reader.Overhear(ctx, fleet.HubID(hub))
+		e, err = reader.Overhear(ctx, fleet.HubID(hub), ticketed)
 		return err
 	})
 	if err != nil {
@@ -384,6 +388,54 @@ func (m *market) publishAgain(
 		return nil
 	}
 	m.intrusions.count(func(c *Forged) { c.Repeated += 2 })
+	return nil
+}
+
+// publishInvented brings usage of requests that nobody admitted into the stream, with a hub's stolen
+// certificate and key, and checks that no hold is written for them.
+func (m *market) publishInvented(
+	ctx context.Context, reader *intruder.Client, hub string, e intruder.Event, release func(),
+) error {
+	var key usageseal.Key
+	err := insist(ctx, func(ctx context.Context) (err error) {
+		key, err = m.books.UsageKey(ctx, fleet.HubID(hub))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	invented := map[string][]byte{} // sealed events by their requests
+	var last uint64
+	for _, forged := range []bool{true, false} {
+		data, request, err := e.Invented(forged)
+		if err != nil {
+			return err
+		}
+		invented[request] = key.Seal(data)
+		if last, err = m.storeAs(ctx, hub, invented[request]); err != nil {
+			return err
+		}
+	}
+	release()
+	if err := m.handled(ctx, reader, last); err != nil {
+		return err
+	}
+	for request, data := range invented {
+		var held, refused bool
+		err := insist(ctx, func(ctx context.Context) (err error) {
+			held, refused, err = m.books.Refused(ctx, request, data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if held || !refused {
+			m.intrusions.accuse("request %s, which nobody admitted, has a hold %t, and its usage is set aside %t", request, held,
+				refused)
+			continue
+		}
+		m.intrusions.count(func(c *Forged) { c.Quarantined++ })
+	}
 	return nil
 }
 

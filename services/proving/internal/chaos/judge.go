@@ -112,8 +112,8 @@ func (m *market) left(ctx context.Context) (string, error) {
 }
 
 func describe(l store.Left) string {
-	return fmt.Sprintf("%d holds open, %d reviews under way, %d requests not told alike, %d charged for more than came",
-		l.Holds, l.Reviews, l.Unbalanced, l.Overcharged)
+	return fmt.Sprintf("%d holds open, %d reviews under way, %d requests not told alike, %d charged for more than came, "+
+		"%d slices left", l.Holds, l.Reviews, l.Unbalanced, l.Overcharged, l.Slices)
 }
 
 // unsettled matches a hub's gauge of usage that waits.

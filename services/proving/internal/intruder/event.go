@@ -1,6 +1,7 @@
 package intruder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/usagebundle"
 	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -29,9 +31,9 @@ type Event struct {
 // Request is the id of the request.
 func (e Event) Request() string { return e.said.GetRequestId() }
 
-// Overhear returns the last genuine priced usage of a hub in the stream. Only a reader of
-// usage can overhear it.
-func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
+// Overhear returns the last genuine priced usage of a hub in the stream; where ticketed is set, the last
+// with a ticket. Only a reader of usage can overhear it.
+func (c *Client) Overhear(ctx context.Context, hub string, ticketed bool) (Event, error) {
 	js, err := jetstream.New(c.nc)
 	if err != nil {
 		return Event{}, fmt.Errorf("overhear usage: %w", err)
@@ -47,7 +49,8 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 			if err := proto.Unmarshal(raw, e.said); err != nil {
 				return Event{}, fmt.Errorf("overhear usage: %w", err)
 			}
-			if msg.Subject == bus.SubjectUsage(hub) && e.genuine() && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 {
+			if msg.Subject == bus.SubjectUsage(hub) && e.genuine() && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 &&
+				(!ticketed || len(e.said.GetTicket()) > 0) {
 				return e, nil
 			}
 		}
@@ -59,10 +62,11 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	return Event{}, fmt.Errorf("overhear usage: %w", err)
 }
 
-// genuine reports whether the event was not made by an intruder.
+// genuine reports whether the event was not made by an intruder. A fleet has no vendors; see Invented.
 func (e Event) genuine() bool {
 	tokens := e.said.GetBillableCompletionTokens()
-	return e.said.GetHubId() == e.Hub && len(e.said.GetSeal()) > 0 && tokens > 0 && tokens < Inflation
+	return e.said.GetHubId() == e.Hub && len(e.said.GetSeal()) > 0 && tokens > 0 && tokens < Inflation &&
+		!e.said.GetVendor()
 }
 
 // Inflated is the event with more tokens, and without any seal.
@@ -77,6 +81,30 @@ func (e Event) Claimed(hub string) ([]byte, error) {
 		u.BillableCompletionTokens += Inflation
 		u.HubId, u.LedgerMac = hub, nil
 	})
+}
+
+// Invented is usage of a request that nobody admitted, without any seal, and the id of that request. It
+// has the event's genuine ticket, or a forged one: the genuine one with one bit changed, so that it names the
+// invented request. Settlement leaves it to the ledger alone, because a vendor is said to have served it.
+func (e Event) Invented(forged bool) (data []byte, request string, err error) {
+	id, err := ids.ParseRequest(e.Request())
+	if err != nil {
+		return nil, "", fmt.Errorf("invent usage: %w", err)
+	}
+	ticket := bytes.Clone(e.said.GetTicket())
+	at := bytes.Index(ticket, id[:])
+	if at < 0 {
+		return nil, "", errors.New("invent usage: the ticket does not name its request")
+	}
+	// The last bits of an id are random.
+	last, bit := len(id)-1, byte(1)
+	if forged {
+		bit = 2
+		ticket[at+last] ^= bit
+	}
+	id[last] ^= bit
+	data, err = e.altered(func(u *eventsv1.UsageEvent) { u.RequestId, u.Ticket, u.Vendor = id.String(), ticket, true })
+	return data, id.String(), err
 }
 
 func (e Event) altered(change func(*eventsv1.UsageEvent)) ([]byte, error) {

@@ -43,14 +43,15 @@ type Left struct {
 	// Holds counts the open holds. Reviews counts the reviews of open holds that are due or
 	// under way. Unbalanced counts the requests on which billing-ledger and settlement
 	// disagree. Overcharged counts the answers that broke off and are charged beyond what
-	// came: the ledger gives the rest back.
-	Holds, Reviews, Unbalanced, Overcharged int64
+	// came: the ledger gives the rest back. Slices counts those that are open, and those that were stranded
+	// and whose time is over.
+	Holds, Reviews, Unbalanced, Overcharged, Slices int64
 	// Quarantined counts the events that a person must look at.
 	Quarantined int64
 }
 
 // None reports whether nothing is left. Events in quarantine stay there.
-func (l Left) None() bool { return l.Holds+l.Reviews+l.Unbalanced+l.Overcharged == 0 }
+func (l Left) None() bool { return l.Holds+l.Reviews+l.Unbalanced+l.Overcharged+l.Slices == 0 }
 
 // Left counts the work that has yet to happen.
 func (b *Databases) Left(ctx context.Context) (Left, error) {
@@ -69,8 +70,9 @@ func (b *Databases) Left(ctx context.Context) (Left, error) {
 					* s.output_rate::numeric / 1000) + 1
 				AND NOT EXISTS (SELECT FROM billing.entry e WHERE e.business_id = w.request_id::text
 					AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))),
+		(SELECT count(*) FROM billing.slice WHERE state = 'open' OR reclaim_at <= now()),
 		(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)`).
-		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Overcharged, &l.Quarantined)
+		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Overcharged, &l.Slices, &l.Quarantined)
 	if err != nil {
 		return l, fmt.Errorf("count the work that is left: %w", err)
 	}
@@ -420,6 +422,18 @@ func (b *Databases) Quarantined(ctx context.Context, event []byte) (ledger, sett
 		return false, false, fmt.Errorf("read the quarantines: %w", err)
 	}
 	return ledger, settlement, nil
+}
+
+// Refused reports whether a request has a hold, and whether billing-ledger has set an event aside as usage
+// of a request that it does not know.
+func (b *Databases) Refused(ctx context.Context, request string, event []byte) (held, refused bool, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM billing.hold WHERE request_id = $1::uuid),
+		EXISTS (SELECT FROM billing.quarantine WHERE payload = $2 AND reason = 'unknown_request')`, request, event).
+		Scan(&held, &refused)
+	if err != nil {
+		return false, false, fmt.Errorf("read what is known of request %s: %w", request, err)
+	}
+	return held, refused, nil
 }
 
 // Compared is the result of a comparison of billing-ledger's settled requests with

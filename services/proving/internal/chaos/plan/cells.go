@@ -10,7 +10,10 @@ import (
 // The moments of a request, in their order.
 const (
 	beforeHold = "before-hold" // nothing exists yet
-	held       = "held"        // the hold is committed, nothing is dispatched
+	admitted   = "admitted"    // the owner of the account's slice has admitted it from memory, and told nobody
+	writing    = "writing"     // its hold is about to be written, and the gateway may have it already
+	written    = "written"     // the hold is written from its slice, and the owner does not know that
+	held       = "held"        // the gateway has it, and nothing is dispatched
 	streaming  = "streaming"   // a part of the answer is with the client
 	final      = "final"       // the usage is on the hub's disk, and nowhere else
 	answered   = "answered"    // the client has everything, and the gateway has reported nothing
@@ -20,9 +23,10 @@ const (
 
 // where are the crash points of the moments.
 var where = map[string]string{
-	beforeHold: "billing.admit.before_commit", held: "gateway.admitted", streaming: "gateway.relaying",
-	final: "hub.final.synced", answered: "gateway.answered", published: "billing.settle.before_commit",
-	settled: "billing.settle.committed",
+	beforeHold: "billing.admit.before_commit", admitted: "billing.slice.admitted",
+	writing: "billing.turn.before_commit", written: "billing.turn.committed", held: "gateway.admitted",
+	streaming: "gateway.relaying", final: "hub.final.synced", answered: "gateway.answered",
+	published: "billing.settle.before_commit", settled: "billing.settle.committed",
 }
 
 // special are the crash points of moments that are at another place for some programs.
@@ -57,7 +61,7 @@ func Cells() []Cell {
 	add(Lose, "agent-lost", fleet.Agent, "", streaming, published)
 	add(Kill, "nats", fleet.NATS, "", all...)
 	add(Lose, "nats-wiped", fleet.NATS, "", all...)
-	add(Kill, "billing", fleet.Billing, "", all...)
+	add(Kill, "billing", fleet.Billing, "", append([]string{admitted, writing, written}, all...)...)
 	add(Kill, "postgres", fleet.Postgres, "", all...)
 	add(Kill, "settlement", fleet.Settlement, "", published, settled)
 	add(Kill, "catalog", fleet.Catalog, "", all...)
@@ -67,7 +71,8 @@ func Cells() []Cell {
 	add(Stop, "stop-hub", fleet.Hub, "", streaming, final)
 	add(Stop, "stop-agent", fleet.Agent, "", streaming)
 	add(Stop, "stop-nats", fleet.NATS, "", streaming)
-	add(Stop, "stop-billing", fleet.Billing, "", streaming, published)
+	// An owner of slices stands still for longer than it counts as alive, and finds them stranded.
+	add(Stop, "stop-billing", fleet.Billing, "", admitted, writing, streaming, published)
 	add(Stop, "stop-postgres", fleet.Postgres, "", streaming, published)
 	add(Stop, "stop-settlement", fleet.Settlement, "", published)
 	add(Stop, "stop-catalog", fleet.Catalog, "", streaming)
@@ -77,8 +82,9 @@ func Cells() []Cell {
 	add(Cut, "cut-gateway-billing", fleet.Gateway, fleet.Billing, answered)
 	add(Cut, "cut-hub-nats", fleet.Hub, fleet.NATS, final)
 	add(Cut, "cut-billing-nats", fleet.Billing, fleet.NATS, published, settled)
+	add(Cut, "cut-billing-billing", "", fleet.Billing, admitted)
 	add(Cut, "cut-settlement-nats", fleet.Settlement, fleet.NATS, settled)
-	add(Cut, "cut-billing-postgres", fleet.Billing, fleet.Postgres, beforeHold, published)
+	add(Cut, "cut-billing-postgres", fleet.Billing, fleet.Postgres, beforeHold, writing, published)
 	add(Stall, "stall-agent-hub", fleet.Agent, fleet.Hub, streaming)
 	add(Stall, "stall-gateway-hub", "", fleet.Hub, streaming)
 	add(Stall, "stall-billing-nats", fleet.Billing, fleet.NATS, published)
@@ -92,6 +98,7 @@ func Cells() []Cell {
 	add(Forge, Impostors, fleet.NATS, "", published)
 	add(Forge, Forgers, fleet.NATS, "", published, settled)
 	add(Forge, Repeaters, fleet.NATS, "", published, settled)
+	add(Forge, Ticketers, fleet.NATS, "", admitted, published)
 	return append(cells, nights()...)
 }
 
@@ -172,11 +179,15 @@ func nights() []Cell {
 }
 
 // Showing returns the cells that bring a planted fault of package crash to light: with
-// all other copies of the usage lost, or with usage that is published again.
+// all other copies of the usage lost, with usage that is published again, with owners of slices that
+// die, or with tickets that are forged.
 func Showing(plant string) []Cell {
-	match := regexp.MustCompile(`^dark/`)
-	if plant == crash.SkipPrimaryKey {
-		match = regexp.MustCompile(`^(billing|hub)/settled$`)
+	match := map[string]string{
+		crash.SkipPrimaryKey: `^(billing|hub)/settled$`, crash.PinWithoutSlice: `^billing/(admitted|writing|written)$`,
+		crash.TicketIgnored: `^billing/(admitted|writing)$`, crash.TicketUnchecked: `^` + Ticketers + `/`,
+	}[plant]
+	if match == "" {
+		match = `^dark/`
 	}
-	return Select(Cells(), match)
+	return Select(Cells(), regexp.MustCompile(match))
 }

@@ -70,6 +70,9 @@ const (
 	Forgers = "forge-usage"
 	// Repeaters publish genuine usage again.
 	Repeaters = "forge-repeat"
+	// Ticketers publish usage of requests that nobody admitted, with forged tickets and with those of
+	// other requests.
+	Ticketers = "forge-ticket"
 )
 
 // Cell is one cell of the matrix.

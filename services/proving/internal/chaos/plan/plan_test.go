@@ -126,14 +126,16 @@ func TestNoFaultMeetsOneWithWhichEverythingWouldBeLost(t *testing.T) {
 		{"gateway/answered", "stop-nats/streaming"}, {"hub-lost/final", "gateway/final"},
 		{"hub-lost/published", "nats-wiped/published"},
 		{"dark/answered", "hub/final"}, {"agent-lost/streaming", "hub-lost/streaming"},
-		{"stop-gateway/streaming", "stall-billing-postgres/published"},
+		{"stop-gateway/streaming", "stall-billing-postgres/published"}, {"gateway/held", "stop-billing/admitted"},
 	} {
 		if class[pair[0]].Meets(class[pair[1]]) {
 			t.Errorf("%s meets %s", pair[0], pair[1])
 		}
 	}
 	for _, pair := range [][2]string{{"gateway/answered", "hub/final"}, {"hub-lost/final", "catalog/held"},
-		{"stop-hub/final", "postgres/settled"}, {"gateway/held", "gateway/final"}} {
+		{"stop-hub/final", "postgres/settled"}, {"gateway/held", "gateway/final"},
+		{"gateway/held", "billing/writing"}, {"gateway/held", "cut-billing-billing/admitted"},
+		{"dark/answered", "forge-ticket/admitted"}} {
 		if !class[pair[0]].Meets(class[pair[1]]) {
 			t.Errorf("%s does not meet %s", pair[0], pair[1])
 		}
