@@ -24,6 +24,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/memstore"
 	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/slice"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -35,7 +36,11 @@ const (
 	orphanFor  = 10 * time.Minute
 	maxHold    = time.Hour
 	concurrent = 4
-	cent       = 10_000_000 * money.NanoUSD(1)
+	// sliced is the consumer who has credit for slices. Owners are alive for longer than a story takes by
+	// the clock of this machine, so that both stores see the same ones die.
+	sliced = 3
+	alive  = 16 * time.Minute
+	cent   = 10_000_000 * money.NanoUSD(1)
 )
 
 var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000,
@@ -51,6 +56,9 @@ type ledger interface {
 	hold.Leases
 	orphan.Store
 	usage.Store
+	slice.Keeper
+	WritePins(ctx context.Context, pins []hold.Pin) error
+	ReclaimSlices(ctx context.Context, asOf time.Time, limit int) (int, error)
 	ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error)
 }
 
@@ -90,19 +98,24 @@ func newPair(t *testing.T) *pair {
 	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
 	keys := &key.Keys{Store: p.real, Peppers: apikey.Only(apikey.Pepper{}), Clock: clock.System, Random: crand.Reader,
 		MaxKeys: 9, Announce: func(context.Context, ids.KeyID) {}}
-	for i := range 3 {
+	p.memory.SliceTerms.Lease = alive
+	for i := range 4 {
+		credit := 25 * cent
+		if i == sliced {
+			credit = 100 * money.USD
+		}
 		a, err := accounts.Create(t.Context(), "test", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := accounts.Grant(t.Context(), a.ID, 25*cent, fmt.Sprintf("%s/%d", a.ID, i+1), "test"); err != nil {
+		if _, _, err := accounts.Grant(t.Context(), a.ID, credit, fmt.Sprintf("%s/%d", a.ID, i+1), "test"); err != nil {
 			t.Fatal(err)
 		}
 		k, _, err := keys.Issue(t.Context(), key.IssueRequest{Account: a.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.memory.Open(a.ID, k.ID, 25*cent)
+		p.memory.Open(a.ID, k.ID, credit)
 		p.consumers = append(p.consumers, consumer{a.ID, k.ID})
 	}
 	return p
@@ -141,6 +154,7 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 		`UPDATE orphan_review SET next_at = next_at - $1::interval`,
 		`UPDATE usage_settlement SET settled_at = settled_at - $1::interval`,
 		`UPDATE entry SET at = at - $1::interval`,
+		`UPDATE slice SET alive_until = alive_until - $1::interval, reclaim_at = reclaim_at - $1::interval`,
 	} {
 		if _, err := tx.Exec(t.Context(), sql, d); err != nil {
 			t.Fatal(err)
@@ -158,19 +172,31 @@ type story struct {
 	reservations []hold.Reservation
 	providers    []ids.ProviderID
 	published    []usage.Event
+	// epoch is the last one that a turn returned.
+	epoch int64
 }
 
 // operation is a random one, to be done on both stores; what it returns is what
 // came of it.
 func (s *story) operation(t *testing.T) (name string, do func(ctx context.Context, l ledger) (any, error)) {
 	t.Helper()
-	switch s.dice.IntN(9) {
+	switch s.dice.IntN(13) {
 	case 0, 1:
 		reservations := s.someReservations(t)
 		return "admit", func(ctx context.Context, l ledger) (any, error) {
 			decisions, err := l.Admit(ctx, reservations)
+			if open, ok := hold.AsSliceOpen(err); ok {
+				return open, nil
+			}
 			return outcomes(decisions), err
 		}
+	case 9, 10:
+		return "turn", s.turn(t)
+	case 11:
+		pins := s.pins(t, s.consumers[s.dice.IntN(4)])
+		return "write pins", func(ctx context.Context, l ledger) (any, error) { return nil, l.WritePins(ctx, s.by(l, pins)) }
+	case 12:
+		return "reclaim", func(ctx context.Context, l ledger) (any, error) { return l.ReclaimSlices(ctx, ever, 100) }
 	case 2:
 		w := s.reports(t)
 		return "conclude", func(ctx context.Context, l ledger) (any, error) {
@@ -209,6 +235,77 @@ func (s *story) operation(t *testing.T) (name string, do func(ctx context.Contex
 			}
 			return s.publish(all, 0), err
 		}
+	}
+}
+
+// turn is a turn of one of two owners, who may be wrong about the epoch.
+func (s *story) turn(t *testing.T) func(ctx context.Context, l ledger) (any, error) {
+	t.Helper()
+	owner := slice.Owner{ID: [16]byte{byte(1 + s.dice.IntN(2))}, Address: "10.0.0.1:7001"}
+	var turns []slice.Turn
+	for _, i := range s.dice.Perm(4)[:1+s.dice.IntN(3)] {
+		turn := slice.Turn{Account: s.consumers[i].account, Want: money.NanoUSD(s.dice.IntN(900)) * cent,
+			Places: int64(s.dice.IntN(9)), Close: s.dice.IntN(4) == 0}
+		if s.dice.IntN(3) > 0 {
+			turn.Epoch = s.epoch
+		}
+		if s.dice.IntN(2) == 0 {
+			turn.Pins = s.pins(t, s.consumers[i])
+		}
+		turns = append(turns, turn)
+	}
+	return func(ctx context.Context, l ledger) (any, error) {
+		turns := slices.Clone(turns)
+		for i := range turns {
+			turns[i].Pins = s.by(l, turns[i].Pins)
+		}
+		states, err := l.Turn(ctx, owner, turns)
+		text := ""
+		for _, st := range states {
+			s.epoch = max(s.epoch, st.Epoch)
+			text += fmt.Sprintln(st.Epoch, st.Plain, st.Amount, st.Places, st.Account.Free, st.Account.Open, st.Account.MaxOpen,
+				st.Account.Lease)
+			for _, k := range st.Keys { // rates are not in memory
+				text += fmt.Sprintln(k.ID, k.Refusal, k.Models, k.Limits, k.Until)
+			}
+		}
+		return text, err
+	}
+}
+
+// pins are of requests of a consumer, mostly from the last slice, and some of them of one that was admitted already or
+// of another consumer's key.
+func (s *story) pins(t *testing.T, of consumer) (pins []hold.Pin) {
+	t.Helper()
+	for _, r := range s.someReservations(t) {
+		if s.dice.IntN(5) > 0 {
+			r.Key = of.key
+		}
+		at := time.Now().Add(time.Duration(s.dice.IntN(2)-1) * time.Second)
+		pins = append(pins, r.Pin(hold.Admission{Account: of.account, Billing: r.Billing, Held: r.Amount, Price: r.Price,
+			Rates: r.Rates}, at, max(s.epoch-int64(s.dice.IntN(2)), 1)))
+	}
+	return pins
+}
+
+// by returns pins with their times by the clock of a store.
+func (s *story) by(l ledger, pins []hold.Pin) []hold.Pin {
+	if l != ledger(s.memory) {
+		return pins
+	}
+	pins = slices.Clone(pins)
+	for i := range pins {
+		pins[i].AdmittedAt = pins[i].AdmittedAt.Add(s.passed)
+	}
+	return pins
+}
+
+// lives has the owners that took a turn just now live on in PostgreSQL as they do in memory.
+func (p *pair) lives(t *testing.T) {
+	t.Helper()
+	if _, err := p.owner.Exec(t.Context(), `UPDATE slice SET alive_until = now() + $1::interval
+		WHERE state = 'open' AND alive_until BETWEEN now() AND now() + interval '5 seconds'`, alive); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -251,7 +348,7 @@ func (s *story) someReservations(t *testing.T) []hold.Reservation {
 		}
 		reservations[i] = hold.Reservation{
 			AdmitRequest: hold.AdmitRequest{
-				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2,
+				Request: request, Key: s.consumers[s.dice.IntN(4)].key, Model: "acme/large", PromptTokens: 2,
 				MaxCompletionTokens: tokens,
 			},
 			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
@@ -382,6 +479,7 @@ func TestItDoesWhatPostgreSQLDoes(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("%s: fmt.Sprint(got): got %q, want %q", where, fmt.Sprint(got), fmt.Sprint(want))
 			}
+			p.lives(t)
 			p.compare(t, where)
 		}
 		p.compareExports(t)

@@ -49,6 +49,14 @@ func (s *Store) exportAccounts(e *export) {
 		w := s.wallets[a]
 		e.row("wallet", row{"account_id": a.String(), "posted": w.Posted, "held": w.Held})
 	}
+	for _, c := range s.slices {
+		columns := row{"account_id": c.account.String(), "epoch": c.epoch, "amount": c.amount, "alive_until": c.aliveUntil,
+			"reclaim_at": nil}
+		if !c.isOpen() {
+			columns["reclaim_at"] = c.reclaimAt
+		}
+		e.row("slice", columns)
+	}
 	for _, k := range sorted(s.keys) {
 		e.row("key_inflight", row{"key_id": k.String(), "n": s.keys[k].open})
 	}

@@ -131,7 +131,7 @@ func parseRow(t *testing.T, table string, columns map[string]any, wanted map[str
 		case !ok:
 			t.Fatalf("%s has no column %s in PostgreSQL", table, column)
 		case column == own[table]:
-		case column == "at" || strings.HasSuffix(column, "_at"):
+		case column == "at" || strings.HasSuffix(column, "_at") || strings.HasSuffix(column, "_until"):
 			var at time.Time
 			if value != nil {
 				var err error

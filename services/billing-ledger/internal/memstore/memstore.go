@@ -2,8 +2,8 @@
 // package store does in PostgreSQL, one call after the other, by a clock that it is
 // given. A test compares it with package store on the same random operations.
 //
-// It has accounts that pay as they go from granted credit. Of their keys it knows only
-// the bound on open holds of the account: rates, plans and the states of keys are not
+// It has accounts that pay as they go from granted credit, and their slices. Of their keys it
+// knows only the bound on open holds of the account: rates, plans and the states of keys are not
 // here. It refuses a batch that the database's CHECKs would refuse (usage.ErrRefused),
 // which changes nothing. It is not safe for concurrent use.
 package memstore
@@ -22,6 +22,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/slice"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -32,6 +33,8 @@ type Terms struct{ Lease, Orphan, MaxHold time.Duration }
 type Faults struct {
 	// NoPrimaryKey settles a request again each time that its usage arrives.
 	NoPrimaryKey bool
+	// PinWithoutSlice writes the hold of a pin and takes nothing from its slice.
+	PinWithoutSlice bool
 }
 
 // Store has the tables.
@@ -41,6 +44,8 @@ type Store struct {
 	// Concurrent bounds the open holds of an account.
 	Concurrent int
 	Terms      Terms
+	// SliceTerms are those of package store, but for what a test changes.
+	SliceTerms SliceTerms
 	Faults     Faults
 
 	wallets   map[ids.AccountID]*Wallet
@@ -57,6 +62,8 @@ type Store struct {
 	entries   []entry
 	rejects   map[rejectKey]usage.Reject
 	related   map[usage.Pair]usage.Rule
+	slices    []*sliceRow // in the order of their epochs
+	epochs    int64       // the last one
 }
 
 // Wallet is the credit of an account.
@@ -112,7 +119,8 @@ type rejectKey struct {
 func New(now func() time.Time, concurrent int, terms Terms) *Store {
 	return &Store{
 		Now: now, Concurrent: concurrent, Terms: terms,
-		wallets: map[ids.AccountID]*Wallet{}, keys: map[ids.KeyID]*key{}, holds: map[ids.RequestID]*Hold{},
+		SliceTerms: SliceTerms{Share: 20, Least: money.USD, Lease: slice.Lease, ReclaimAfter: terms.Lease + time.Minute},
+		wallets:    map[ids.AccountID]*Wallet{}, keys: map[ids.KeyID]*key{}, holds: map[ids.RequestID]*Hold{},
 		reports: map[ids.RequestID]report{}, renewals: map[ids.RequestID]renewal{}, reviews: map[ids.RequestID]*review{},
 		lines: map[ids.RequestID]int{}, rejects: map[rejectKey]usage.Reject{},
 		related: map[usage.Pair]usage.Rule{},
@@ -188,7 +196,7 @@ func (s *Store) Quarantined() []usage.Reject {
 }
 
 // NextDue returns when something is next due by the clock: the end of an open hold's
-// lease, or a publication. It returns false for never.
+// lease, a publication, or the end of a slice. It returns false for never.
 func (s *Store) NextDue() (next time.Time, ok bool) {
 	earlier := func(at time.Time) {
 		if !at.IsZero() && (!ok || at.Before(next)) {
@@ -203,6 +211,13 @@ func (s *Store) NextDue() (next time.Time, ok bool) {
 	for r, v := range s.reviews {
 		if s.holds[r].State != hold.Open {
 			earlier(v.next)
+		}
+	}
+	for _, c := range s.slices {
+		if c.isOpen() {
+			earlier(c.aliveUntil)
+		} else {
+			earlier(c.reclaimAt)
 		}
 	}
 	return next, ok
@@ -227,6 +242,9 @@ func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 
 // Admit decides reservations; see hold.Decider.
 func (s *Store) Admit(_ context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
+	if err := s.keepSlicesOut(reservations); err != nil {
+		return nil, err
+	}
 	decisions := make([]hold.Decision, len(reservations))
 	for _, i := range s.lockOrder(reservations) {
 		decisions[i] = s.admit(reservations[i])
@@ -264,7 +282,7 @@ func (s *Store) admit(c hold.Reservation) hold.Decision {
 	}
 	w := s.wallets[k.account]
 	switch {
-	case s.open(k.account) >= s.Concurrent:
+	case int64(s.open(k.account))+s.strandedPlaces(k.account) >= int64(s.Concurrent):
 		return hold.Decision{Outcome: hold.TooManyOpen}
 	case c.Amount > w.Posted-w.Held:
 		return hold.Decision{Outcome: hold.CreditShort}
