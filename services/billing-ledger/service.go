@@ -275,7 +275,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		Tickets: s.tickets, Pins: s.slices, Owners: s.slices.owners}
 	billingv1.RegisterAdmissionServiceServer(r, admission)
 	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Recaller: s.slices})
-	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
+	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store, Clock: s.deps.Clock})
 	accounts := &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
 		Earnings: s.store, NewEntry: s.newEntry}
 	billingv1.RegisterAccountAdminServiceServer(r, accounts)

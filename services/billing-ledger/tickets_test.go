@@ -228,3 +228,17 @@ func TestAVoidBeforeItsHoldIsWrittenIsKept(t *testing.T) {
 	until(t, kept(early))
 	f.sound(t)
 }
+
+func TestARequestThatIsAdmittedFromMemoryHasAReceiptAtOnce(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "100")
+	reqs, _ := f.busy(t, c)
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{
+		RequestId: reqs[len(reqs)-1].GetRequestId(), AccountId: c.account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := got.GetReceipt().GetStatus(); status != "open" {
+		t.Errorf("status: got %q, want open", status)
+	}
+}

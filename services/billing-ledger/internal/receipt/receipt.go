@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -53,9 +54,31 @@ type Store interface {
 	Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*Receipt, error)
 }
 
+// The hold of a request may be written a moment after its answer, so a receipt that is not found is looked
+// for again each pause, until the request is as old as unwritten. An owner of slices takes less to write a
+// hold.
+const (
+	unwritten = 500 * time.Millisecond
+	pause     = 50 * time.Millisecond
+)
+
 // Get finds a receipt. A request of another account is not found, like a request that
-// never existed.
-func Get(ctx context.Context, store Store, request ids.RequestID, account ids.AccountID) (*Receipt, error) {
+// never existed. c tells how old the request is.
+func Get(
+	ctx context.Context, store Store, c clock.Clock, request ids.RequestID, account ids.AccountID,
+) (*Receipt, error) {
+	for {
+		r, err := get(ctx, store, request, account)
+		if !fault.Is(err, fault.RequestNotFound) || c.Now().Sub(request.Time()).Abs() >= unwritten {
+			return r, err
+		}
+		if err := clock.Sleep(ctx, pause); err != nil {
+			return nil, fmt.Errorf("wait for a request that may be known soon: %w", err)
+		}
+	}
+}
+
+func get(ctx context.Context, store Store, request ids.RequestID, account ids.AccountID) (*Receipt, error) {
 	r, err := store.Receipt(ctx, request, account)
 	if err != nil {
 		return nil, fmt.Errorf("read receipt: %w", err)

@@ -48,7 +48,7 @@ func Find(ctx context.Context, store OperatorStore, request ids.RequestID) (Foun
 	if !ok {
 		return Found{}, NotFound()
 	}
-	if f.Receipt, err = Get(ctx, store, request, f.Account); err != nil {
+	if f.Receipt, err = get(ctx, store, request, f.Account); err != nil {
 		return Found{}, err
 	}
 	if f.Refund, err = store.RefundOfRequest(ctx, request); err != nil {

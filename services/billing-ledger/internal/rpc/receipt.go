@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/modeword"
 	"svc.internal/pkg/money"
@@ -19,6 +20,7 @@ import (
 type Receipts struct {
 	billingv1.UnimplementedReceiptServiceServer
 	Store receipt.Store
+	Clock clock.Clock
 }
 
 // GetReceipt reads one request of one account. Malformed ids are as unknown as any other.
@@ -33,7 +35,7 @@ func (s *Receipts) GetReceipt(
 	if err != nil {
 		return nil, receipt.NotFound()
 	}
-	r, err := receipt.Get(ctx, s.Store, request, account)
+	r, err := receipt.Get(ctx, s.Store, s.Clock, request, account)
 	if err != nil {
 		return nil, err
 	}
