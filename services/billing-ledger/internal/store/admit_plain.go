@@ -29,7 +29,7 @@ const lockPlain = `SELECT account_id, posted - held FROM wallet
 	ORDER BY account_id FOR UPDATE`
 
 // keepSlicesOut ends the transaction when another process admits for one of the accounts. It returns
-// how many slices of dead owners it stranded.
+// how many slices of dead owners are stranded.
 const keepSlicesOut = `SELECT keep_slices_out(ARRAY(SELECT ck.account_id FROM consumer_key ck WHERE ck.id = ANY ($1)))`
 
 // plainColumns are what decides about requests of keys k, by the rules of admit_requests. $2 are the
@@ -62,7 +62,7 @@ const (
 type plainBatch struct {
 	lease        time.Duration
 	reservations []hold.Reservation
-	// stranded is how many slices of dead owners were ended.
+	// stranded is how many slices of dead owners are stranded, perhaps by this transaction.
 	stranded int
 	// asked are the places of reservations that may be plain, of keys in the order of keys.
 	asked []int

@@ -67,6 +67,7 @@ DECLARE
     -- zero-priced models is ahead.
     v_open     integer;
     v_zero     bigint;
+    v_stranded integer;
     -- Until when so many have left at once that no further request may begin.
     v_left     timestamptz;
     v_taken    bigint;
@@ -179,7 +180,7 @@ BEGIN
         SELECT wallet.account_id FROM wallet
         WHERE wallet.account_id = ANY (ARRAY(SELECT ck.account_id FROM consumer_key ck WHERE ck.id = ANY (p_key)))
         ORDER BY wallet.account_id FOR UPDATE);
-    PERFORM keep_slices_out(v_accounts);
+    v_stranded := keep_slices_out(v_accounts);
     -- Requests that were admitted before.
     v_known := ARRAY(
         SELECT u.request_id FROM unnest(p_request) AS u (request_id)
@@ -215,10 +216,13 @@ BEGIN
             v_account := k.account_id;
             v_free := k.free;
             -- A key that ended longer ago has nothing under way.
-            SELECT coalesce(sum(f.n), 0)
-                + (SELECT coalesce(sum(s.places), 0) FROM slice s WHERE s.account_id = v_account AND s.state = 'stranded')
-            INTO v_open FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
+            SELECT coalesce(sum(f.n), 0) INTO v_open
+            FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
             WHERE ck.account_id = v_account AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > v_now - interval '1 day';
+            IF v_stranded > 0 THEN
+                v_open := v_open
+                    + (SELECT coalesce(sum(s.places), 0) FROM slice s WHERE s.account_id = v_account AND s.state = 'stranded');
+            END IF;
             SELECT coalesce(max((extract(epoch FROM r.full_at - v_now) * 1000000)::bigint) FILTER (WHERE r.class = 4), 0),
                    max(r.full_at - interval '58 seconds')
                        FILTER (WHERE r.class = 7 AND r.full_at > v_now + interval '58 seconds')
