@@ -186,7 +186,7 @@ func TestADecisionOfAnotherReplicaIsUnavailableAndNamesIt(t *testing.T) {
 // Requests of other accounts that wait for the same batch are decided all the same.
 func TestAnOpenSliceFailsTheRequestsOfItsKeyAlone(t *testing.T) {
 	var m memory
-	e := &exact{memory: &m, meets: map[ids.KeyID]int{{15: 2}: 2}}
+	e := &exact{memory: &m, meets: map[ids.KeyID]int{{15: 2}: 3}}
 	observed := map[Outcome]int{}
 	b := newBatcher(Config{Batch: 8, Queue: 10, Writers: 1, Timeout: time.Second}, e, func(o Outcome, n int) { observed[o] += n })
 	var batch []*ticket
@@ -201,7 +201,7 @@ func TestAnOpenSliceFailsTheRequestsOfItsKeyAlone(t *testing.T) {
 			t.Errorf("request %d: got the error %v, want it decided: %t", i, got.err, want)
 		}
 	}
-	if want := []int{5, 2, 2, 1}; !slices.Equal(e.batches, want) || observed[Admitted] != 3 {
+	if want := []int{5, 2, 3, 2, 1}; !slices.Equal(e.batches, want) || observed[Admitted] != 3 {
 		t.Errorf("got batches of %v and %d admissions observed, want %v and 3", e.batches, observed[Admitted], want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -176,18 +177,24 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
 	defer cancel()
+	b.decideBatch(ctx, batch)
+}
+
+// decideBatch decides a batch. When it meets an open slice, nothing is decided, and it decides each half of
+// the batch's keys by itself. So accounts that have slices do not fail the others.
+func (b *batcher) decideBatch(ctx context.Context, batch []*ticket) {
 	decisions, err := b.ask(ctx, batch)
-	if _, ok := AsSliceOpen(err); !ok {
+	var keys [][]*ticket
+	if _, ok := AsSliceOpen(err); ok {
+		keys = byKey(batch)
+	}
+	if len(keys) < 2 {
 		b.answer(batch, decisions, err)
 		return
 	}
-	// Nothing of the batch is decided. Accounts whose slices are open must not fail the others.
-	for _, some := range byKey(batch) {
-		if len(some) < len(batch) {
-			decisions, err = b.ask(ctx, some)
-		}
-		b.answer(some, decisions, err)
-	}
+	half := len(keys) / 2
+	b.decideBatch(ctx, slices.Concat(keys[:half]...))
+	b.decideBatch(ctx, slices.Concat(keys[half:]...))
 }
 
 // byKey returns the tickets of each key.
