@@ -88,6 +88,17 @@ func (w *sliceWork) Write(ctx context.Context, pins []hold.Pin) error {
 	return w.own.Write(ctx, pins)
 }
 
+// promptWriter writes holds for callers whose clients wait.
+type promptWriter struct{ *sliceWork }
+
+// Write writes the holds of pins at once; see hold.PinWriter.
+func (w promptWriter) Write(ctx context.Context, pins []hold.Pin) error {
+	if w.own == nil {
+		return w.store.WritePins(ctx, pins)
+	}
+	return w.own.WriteNow(ctx, pins)
+}
+
 // recall has the owner of a slice close it.
 func (w *sliceWork) recall(ctx context.Context, open hold.SliceOpen) error {
 	if w.own != nil && w.own.Owns(open) {

@@ -226,7 +226,14 @@ func (s *Slices) close(ctx context.Context, a *account) error {
 
 // Write makes the holds of pins durable. What this owner has not written yet is written by the next
 // turn, which all callers share. The Writer writes the others.
-func (s *Slices) Write(ctx context.Context, pins []hold.Pin) error {
+func (s *Slices) Write(ctx context.Context, pins []hold.Pin) error { return s.write(ctx, pins, false) }
+
+// WriteNow is Write with a turn at once, for a caller whose client waits.
+func (s *Slices) WriteNow(ctx context.Context, pins []hold.Pin) error {
+	return s.write(ctx, pins, true)
+}
+
+func (s *Slices) write(ctx context.Context, pins []hold.Pin, now bool) error {
 	var others []hold.Pin
 	needed := map[*account]uint64{}
 	for i := range pins {
@@ -249,7 +256,7 @@ func (s *Slices) Write(ctx context.Context, pins []hold.Pin) error {
 	if len(needed) > 0 {
 		s.awaited.Add(1)
 		defer s.awaited.Add(-1)
-		if s.unwritten.Load() >= enough {
+		if now || s.unwritten.Load() >= enough {
 			s.ring()
 		}
 	}

@@ -571,6 +571,23 @@ func TestPinsAreWrittenByTheNextTurn(t *testing.T) {
 	})
 }
 
+func TestAPinThatAClientWaitsForHasATurnAtOnce(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.open(t)
+		pin := b.admit(t, 1)
+		began := time.Now()
+		if err := b.WriteNow(t.Context(), []hold.Pin{pin}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a turn: got one after %v, want one at once", took)
+		}
+		if b.world.holds[pin.Request] == nil {
+			t.Error("got no hold, want one")
+		}
+	})
+}
+
 func TestManyPinsThatAreAwaitedHaveATurnAtOnce(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.account.maxOpen = 10_000
