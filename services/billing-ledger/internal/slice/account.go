@@ -47,9 +47,10 @@ type account struct {
 	// come at most lag before.
 	anchor, anchored time.Time
 	lag              time.Duration
-	// trusted is until when the owner may admit, by its own clock.
-	trusted time.Time
-	recent  recent
+	// trusted is until when the owner may admit, by its own clock, and alive until when the slice may keep
+	// others from deciding.
+	trusted, alive time.Time
+	recent         recent
 
 	// pins are the requests that may be unwritten, oldest first. The first flying of them are in the
 	// turn under way. written counts those that left the list, because they are written.
@@ -98,7 +99,7 @@ const (
 
 func newAccount(id ids.AccountID, at phase, now time.Time) *account {
 	return &account{id: id, wait: make(chan struct{}), phase: at, keys: map[ids.KeyID]*key{},
-		demand: demand{at: now}, admitted: now}
+		demand: demand{at: now}, admitted: now, alive: now.Add(lateFor + Lease)}
 }
 
 // moveLocked moves the account on. It is a mistake of the program when the event cannot come.
@@ -305,7 +306,7 @@ func (a *account) answer(st State, began, arrived time.Time) told {
 		if a.epoch != 0 && a.epoch != st.Epoch || !st.Plain {
 			a.moveLocked(recalled)
 		}
-		a.epoch = st.Epoch
+		a.epoch, a.alive = st.Epoch, arrived.Add(Lease)
 	}
 	if a.phase == open {
 		t.keys = a.adoptLocked(st, began, arrived)
@@ -406,14 +407,23 @@ func (a *account) isWanted() bool {
 	return a.phase == wanted
 }
 
-// recall has the slice closed. It returns the phases before and after, and the number of requests that the
-// slice admitted.
-func (a *account) recall() (before, after phase, admitted uint64) {
+// recalling is what a recall found.
+type recalling struct {
+	before, after phase
+	// admitted is the number of requests that the slice admitted.
+	admitted uint64
+	// alive is until when the slice may keep others from deciding.
+	alive time.Time
+}
+
+// recall has the slice closed.
+func (a *account) recall() recalling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before = a.phase
+	r := recalling{before: a.phase, admitted: a.written + uint64(len(a.pins)), alive: a.alive}
 	a.moveLocked(recalled)
-	return before, a.phase, a.written + uint64(len(a.pins))
+	r.after = a.phase
+	return r
 }
 
 // abandon gives up an account that is not gone, and returns the number of pins that may be unwritten.

@@ -133,11 +133,15 @@ func (r *runner) transact(ctx context.Context, due []*account) bool {
 		r.failed(ctx, taken, err, arrived)
 		return false
 	}
+	recovered := 0
 	for i, a := range taken {
+		if a.failing > 0 {
+			recovered++
+		}
 		r.answered(a, states[i], began, arrived)
 	}
-	if r.failing > 0 {
-		r.deps.Log.InfoContext(ctx, "holds of admitted requests are written again", "failures", r.failing)
+	if recovered > 0 {
+		r.deps.Log.InfoContext(ctx, "holds of admitted requests are written again", "slices", recovered)
 	}
 	r.failing, r.rest = 0, time.Time{}
 	r.limit = min(2*r.limit, r.cfg.Batch)
@@ -145,12 +149,15 @@ func (r *runner) transact(ctx context.Context, due []*account) bool {
 }
 
 func (r *runner) failed(ctx context.Context, taken []*account, err error, now time.Time) {
+	fresh := 0
 	for _, a := range taken {
-		a.failing++
+		if a.failing++; a.failing == 1 {
+			fresh++
+		}
 		a.fail(err)
 	}
-	if r.failing == 0 {
-		r.deps.Log.WarnContext(ctx, "holds of admitted requests could not be written", "slices", len(taken), "error", err)
+	if fresh > 0 {
+		r.deps.Log.WarnContext(ctx, "holds of admitted requests could not be written", "slices", fresh, "error", err)
 	}
 	r.failing++
 	r.limit = max(min(r.limit, len(taken))/4, 1)
@@ -191,7 +198,7 @@ func (r *runner) stop(ctx context.Context) {
 	for {
 		all := r.all()
 		for _, a := range all {
-			if _, now, _ := a.recall(); now == gone {
+			if a.recall().after == gone {
 				r.forget(a)
 			}
 		}

@@ -173,7 +173,8 @@ func (s *Slices) Saw(r hold.Reservation, d hold.Decision) {
 }
 
 // Leave leaves the next decision about a key to the exact path. When the key's account has a slice here,
-// everything is written and the slice is closed on return, and none is opened for minPause.
+// everything is written and the slice is closed on return, and none is opened for minPause. Where it
+// cannot be closed, the slice counts as dead on return.
 func (s *Slices) Leave(ctx context.Context, key ids.KeyID) error {
 	a := s.ofKey(key)
 	if a == nil {
@@ -201,20 +202,28 @@ func (s *Slices) Recall(ctx context.Context, id ids.AccountID) error {
 	return s.close(ctx, a)
 }
 
+// close closes an account's slice. Where turns fail, it waits for no longer than the slice may keep others
+// from deciding: they strand it then.
 func (s *Slices) close(ctx context.Context, a *account) error {
 	if a.isWanted() {
 		return nil
 	}
-	switch before, now, n := a.recall(); {
-	case now == gone:
+	now := s.deps.Clock.Now()
+	r := a.recall()
+	switch {
+	case r.after == gone:
 		s.forget(a)
 		return nil
-	case before != closing:
-		s.seen.pause(a.id, n, s.deps.Clock.Now())
+	case r.before != closing:
+		s.seen.pause(a.id, r.admitted, now)
 	}
 	s.ask(a)
+	dead := time.NewTimer(r.alive.Sub(now))
+	defer dead.Stop()
 	select {
 	case <-a.wait:
+	case <-dead.C:
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the end of a slice: %w", context.Cause(ctx))
 	}

@@ -519,6 +519,36 @@ func TestThePausesBetweenSlicesThatDoNotPayDouble(t *testing.T) {
 	}
 }
 
+func TestNobodyWaitsForASliceThatIsDead(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.open(t)
+		pin := b.admit(t, 1)
+		pass(t, Every)
+		wrote := time.Now()
+		b.admit(t, 1)
+		b.spy.set(func() { b.spy.fail = func([]Turn) error { return errLost } })
+		pass(t, Every)
+		for range 2 {
+			if err := b.Leave(t.Context(), b.key); err != nil {
+				t.Error(err)
+			}
+			if since := time.Since(wrote); since != Lease {
+				t.Errorf("got an end %v after the last write, want one after %v", since, Lease)
+			}
+		}
+		r := b.request(1)
+		d, err := b.world.Admit(t.Context(), []hold.Reservation{r})
+		if err != nil || d[0].Outcome != hold.RateLimited {
+			t.Errorf("got the decision %+v and the error %v, want one of the exact path, which strands the slice", d, err)
+		}
+		b.spy.set(func() { b.spy.fail = nil })
+		pass(t, maxBackoff+Every)
+		if b.Open() != 0 || b.Waiting() != 0 || b.world.holds[pin.Request] == nil {
+			t.Errorf("got %d slices and %d unwritten, want all written", b.Open(), b.Waiting())
+		}
+	})
+}
+
 func TestAWishIsNoSliceToLeave(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.saw(busy)
@@ -728,8 +758,11 @@ func TestAnOwnerThatCannotCloseItsSlicesStopsInTime(t *testing.T) {
 		if took := time.Since(began); took > b.cfg.StopTimeout+maxBackoff {
 			t.Errorf("got an end after %v, want one within %v", took, b.cfg.StopTimeout)
 		}
-		if !errors.Is(recalled, errStopped) {
-			t.Errorf("a recall: got the error %v, want %v", recalled, errStopped)
+		if recalled != nil {
+			t.Errorf("a recall: got the error %v, want none when the slice is dead", recalled)
+		}
+		if err := b.Recall(t.Context(), b.account.id); !errors.Is(err, errStopped) {
+			t.Errorf("a recall afterwards: got the error %v, want %v", err, errStopped)
 		}
 		if wrote = b.Write(t.Context(), []hold.Pin{pin}); wrote != nil || len(b.written) != 1 {
 			t.Errorf("afterwards: got the error %v and %d pins from the writer, want the pin", wrote, len(b.written))
