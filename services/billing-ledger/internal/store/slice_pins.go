@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // maxPins bounds the holds that one transaction writes.
@@ -57,10 +59,14 @@ const writePins = `WITH pin AS MATERIALIZED (
 const walletsInOrder = `SELECT FROM wallet WHERE account_id = ANY ($1) ORDER BY account_id FOR UPDATE`
 
 // WritePins writes the holds of requests that were admitted from slices, of any slices. A hold that
-// is there already is left alone, so that anybody may write a pin at any time.
+// is there already is left alone, so that anybody may write a pin at any time. See usage.ErrRefused.
 func (s *Store) WritePins(ctx context.Context, pins []hold.Pin) error {
 	for some := range slices.Chunk(pins, maxPins) {
-		if err := s.writeSomePins(ctx, some); err != nil {
+		err := s.writeSomePins(ctx, some)
+		if refused(err) {
+			err = errors.Join(usage.ErrRefused, err)
+		}
+		if err != nil {
 			return fmt.Errorf("write holds of admitted requests: %w", err)
 		}
 	}

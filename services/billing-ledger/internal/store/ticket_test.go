@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -216,5 +217,21 @@ func TestUsageOfTheReleaseBeforeComesAgainUntilItsHoldIsWritten(t *testing.T) {
 	o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Pins: pins, Want: 20 * cent, Places: 10})
 	b.settles(t, usage.Settled, d)
 	e.wantWallet(t, c, 100*money.USD-2*cent, 0)
+	e.sound(t)
+}
+
+func TestAPinThatTheDatabaseRefusesIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	pins := o.pins(t, c, o.opens(t, c, 20), 3, 4)
+	pins[0].Images = -1
+	if err := e.store.WritePins(t.Context(), pins); !errors.Is(err, usage.ErrRefused) {
+		t.Errorf("got %v, want %v", err, usage.ErrRefused)
+	}
+	if n := scan[int64](t, e, `SELECT count(*) FROM hold`); n != 0 {
+		t.Errorf("holds: got %d, want none", n)
+	}
+	e.wantHeld(t, c, 20, 20)
 	e.sound(t)
 }

@@ -22,8 +22,9 @@ type tables struct {
 	rejects []Reject
 	writes  int
 	wrote   []ids.RequestID
-	fails   error // of each write
-	refuses bool  // each write makes no hold
+	fails   error         // of each write
+	refused ids.RequestID // whose hold is never written
+	refuses bool          // each write makes no hold
 	settles int
 	failsAt int  // the transaction that fails, from 1
 	once    bool // it decides each transaction once
@@ -35,6 +36,11 @@ func (l *tables) Write(_ context.Context, pins []hold.Pin) error {
 		return l.fails
 	}
 	l.writes++
+	for _, p := range pins {
+		if p.Request == l.refused {
+			return ErrRefused
+		}
+	}
 	for _, p := range pins {
 		l.wrote = append(l.wrote, p.Request)
 		if _, known := l.holds[p.Request]; known || l.refuses {
@@ -314,5 +320,23 @@ func TestEventsThatComeAgainAreBounded(t *testing.T) {
 			t.Errorf("events that come again at a time: got %d, want %d", n, maxEarly)
 		}
 		e.clock.Advance(EarlyPause)
+	}
+}
+
+// A hold that the database would never take holds up its own usage alone.
+func TestUsageOfAPinThatIsRefusedIsQuarantinedAndNoOther(t *testing.T) {
+	for name, age := range map[string]time.Duration{"young": 0, "old": time.Hour} {
+		e := newEarly()
+		var batch []Delivery
+		for range 5 {
+			d, _ := e.served()
+			batch = append(batch, d)
+		}
+		e.refused = batch[3].Event.Request
+		e.clock.Advance(age)
+		want(t, name, e.results(t, batch...), Settled, Settled, Settled, Refused, Settled)
+		if len(e.rejects) != 1 || e.rejects[0].Request != e.refused {
+			t.Errorf("%s: rejects: got %v, want the refused request alone", name, e.rejects)
+		}
 	}
 }
