@@ -274,7 +274,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	admission := &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates,
 		Tickets: s.tickets, Pins: promptWriter{s.slices}, Owners: s.slices.owners}
 	billingv1.RegisterAdmissionServiceServer(r, admission)
-	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Recaller: s.slices})
+	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Own: s.slices.owners.Own,
+		Recaller: s.slices})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store, Clock: s.deps.Clock})
 	accounts := &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans,
 		Earnings: s.store, NewEntry: s.newEntry}

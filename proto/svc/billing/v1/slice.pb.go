@@ -66,8 +66,9 @@ func (x *AdmitHereRequest) GetRequest() *AdmitRequest {
 }
 
 type AdmitHereResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Response      *AdmitResponse         `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unset where another replica has taken the account: nothing is decided then.
+	Response      *AdmitResponse `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,8 +111,10 @@ func (x *AdmitHereResponse) GetResponse() *AdmitResponse {
 }
 
 type RecallRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AccountId     string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// The owner that is meant: 16 bytes, of one life of a process.
+	Owner         []byte `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,8 +156,17 @@ func (x *RecallRequest) GetAccountId() string {
 	return ""
 }
 
+func (x *RecallRequest) GetOwner() []byte {
+	if x != nil {
+		return x.Owner
+	}
+	return nil
+}
+
 type RecallResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether the owner that was meant does not run here any more. Its slice is as it was.
+	Gone          bool `protobuf:"varint,1,opt,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,6 +201,13 @@ func (*RecallResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_slice_proto_rawDescGZIP(), []int{3}
 }
 
+func (x *RecallResponse) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
 var File_svc_billing_v1_slice_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_slice_proto_rawDesc = "" +
@@ -197,14 +216,16 @@ const file_svc_billing_v1_slice_proto_rawDesc = "" +
 	"\x10AdmitHereRequest\x126\n" +
 	"\arequest\x18\x01 \x01(\v2\x1c.svc.billing.v1.AdmitRequestR\arequest\"N\n" +
 	"\x11AdmitHereResponse\x129\n" +
-	"\bresponse\x18\x01 \x01(\v2\x1d.svc.billing.v1.AdmitResponseR\bresponse\".\n" +
+	"\bresponse\x18\x01 \x01(\v2\x1d.svc.billing.v1.AdmitResponseR\bresponse\"D\n" +
 	"\rRecallRequest\x12\x1d\n" +
 	"\n" +
-	"account_id\x18\x01 \x01(\tR\taccountId\"\x10\n" +
-	"\x0eRecallResponse2\xb3\x01\n" +
-	"\fSliceService\x12U\n" +
-	"\tAdmitHere\x12 .svc.billing.v1.AdmitHereRequest\x1a!.svc.billing.v1.AdmitHereResponse\"\x03\x90\x02\x02\x12L\n" +
-	"\x06Recall\x12\x1d.svc.billing.v1.RecallRequest\x1a\x1e.svc.billing.v1.RecallResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\fR\x05owner\"$\n" +
+	"\x0eRecallResponse\x12\x12\n" +
+	"\x04gone\x18\x01 \x01(\bR\x04gone2\xa9\x01\n" +
+	"\fSliceService\x12P\n" +
+	"\tAdmitHere\x12 .svc.billing.v1.AdmitHereRequest\x1a!.svc.billing.v1.AdmitHereResponse\x12G\n" +
+	"\x06Recall\x12\x1d.svc.billing.v1.RecallRequest\x1a\x1e.svc.billing.v1.RecallResponseB-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_slice_proto_rawDescOnce sync.Once

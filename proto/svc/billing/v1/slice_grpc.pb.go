@@ -30,11 +30,10 @@ const (
 // SliceService is how replicas of the ledger ask the one that admits the requests of an account from
 // memory. Only billing-ledger calls it.
 type SliceServiceClient interface {
-	// AdmitHere is AdmissionService.Admit, decided by the replica that is called. It fails with
-	// UNAVAILABLE (admission_unavailable) where another one has taken the account.
+	// AdmitHere is AdmissionService.Admit, decided by the replica that is called.
 	AdmitHere(ctx context.Context, in *AdmitHereRequest, opts ...grpc.CallOption) (*AdmitHereResponse, error)
-	// Recall has the replica write every hold of the account and give its slice back. It returns once
-	// the replica admits nothing of the account from memory, also when it did not.
+	// Recall has an owner write every hold of the account and give its slice back. It returns once
+	// the owner admits nothing of the account from memory, also when it did not.
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*RecallResponse, error)
 }
 
@@ -73,11 +72,10 @@ func (c *sliceServiceClient) Recall(ctx context.Context, in *RecallRequest, opts
 // SliceService is how replicas of the ledger ask the one that admits the requests of an account from
 // memory. Only billing-ledger calls it.
 type SliceServiceServer interface {
-	// AdmitHere is AdmissionService.Admit, decided by the replica that is called. It fails with
-	// UNAVAILABLE (admission_unavailable) where another one has taken the account.
+	// AdmitHere is AdmissionService.Admit, decided by the replica that is called.
 	AdmitHere(context.Context, *AdmitHereRequest) (*AdmitHereResponse, error)
-	// Recall has the replica write every hold of the account and give its slice back. It returns once
-	// the replica admits nothing of the account from memory, also when it did not.
+	// Recall has an owner write every hold of the account and give its slice back. It returns once
+	// the owner admits nothing of the account from memory, also when it did not.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 	mustEmbedUnimplementedSliceServiceServer()
 }

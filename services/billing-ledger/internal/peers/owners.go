@@ -96,20 +96,20 @@ func (o *Owners) ask(
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := client.AdmitHere(call, &billingv1.AdmitHereRequest{Request: req})
-	if err == nil {
+	switch {
+	case err == nil && resp.GetResponse() != nil:
 		return resp.GetResponse(), nil
-	}
-	if !silent(err) || ctx.Err() != nil {
+	case err != nil && (!silent(err) || ctx.Err() != nil):
 		return nil, err
 	}
 	o.forget(key)
 	return nil, nil //nolint:nilnil // this replica decides
 }
 
-// silent reports whether a replica gave no answer to a call.
+// silent reports whether a replica gave no answer to a call. One that is too busy answers.
 func silent(err error) bool {
 	f, ok := fault.As(err)
-	return ok && (f.Kind == fault.Unavailable || f.Kind == fault.Timeout)
+	return ok && (f.Kind == fault.Unavailable && f.Reason == fault.ServiceUnavailable || f.Kind == fault.Timeout)
 }
 
 func (o *Owners) find(key ids.KeyID) (address string, ok bool) {
@@ -155,7 +155,7 @@ func (o *Owners) Recall(ctx context.Context, open hold.SliceOpen) error {
 	return clock.Sleep(ctx, slice.Lease)
 }
 
-// recall asks an owner. It returns false where the owner gave no answer.
+// recall asks an owner. It returns false where the owner gave no answer, or another process answered.
 func (o *Owners) recall(ctx context.Context, open hold.SliceOpen) (done bool, err error) {
 	client, err := o.Dial(open.Address)
 	if err != nil {
@@ -163,11 +163,9 @@ func (o *Owners) recall(ctx context.Context, open hold.SliceOpen) (done bool, er
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if _, err = client.Recall(call, &billingv1.RecallRequest{AccountId: open.Account.String()}); err == nil {
-		return true, nil
-	}
-	if !silent(err) {
+	resp, err := client.Recall(call, &billingv1.RecallRequest{AccountId: open.Account.String(), Owner: open.Owner[:]})
+	if err != nil && !silent(err) {
 		return false, err
 	}
-	return false, nil
+	return err == nil && !resp.GetGone(), nil
 }

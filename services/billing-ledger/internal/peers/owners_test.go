@@ -22,21 +22,25 @@ type owner struct {
 	billingv1.SliceServiceClient
 	admit  func() error
 	recall func() error
-	asked  int
+	// another reports whether another replica has taken the account, and gone whether another process
+	// runs at the address.
+	another, gone bool
 }
 
 func (o *owner) AdmitHere(
 	context.Context, *billingv1.AdmitHereRequest, ...grpc.CallOption,
 ) (*billingv1.AdmitHereResponse, error) {
-	o.asked++
 	if err := o.admit(); err != nil {
 		return nil, err
+	}
+	if o.another {
+		return &billingv1.AdmitHereResponse{}, nil
 	}
 	return &billingv1.AdmitHereResponse{Response: &billingv1.AdmitResponse{AccountId: "owner's"}}, nil
 }
 
 func (o *owner) Recall(context.Context, *billingv1.RecallRequest, ...grpc.CallOption) (*billingv1.RecallResponse, error) {
-	return &billingv1.RecallResponse{}, o.recall()
+	return &billingv1.RecallResponse{Gone: o.gone}, o.recall()
 }
 
 var elsewhere = hold.SliceOpen{Owner: [16]byte{7}, Address: "10.0.0.2:9000"}
@@ -78,13 +82,31 @@ func TestTheOwnerOfASliceDecidesAndIsRemembered(t *testing.T) {
 }
 
 func TestARefusalOfTheOwnerStands(t *testing.T) {
-	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
-	o := &owner{admit: func() error { return short }}
-	found := 0
-	_, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
-	if !errors.Is(err, short) {
-		t.Errorf("error: got %v, want %v", err, short)
+	for _, refusal := range []error{
+		fault.New(fault.Precondition, fault.InsufficientCredits, "short"),
+		fault.New(fault.Unavailable, fault.AdmissionUnavailable, "too many requests wait"),
+	} {
+		o := &owner{admit: func() error { return refusal }}
+		found := 0
+		_, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
+		if !errors.Is(err, refusal) {
+			t.Errorf("error: got %v, want %v", err, refusal)
+		}
 	}
+}
+
+func TestAnOwnerThatIsNoneAnyMoreIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &owner{admit: yes, another: true}
+		found := 0
+		resp, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := resp.GetAccountId(); got != "here" {
+			t.Errorf("decided by: got %s, want here", got)
+		}
+	})
 }
 
 func TestADeadOwnerIsWaitedForUntilItsSliceIsStranded(t *testing.T) {
@@ -128,14 +150,16 @@ func TestTheKnownOwnersAreBounded(t *testing.T) {
 func TestARecallEndsWhenTheOwnerAnswersOrCountsAsDead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recall func() error
+		gone   bool
 		after  time.Duration
 	}{
-		"answers": {yes, 0},
-		"away":    {away, slice.Lease},
+		"answers":                        {yes, false, 0},
+		"away":                           {away, false, slice.Lease},
+		"another process at its address": {yes, true, slice.Lease},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			if err := owners(&owner{recall: tc.recall}).Recall(t.Context(), elsewhere); err != nil {
+			if err := owners(&owner{recall: tc.recall, gone: tc.gone}).Recall(t.Context(), elsewhere); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if got := time.Since(began); got != tc.after {

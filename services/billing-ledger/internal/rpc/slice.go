@@ -1,9 +1,9 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/hold"
@@ -19,7 +19,8 @@ type Recaller interface {
 type Slices struct {
 	billingv1.UnimplementedSliceServiceServer
 	Admission *Admission
-	// Recaller is nil where this replica has no slices.
+	// Own is the id of this replica as an owner.
+	Own      [16]byte
 	Recaller Recaller
 }
 
@@ -32,9 +33,8 @@ func (s *Slices) AdmitHere(
 		return nil, err
 	}
 	resp, err := s.Admission.decide(ctx, request, req.GetRequest().GetCarriesTicket())
-	if open, ok := hold.AsSliceOpen(err); ok {
-		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "another replica decides about account %s",
-			open.Account)
+	if _, ok := hold.AsSliceOpen(err); ok {
+		return &billingv1.AdmitHereResponse{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -48,10 +48,11 @@ func (s *Slices) Recall(ctx context.Context, req *billingv1.RecallRequest) (*bil
 	if err != nil {
 		return nil, malformed("account_id")
 	}
-	if s.Recaller != nil {
-		if err := s.Recaller.Recall(ctx, account); err != nil {
-			return nil, err
-		}
+	if !bytes.Equal(req.GetOwner(), s.Own[:]) {
+		return &billingv1.RecallResponse{Gone: true}, nil
+	}
+	if err := s.Recaller.Recall(ctx, account); err != nil {
+		return nil, err
 	}
 	return &billingv1.RecallResponse{}, nil
 }
