@@ -35,9 +35,15 @@ type WorkReceipts struct {
 	Clock     clock.Clock
 }
 
-// tooYoung is the age below which the hold of a request may not be written yet. An owner of slices takes
-// much less to write it. Neither receipts nor voids have a ticket, so those of such requests come again.
-const tooYoung = 2 * time.Second
+// Neither receipts nor voids have a ticket, so those of requests whose holds may not be written yet come
+// again. An owner of slices takes much less than quick to write a hold. When the owner was killed, a
+// gateway's renewal or report writes it within tooYoung.
+const (
+	quick    = 2 * time.Second
+	tooYoung = 20 * time.Second
+	// youngPause is the pause of those that are not quick.
+	youngPause = 5 * time.Second
+)
 
 // putOffYoung gives back the messages about requests whose holds may still be written, and returns the
 // others.
@@ -59,15 +65,18 @@ func (r *WorkReceipts) putOffYoung(ctx context.Context, msgs []bus.Msg) ([]bus.M
 	if err != nil {
 		return nil, err
 	}
-	var ready, waits []bus.Msg
+	var ready, brief, long []bus.Msg
 	for i, m := range msgs {
-		if slices.Contains(unwritten, of[i]) {
-			waits = append(waits, m)
-		} else {
+		switch {
+		case !slices.Contains(unwritten, of[i]):
 			ready = append(ready, m)
+		case now.Sub(of[i].Time()).Abs() < quick:
+			brief = append(brief, m)
+		default:
+			long = append(long, m)
 		}
 	}
-	return ready, putOff(waits, usage.EarlyPause)
+	return ready, errors.Join(putOff(brief, usage.EarlyPause), putOff(long, youngPause))
 }
 
 // requestOf returns the request of a void or a receipt; zero for a message that cannot be read.

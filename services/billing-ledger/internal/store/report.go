@@ -48,7 +48,7 @@ func (s *Store) Conclude(
 		move(batch, moves)
 		leftAtOnce(batch, all, told, holds)
 		unwritten = nil
-		queueUnwritten(batch, all, told, holds, &unwritten)
+		queueUnwritten(batch, all, told, &unwritten)
 		commit(batch)
 		if err := sendAll(ctx, conn, batch); err != nil {
 			return fmt.Errorf("free places and release holds: %w", err)
@@ -62,21 +62,24 @@ func (s *Store) Conclude(
 	return released, unwritten, nil
 }
 
-// queueUnwritten reads which requests with pins have no hold. Nearly always there is none to ask about: a
-// report that was stored just now, or whose hold is open, is of a known request.
-func queueUnwritten(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport,
-	holds map[ids.RequestID]usage.Hold, into *[]ids.RequestID) {
+// queueUnwritten reads which requests with pins have no report now, although one was to be stored: their
+// holds were not written then. Nearly always there is none to ask about. It does not ask for
+// holds, because a hold that was written meanwhile would hide that its report is missing.
+func queueUnwritten(
+	batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport, into *[]ids.RequestID,
+) {
 	var doubtful []ids.RequestID
 	for _, w := range all {
-		_, stored := told[w.Request]
-		if _, open := holds[w.Request]; w.Pin != nil && !stored && !open {
+		if _, stored := told[w.Request]; w.Pin != nil && !stored {
 			doubtful = append(doubtful, w.Request)
 		}
 	}
 	if len(doubtful) == 0 {
 		return
 	}
-	batch.Queue(selectUnwritten, raw(doubtful)).Query(func(rows pgx.Rows) error { return scanUnwritten(rows, into) })
+	batch.Queue(`SELECT u.request_id FROM unnest($1::uuid[]) AS u (request_id)
+		WHERE NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = u.request_id)`, raw(doubtful)).
+		Query(func(rows pgx.Rows) error { return scanUnwritten(rows, into) })
 }
 
 const selectUnwritten = `SELECT u.request_id FROM unnest($1::uuid[]) AS u (request_id)
