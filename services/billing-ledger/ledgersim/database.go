@@ -17,13 +17,21 @@ type Faults struct {
 	EarlyAck bool
 	// NoPrimaryKey settles a request again each time that its usage arrives.
 	NoPrimaryKey bool
+	// PinWithoutSlice writes holds and takes nothing from their slices.
+	PinWithoutSlice bool
+	// TicketIgnored writes no hold from a ticket.
+	TicketIgnored bool
 }
 
 // Database is the ledger's tables behind a connection that may fail. Fate, when set,
 // decides for each transaction whether it happens and whether its caller gets the answer.
 type Database struct {
 	*memstore.Store
-	Fate   func() (happens, heard bool)
+	Fate func() (happens, heard bool)
+	// FromMemory counts the requests that were admitted from slices, and FromTickets the holds that were written
+	// from tickets, because their owner had not written them.
+	FromMemory, FromTickets int
+
 	faults Faults
 	staged []func()
 }
@@ -32,7 +40,9 @@ type Database struct {
 func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
 	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, MaxHold: MaxHold}),
 		faults: faults}
-	d.Faults.NoPrimaryKey = faults.NoPrimaryKey
+	d.Faults.NoPrimaryKey, d.Faults.PinWithoutSlice = faults.NoPrimaryKey, faults.PinWithoutSlice
+	// The accounts of a history have little credit.
+	d.SliceTerms.Share, d.SliceTerms.Least = 2, 0
 	return d
 }
 
@@ -103,6 +113,11 @@ func (d *Database) Renew(ctx context.Context, all []hold.Renewal) (lapsed, unwri
 // ExpireHolds closes holds that are over and of which nothing was served.
 func (d *Database) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error) {
 	return transact(d, func() (int, error) { return d.Store.ExpireHolds(ctx, asOf, limit) })
+}
+
+// ReclaimSlices gives back what stranded slices have.
+func (d *Database) ReclaimSlices(ctx context.Context, asOf time.Time, limit int) (int, error) {
+	return transact(d, func() (int, error) { return d.Store.ReclaimSlices(ctx, asOf, limit) })
 }
 
 type opened struct {

@@ -1,7 +1,8 @@
 // Package ledgersim makes billing-ledger for a simulator: the real admission, settlement,
 // reports, leases and reviews, behind the real RPC handlers and the real consumer of
 // usage, on tables in memory (see package memstore) and a bus that the simulator
-// provides.
+// provides. Its owner of slices is a simple one, which admits from memory whenever it may, so
+// that requests have tickets.
 //
 // A Database outlives the processes that work on it. Nothing here takes real time or runs
 // by itself, except one goroutine of each Ledger that commits admissions while Admit
@@ -69,6 +70,9 @@ const (
 	lookBatch    = 500
 )
 
+// ticketKey is the ledger's secret.
+var ticketKey = [32]byte{1}
+
 // Model is a model of the catalog.
 type Model struct {
 	ID      string
@@ -96,6 +100,7 @@ type Ledger struct {
 	admission *rpc.Admission
 	consumer  *events.Consumer
 	expirer   *hold.Expirer
+	owner     *owner
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
@@ -107,23 +112,29 @@ type Deps struct {
 	Prices   Prices
 	// Connected reports whether the process reaches NATS.
 	Connected func() bool
-	// Clock is the process's own.
-	Clock clock.Clock
+	// Clock is the process's own. Even is its clock that never jumps.
+	Clock, Even clock.Clock
+	// Owner names the process as an owner of slices.
+	Owner [16]byte
 }
 
 // Start starts a process on db. connected reports whether the process reaches NATS, and
 // process is its clock.
 func Start(deps Deps) *Ledger {
 	db, conn, log := deps.Database, deps.Bus, slog.New(slog.DiscardHandler)
+	own, tickets := newOwner(deps.Owner, db, deps.Even), usage.NewTickets(ticketKey)
 	admitter := hold.NewAdmitter(hold.Config{Batch: 256, Writers: 1, Queue: 4096, Timeout: time.Hour},
-		hold.Deps{Prices: deps.Prices.prices, Store: db, Observe: func(hold.Outcome, int) {}})
+		hold.Deps{Prices: deps.Prices.prices, Store: db, Slices: own, Observe: func(hold.Outcome, int) {}})
 	l := &Ledger{
 		db: db,
 		admission: &rpc.Admission{
-			Admitter: admitter, Renewer: &hold.Renewer{Store: db}, Concluder: &hold.Concluder{Store: db, Observe: func(int) {}},
+			Admitter: admitter, Renewer: &hold.Renewer{Store: db, Pins: own},
+			Concluder: &hold.Concluder{Store: db, Pins: own, Clock: deps.Clock, Observe: func(int) {}},
+			Tickets:   tickets, Pins: own,
 		},
-		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {},
-			ObserveHeld: func(usage.Rule) {}},
+		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db, Tickets: tickets, Pins: own, Clock: deps.Clock},
+			Log: log, Observe: func(usage.Result) {}, ObserveHeld: func(usage.Rule) {}},
+		owner:   own,
 		stopped: make(chan struct{}),
 	}
 	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}
@@ -140,7 +151,7 @@ func Start(deps Deps) *Ledger {
 			return asOf, err
 		},
 		Steps: []hold.Step{
-			{Name: "expire", Do: db.ExpireHolds}, {Name: "review", Do: hold.Whenever(reviewer.Open)},
+			{Name: "expire", Do: db.ExpireHolds}, {Name: "reclaim", Do: db.ReclaimSlices}, {Name: "review", Do: hold.Whenever(reviewer.Open)},
 			{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 		},
 	}
@@ -184,6 +195,13 @@ func (l *Ledger) Handle(ctx context.Context, batch []bus.Msg) error {
 
 // Look closes or reviews the holds that are over, as the service does every LookInterval.
 func (l *Ledger) Look(ctx context.Context) { l.expirer.Tick(ctx) }
+
+// Turn writes what was admitted from memory, as the service does every TurnInterval. HasSlices reports whether
+// that is needed.
+func (l *Ledger) Turn(ctx context.Context) { l.owner.turns(ctx) }
+
+// HasSlices reports whether the process has slices or wants some.
+func (l *Ledger) HasSlices() bool { return len(l.owner.accounts) > 0 }
 
 func unavailable() error {
 	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached").After(time.Second)

@@ -161,8 +161,9 @@ func (r Report) Print(w io.Writer) error {
 	text := fmt.Appendf(nil, "%s\n", r.Line())
 	text = fmt.Appendf(text,
 		"  %d events; of %d admitted: %d settled (%d by the gateway's count), %d released, %d expired,"+
-			" %d orphans; %d whole answers\n",
-		r.Events, r.Admitted, r.Settled, r.ByGateway, r.Released, r.Expired, r.Orphans, r.Complete)
+			" %d orphans; %d whole answers; %d admitted from memory, %d holds written from tickets\n",
+		r.Events, r.Admitted, r.Settled, r.ByGateway, r.Released, r.Expired, r.Orphans, r.Complete, r.FromMemory,
+		r.FromTickets)
 	for _, limit := range slices.Sorted(maps.Keys(r.Known)) {
 		text = fmt.Appendf(text, "  known: %d × %s\n", r.Known[limit], limit)
 	}

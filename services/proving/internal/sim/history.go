@@ -19,9 +19,9 @@ type Config struct {
 	Trace *Trace
 
 	// Planted faults, which the judges must find: the hub's journal does not sync,
-	// billing-ledger acknowledges before it commits, and billing-ledger does not look at
-	// the primary key.
-	NoFsync, EarlyAck, NoPrimaryKey bool
+	// billing-ledger acknowledges before it commits, does not look at the primary key, takes
+	// nothing from slices, or writes no hold from a ticket.
+	NoFsync, EarlyAck, NoPrimaryKey, PinWithoutSlice, TicketIgnored bool
 }
 
 // Result is the outcome of a history.
@@ -46,7 +46,11 @@ type Totals struct {
 	ByGateway int `json:"by_gateway"`
 	Released  int `json:"released"`
 	Expired   int `json:"expired"`
-	Struck    int `json:"faults_struck"`
+	// FromMemory counts the requests that were admitted from slices, and FromTickets the holds that were written
+	// from tickets.
+	FromMemory  int `json:"from_memory"`
+	FromTickets int `json:"from_tickets"`
+	Struck      int `json:"faults_struck"`
 	// Known counts the costs of the design's limits, by limit.
 	Known map[string]int `json:"known,omitempty"`
 }
@@ -63,6 +67,8 @@ func (t *Totals) Add(o Totals) {
 	t.ByGateway += o.ByGateway
 	t.Released += o.Released
 	t.Expired += o.Expired
+	t.FromMemory += o.FromMemory
+	t.FromTickets += o.FromTickets
 	t.Struck += o.Struck
 	for limit, n := range o.Known {
 		if t.Known == nil {

@@ -26,8 +26,8 @@ func (n *network) check() {
 		if w.Posted < 0 || w.Held < 0 || w.Held > w.Posted {
 			n.fail("overdrawn: account %s has %d, of which %d are held", a.id, w.Posted, w.Held)
 		}
-		if w.Held != held[a.id] {
-			n.fail("drift: account %s holds %d, its open holds %d", a.id, w.Held, held[a.id])
+		if slices := db.Sliced(a.id); w.Held != held[a.id]+slices {
+			n.fail("drift: account %s holds %d, its open holds %d, its slices %d", a.id, w.Held, held[a.id], slices)
 		}
 		if w.Posted != w.Granted-charged[a.id] {
 			n.fail("drift: account %s has %d of %d, after charges of %d", a.id, w.Posted, w.Granted, charged[a.id])

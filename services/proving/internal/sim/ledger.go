@@ -39,7 +39,8 @@ type ledger struct {
 	net    *network
 	ledger *ledgersim.Ledger
 	conn   *conn
-	looks  bool
+	// looks and turns report whether a look at holds, and turns of slices, are due.
+	looks, turns bool
 	// dieIn is after how many transactions the process dies, and dieAfter on which side
 	// of the commit; 0 is never.
 	dieIn    int
@@ -50,12 +51,14 @@ type ledger struct {
 
 func (l *ledger) start() {
 	l.life++
-	l.up, l.looks = true, false
+	l.up, l.looks, l.turns = true, false, false
+	var owner [16]byte
+	_, _ = l.world.Read(owner[:]) // the dice do not fail
 	l.conn = &conn{nats: l.net.nats, from: l.node, life: l.life}
 	l.net.db.billing.Fate = l.fate
 	l.ledger = ledgersim.Start(ledgersim.Deps{
 		Database: l.net.db.billing, Bus: l.conn, Prices: l.net.book,
-		Connected: func() bool { return l.reaches(l.net.nats.node) }, Clock: l.node,
+		Connected: func() bool { return l.reaches(l.net.nats.node) }, Clock: l.node, Even: even{l.world}, Owner: owner,
 	})
 	l.net.processes = append(l.net.processes, l.ledger)
 	l.logf("starts")
@@ -109,7 +112,29 @@ func (l *ledger) settle() {
 		})
 	}
 	l.look()
+	l.turn()
 }
+
+// turn writes what was admitted from memory, again and again while there are slices.
+func (l *ledger) turn() {
+	if l.turns || !l.up || !l.ledger.HasSlices() {
+		return
+	}
+	l.turns = true
+	l.after(l.world.between(ledgersim.TurnInterval, 10*ledgersim.TurnInterval), func() {
+		l.turns = false
+		l.ledger.Turn(context.Background())
+		if l.up {
+			l.settle()
+		}
+	})
+}
+
+// even is a clock that never jumps, as the one by which a process measures how long something takes.
+type even struct{ world *world }
+
+// Now implements clock.Clock.
+func (e even) Now() time.Time { return e.world.time() }
 
 // look handles expired holds when the next one is due.
 func (l *ledger) look() {

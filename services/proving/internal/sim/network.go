@@ -132,7 +132,7 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 	n.db = &database{
 		node: w.node("database"),
 		billing: ledgersim.NewDatabase(w.time, concurrent, ledgersim.Faults{EarlyAck: cfg.EarlyAck,
-			NoPrimaryKey: cfg.NoPrimaryKey}),
+			NoPrimaryKey: cfg.NoPrimaryKey, PinWithoutSlice: cfg.PinWithoutSlice, TicketIgnored: cfg.TicketIgnored}),
 		settlement: settlesim.NewDatabase(),
 	}
 	n.db.up = true

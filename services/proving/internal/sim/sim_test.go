@@ -43,6 +43,10 @@ func TestNoHistoryLosesOrDoublesMoney(t *testing.T) {
 		t.Error("what happened: report.Released: got 0, want any but 0")
 	case report.Expired == 0:
 		t.Error("what happened: report.Expired: got 0, want any but 0")
+	case report.FromMemory < histories:
+		t.Errorf("what happened: report.FromMemory: got %d, want at least %d", report.FromMemory, histories)
+	case report.FromTickets == 0:
+		t.Error("what happened: report.FromTickets: got 0, want any but 0")
 	case report.Struck < 2*histories:
 		t.Errorf("what happened: report.Struck: got %d, want at least %d", report.Struck, 2*histories)
 	}
@@ -104,7 +108,9 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}{
 		{"a journal that does not sync", sim.Config{NoFsync: true}, 4000, []string{"lost", "unpaid"}},
 		{"an acknowledgement before the commit", sim.Config{EarlyAck: true}, 2000, []string{"lost", "drift"}},
-		{"no look at the primary key", sim.Config{NoPrimaryKey: true}, 100, []string{"doubled", "overdrawn"}},
+		{"no look at the primary key", sim.Config{NoPrimaryKey: true}, 100, []string{"doubled", "overdrawn", "drift"}},
+		{"a hold that takes nothing from its slice", sim.Config{PinWithoutSlice: true}, 100, []string{"drift", "overdrawn"}},
+		{"a ticket that is ignored", sim.Config{TicketIgnored: true}, 1000, []string{"lost", "unpaid"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && c.within > 1000 {

@@ -6,6 +6,7 @@ import "svc.internal/services/billing-ledger/ledgersim"
 func (x *rest) totals() Totals {
 	t := Totals{
 		Histories: 1, Events: x.world.events, Requests: len(x.clients), Struck: len(x.cfg.Faults), Known: x.known,
+		FromMemory: x.db.billing.FromMemory, FromTickets: x.db.billing.FromTickets,
 	}
 	for _, s := range x.stories {
 		if s.client != nil && s.client.complete {
