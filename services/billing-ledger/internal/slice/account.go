@@ -303,7 +303,7 @@ func (a *account) answer(st State, began, arrived time.Time) told {
 		a.moveLocked(ended)
 	default:
 		a.moveLocked(granted)
-		if a.epoch != 0 && a.epoch != st.Epoch || !st.Plain {
+		if a.epoch != 0 && a.epoch != st.Epoch || !st.Plain || st.Recalled {
 			a.moveLocked(recalled)
 		}
 		a.epoch, a.alive = st.Epoch, arrived.Add(Lease)

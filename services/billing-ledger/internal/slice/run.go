@@ -172,6 +172,9 @@ func (r *runner) answered(a *account, st State, began, arrived time.Time) {
 	if t.keys != nil {
 		r.index(a, t.keys)
 	}
+	if st.Recalled {
+		r.seen.deny(a.id, minPause, arrived)
+	}
 	if t.unfinished {
 		r.ask(a)
 	}

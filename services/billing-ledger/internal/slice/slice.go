@@ -95,6 +95,9 @@ type State struct {
 	// Plain reports whether the account may have slices: neither a plan, nor terms, nor a budget or
 	// cap bounds any of its keys, and it has at most MaxKeys keys.
 	Plain bool
+	// Recalled reports that somebody recalls the slice who could not reach its owner. The owner closes it.
+	// Then the slice has nothing, and its owner counts as dead from Lease after the turn before.
+	Recalled bool
 	// Amount and Places are what the slice has for requests that are not written yet.
 	Amount money.NanoUSD
 	Places int64

@@ -230,6 +230,29 @@ func TestAnAccountThatIsNotPlainIsLeftAloneForAMinute(t *testing.T) {
 	})
 }
 
+func TestASliceThatIsRecalledThroughTheDatabaseIsClosedAndPaused(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.open(t)
+		b.spy.set(func() { b.spy.told = func(st *State) { st.Recalled = true } })
+		b.admit(t, 70)
+		pass(t, Every)
+		if b.isOpen() {
+			t.Error("after the turn that told of the recall: got the slice open, want it closed")
+		}
+		if got := b.Waiting(); got != 0 {
+			t.Errorf("got %d unwritten requests, want none", got)
+		}
+		b.spy.set(func() { b.spy.told = nil })
+		b.saw(busy)
+		pass(t, Every)
+		if b.isOpen() {
+			t.Error("within the pause: got a slice, want none")
+		}
+		pass(t, minPause)
+		b.open(t)
+	})
+}
+
 func TestAnAdmissionIsWrittenByTheNextTurn(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.open(t)

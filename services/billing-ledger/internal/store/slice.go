@@ -111,14 +111,15 @@ func (s *Store) scanTurned(rows pgx.Rows, turns []slice.Turn, states []slice.Sta
 		free          *int64
 		places        int32
 		plain         bool
+		recalled      bool
 		now           time.Time
 		i             int
 	)
-	_, err := pgx.ForEachRow(rows, []any{&epoch, &plain, &amount, &places, &free, &now}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&epoch, &plain, &recalled, &amount, &places, &free, &now}, func() error {
 		if i == len(states) {
 			return fmt.Errorf("the database answered more than %d turns", len(states))
 		}
-		states[i] = slice.State{Epoch: epoch, Plain: plain, Amount: nano(amount), Places: int64(places),
+		states[i] = slice.State{Epoch: epoch, Plain: plain, Recalled: recalled, Amount: nano(amount), Places: int64(places),
 			Account: hold.Account{ID: turns[i].Account, Now: now, Lease: s.terms.Lease}}
 		if free != nil {
 			states[i].Account.Free = nano(*free)

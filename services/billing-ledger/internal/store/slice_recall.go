@@ -12,6 +12,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/slice"
 )
@@ -27,14 +28,21 @@ func (s *Store) OnRecall(recall Recall) { s.recall = recall }
 const (
 	// stateSliceOpen is the SQLSTATE of keep_slices_out.
 	stateSliceOpen = "SL001"
-	// maxRecalls bounds how often a transaction runs that meets slices. After a recall that failed, it
-	// waits for recallPause. So a change waits longer than slice.Lease for an owner that is dead.
+	// maxRecalls bounds how often a transaction runs that meets slices. After a recall that did not help,
+	// it waits for recallPause. So a change waits longer than slice.Lease for an owner that is dead, and
+	// than an owner takes to hear of a recall through the database.
 	maxRecalls  = 5
 	recallPause = slice.Lease / 3
 )
 
-// recalling runs a transaction, and runs it again after the recall of each slice that was in its way.
+// recallByRow recalls a slice through the database. Its owner hears of it at its next turn, within a second.
+const recallByRow = `UPDATE slice SET recalled = true WHERE account_id = $1 AND owner = $2 AND state = 'open'`
+
+// recalling runs a transaction, and runs it again after the recall of each slice that was in its way. An
+// owner that cannot be reached, or did not close its slice, is asked through the database, because it
+// lives as long as it reaches that.
 func (s *Store) recalling(ctx context.Context, fn func() error) error {
+	var last hold.SliceOpen
 	for try := 1; ; try++ {
 		err := fn()
 		open, ok := sliceOpen(err)
@@ -45,8 +53,17 @@ func (s *Store) recalling(ctx context.Context, fn func() error) error {
 			return fault.Wrap(open, fault.Unavailable, fault.ServiceUnavailable,
 				"the account's requests are admitted elsewhere, and this could not be stopped").After(time.Second)
 		}
-		if s.recall != nil && s.recall(ctx, open) == nil {
+		again := open == last
+		last = open
+		if !again && s.recall != nil && s.recall(ctx, open) == nil {
 			continue
+		}
+		err = pg.Retry(ctx, func() error {
+			_, err := s.pool.Exec(ctx, recallByRow, [16]byte(open.Account), open.Owner)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("recall a slice through the database: %w", errors.Join(open, err, context.Cause(ctx)))
 		}
 		if clock.Sleep(ctx, recallPause) != nil {
 			return fmt.Errorf("wait for the end of a slice: %w", errors.Join(open, context.Cause(ctx)))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -16,6 +17,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/posting"
 	"svc.internal/services/billing-ledger/internal/slice"
+	"svc.internal/services/billing-ledger/internal/store"
 )
 
 // onRecall has o close its slice s when it is recalled, and returns how often it was.
@@ -128,6 +130,7 @@ func TestAChangeGivesUpOnASliceThatNobodyCloses(t *testing.T) {
 	e := setup(t, unlimited)
 	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
 	o.opens(t, c, 20)
+	e.exec(t, `UPDATE slice SET alive_until = now() + interval '1 hour'`)
 	recalls := 0
 	e.store.OnRecall(func(context.Context, hold.SliceOpen) error { recalls++; return nil })
 	err := e.keys.Revoke(t.Context(), c.key)
@@ -135,9 +138,79 @@ func TestAChangeGivesUpOnASliceThatNobodyCloses(t *testing.T) {
 	if !fault.Is(err, fault.ServiceUnavailable) || !errors.As(err, &open) {
 		t.Errorf("got the error %v, want %v of a SliceOpen", err, fault.ServiceUnavailable)
 	}
-	if recalls != 4 {
-		t.Errorf("recalls: got %d, want 4", recalls)
+	if recalls != 1 {
+		t.Errorf("recalls of one slice: got %d, want 1", recalls)
 	}
+	if !scan[bool](t, e, `SELECT recalled FROM slice`) {
+		t.Error("the slice: got it not recalled through the database, want it recalled")
+	}
+}
+
+// The owner goes on admitting, so it never closes its slice by itself.
+func TestASliceIsRecalledThroughTheDatabaseFromAnOwnerThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	replicas, stop := e.ownerReplicas(t)
+	c := e.consumer(t, 100*money.USD)
+	peer := store.New(e.pool, unlimited, terms)
+	peer.OnRecall(func(context.Context, hold.SliceOpen) error { return errors.New("the owner cannot be reached") })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	admit := func() (hold.Admission, error) {
+		return replicas[0].admitter.Admit(ctx, hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large",
+			MaxCompletionTokens: 1})
+	}
+	for a, err := admit(); a.Pin == nil; a, err = admit() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	revoked := make(chan error, 1)
+	go func() {
+		_, err := peer.RevokeKeyOf(ctx, c.account, c.key)
+		revoked <- err
+	}()
+	for range clock.Every(ctx, 20*time.Millisecond) {
+		if len(revoked) > 0 {
+			break
+		}
+		if _, err := admit(); err != nil && !fault.Is(err, fault.KeyRevoked) {
+			t.Errorf("a request while the key is revoked: got the error %v, want none but that", err)
+		}
+	}
+	if err := <-revoked; err != nil {
+		t.Fatalf("revoke: got the error %v, want none", err)
+	}
+	if a, err := admit(); err == nil {
+		t.Errorf("a request of the revoked key: got the admission %+v, want none", a)
+	}
+	stop()
+	e.sound(t)
+}
+
+// An owner that does not heed a recall lives no longer than it did.
+func TestASliceThatIsRecalledGetsNeitherCreditNorTime(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	e.exec(t, `UPDATE slice SET recalled = true, alive_until = now() + interval '1 second'`)
+	until := scan[time.Time](t, e, `SELECT alive_until FROM slice`)
+	for _, epoch := range []int64{s.Epoch, 0} {
+		got := o.turn(t, slice.Turn{Account: c.account, Epoch: epoch, Want: 200 * cent, Places: 100})[0]
+		if got.Epoch != s.Epoch || !got.Recalled || !got.Plain || got.Amount != 0 || got.Places != 0 {
+			t.Errorf("a turn: got %+v, want the slice recalled, plain and with nothing", got)
+		}
+	}
+	e.wantHeld(t, c, 20, 20)
+	if got := scan[time.Time](t, e, `SELECT alive_until FROM slice`); !got.Equal(until) {
+		t.Errorf("the owner lives until %v, want %v as before", got, until)
+	}
+	if got := o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Close: true})[0]; got.Epoch != 0 || got.Recalled {
+		t.Errorf("the end: got %+v, want no slice and no recall", got)
+	}
+	e.wantHeld(t, c, 0, 0)
+	e.sound(t)
 }
 
 func TestAChangeThatIsGivenUpWaitsNoLonger(t *testing.T) {

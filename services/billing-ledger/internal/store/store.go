@@ -58,8 +58,9 @@
 // While the owner of an open slice lives (package slice), nobody else decides about requests of the
 // account, and nothing changes that the owner decides by. Whoever would, calls keep_slices_out
 // under the lock on the wallet, which ends the transaction with SL001. Then inTx, pipelined and atOnce have
-// the owner close its slice, and run the transaction again. Admit returns a hold.SliceOpen instead, because
-// its caller may have the owner decide. The slice of an owner that is dead is stranded on the spot: its
+// the owner close its slice, and run the transaction again. An owner that they cannot reach is asked through
+// the column recalled: it hears of that at its next turn, which adds nothing to its life. Admit returns a
+// hold.SliceOpen instead, because its caller may have the owner decide. The slice of an owner that is dead is stranded on the spot: its
 // credit and places stay taken until ReclaimSlices gives them back, and the account's rates count as used
 // up. A hold of a request that the owner admitted is written from its pin by anybody and at any time, once.
 //

@@ -1,6 +1,8 @@
 -- turn_slices opens, fills and closes slices of different accounts for one owner, under the locks on
 -- the wallets. An epoch of 0 asks for a slice; one that the owner has already, without knowing it, is
 -- that. A slice never gets less than it has here, because its owner may have admitted more meanwhile.
+-- A slice that was recalled gets nothing, neither credit nor time to live: its owner closes it by the next
+-- turn, or counts as dead.
 --
 -- A slice has at most one p_share-th of what is available with it, and gets nothing while that is less than
 -- p_least. p_concurrent is the default bound of requests under way, and -1 is none. It returns a row for
@@ -9,7 +11,7 @@ CREATE OR REPLACE FUNCTION turn_slices(
     p_owner uuid, p_address text, p_account uuid[], p_epoch bigint[], p_want bigint[], p_places integer[],
     p_close boolean[], p_concurrent integer, p_lease interval, p_reclaim_after interval, p_keys integer, p_share integer,
     p_least bigint)
-RETURNS TABLE (o_epoch bigint, o_plain boolean, o_amount bigint, o_places integer, o_free bigint, o_now timestamptz)
+RETURNS TABLE (o_epoch bigint, o_plain boolean, o_recalled boolean, o_amount bigint, o_places integer, o_free bigint, o_now timestamptz)
 LANGUAGE plpgsql AS $$
 DECLARE
     s      slice%ROWTYPE;
@@ -44,8 +46,10 @@ BEGIN
         END IF;
 
         SELECT posted - held INTO o_free FROM wallet WHERE account_id = p_account[i];
-        o_epoch := 0; o_amount := 0; o_places := 0;
-        IF v_mine THEN
+        o_epoch := 0; o_recalled := false; o_amount := 0; o_places := 0;
+        IF v_mine AND s.recalled THEN
+            o_epoch := s.epoch; o_recalled := true;
+        ELSIF v_mine THEN
             v_top := 0;
             IF o_plain AND NOT k.frozen AND o_free + s.amount >= p_least THEN
                 v_top := greatest(least(p_want[i], (o_free + s.amount) / p_share) - s.amount, 0);

@@ -15,6 +15,9 @@ CREATE TABLE slice (
     -- The owner counts as dead afterwards.
     alive_until   timestamptz NOT NULL,
     state         text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'stranded')),
+    -- Somebody asks the owner through the database to close the slice, because it could not be reached. From
+    -- then on the owner lives no longer.
+    recalled      boolean NOT NULL DEFAULT false,
     -- How long a stranded slice waits for the holds of requests that its owner admitted, and until when.
     reclaim_after interval NOT NULL CHECK (reclaim_after > interval '0'),
     reclaim_at    timestamptz,
@@ -31,7 +34,7 @@ CREATE TRIGGER slice_strands_once BEFORE UPDATE ON slice
     EXECUTE FUNCTION refuse_change();
 
 GRANT SELECT, DELETE, INSERT (account_id, owner, address, amount, places, alive_until, reclaim_after),
-    UPDATE (address, amount, places, alive_until, state, reclaim_at) ON slice TO svc_billing;
+    UPDATE (address, amount, places, alive_until, state, recalled, reclaim_at) ON slice TO svc_billing;
 
 -- What an owner decides by changes only while nobody admits from a slice.
 CREATE TRIGGER account_meets_no_slice BEFORE UPDATE OF state ON account
