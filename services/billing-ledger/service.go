@@ -152,8 +152,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: proven.tickets, Pins: slices, Clock: deps.Clock}, Seals: proven.seals, Log: deps.Log,
-		Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning, ObserveLine: m.booked,
+		Bus: deps.Bus, Seals: proven.seals, Log: deps.Log,
+		Settler: &usage.Settler{Store: st, Tickets: proven.tickets, Pins: slices, Clock: deps.Clock},
+		Batch:   cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning, ObserveLine: m.booked,
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: proven.tickets, slices: slices,
@@ -182,17 +183,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		pruner:   newPruner(st, cfg.RetentionDays, deps.Log),
 		trials:   entries.NewTrials(st, deps.Clock),
 	}
-	s.poster = &posting.Poster{Store: st, Mark: st.Mark, Clock: deps.Clock, Random: deps.Random}
-	s.months = &posting.Months{Store: st, Clock: deps.Clock, Random: deps.Random}
-	s.house = &house.Accounts{
-		Store: st, Accounts: s.accounts, Keys: s.keys, Clock: deps.Clock, Random: deps.Random,
-		Daily: money.NanoUSD(cfg.VerificationDailyUSD) * money.USD,
-	}
-	s.visitors = &playground.Visitors{
-		Store: st, Visits: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(visitCalls)},
-		Openings: &limit.Visitors{Store: st, Calls: limit.NewSemaphore(openingCalls)}, Accounts: s.accounts,
-		Keys: s.keys, Clock: deps.Clock, Random: deps.Random, Budget: money.NanoUSD(cfg.PlaygroundDailyUSD) * money.USD,
-	}
+	s.addHouse()
 	if s.users, err = newUserWork(cfg, deps, st, s.accounts, s.keys); err != nil {
 		return nil, err
 	}
@@ -200,6 +191,21 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return s, s.newDrift()
+}
+
+// addHouse makes the work on postings, months, the platform's own accounts and visitors.
+func (s *Service) addHouse() {
+	s.poster = &posting.Poster{Store: s.store, Mark: s.store.Mark, Clock: s.deps.Clock, Random: s.deps.Random}
+	s.months = &posting.Months{Store: s.store, Clock: s.deps.Clock, Random: s.deps.Random}
+	s.house = &house.Accounts{
+		Store: s.store, Accounts: s.accounts, Keys: s.keys, Clock: s.deps.Clock, Random: s.deps.Random,
+		Daily: money.NanoUSD(s.cfg.VerificationDailyUSD) * money.USD,
+	}
+	s.visitors = &playground.Visitors{
+		Store: s.store, Visits: &limit.Visitors{Store: s.store, Calls: limit.NewSemaphore(visitCalls)},
+		Openings: &limit.Visitors{Store: s.store, Calls: limit.NewSemaphore(openingCalls)}, Accounts: s.accounts,
+		Keys: s.keys, Clock: s.deps.Clock, Random: s.deps.Random, Budget: money.NanoUSD(s.cfg.PlaygroundDailyUSD) * money.USD,
+	}
 }
 
 // newClaims returns what answers repeated requests once.

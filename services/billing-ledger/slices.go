@@ -25,13 +25,14 @@ type sliceWork struct {
 }
 
 func newSliceWork(on bool, deps Deps, st *store.Store) (*sliceWork, error) {
-	w := &sliceWork{store: st, owners: &peers.Owners{Clock: deps.Clock, Dial: func(address string) (billingv1.SliceServiceClient, error) {
+	dial := func(address string) (billingv1.SliceServiceClient, error) {
 		conn, err := deps.Replica(address)
 		if err != nil {
 			return nil, err
 		}
 		return billingv1.NewSliceServiceClient(conn), nil
-	}}}
+	}
+	w := &sliceWork{store: st, owners: &peers.Owners{Clock: deps.Clock, Dial: dial}}
 	if _, err := io.ReadFull(deps.Random, w.owners.Own[:]); err != nil {
 		return nil, fmt.Errorf("make the id of an owner of slices: %w", err)
 	}
