@@ -53,6 +53,11 @@ func (s *Store) openSlice(account ids.AccountID) *sliceRow {
 	return nil
 }
 
+// hasSlice reports whether an account has a slice, open or stranded.
+func (s *Store) hasSlice(account ids.AccountID) bool {
+	return slices.ContainsFunc(s.slices, func(c *sliceRow) bool { return c.account == account })
+}
+
 // Sliced returns what the slices of an account have.
 func (s *Store) Sliced(account ids.AccountID) (sum money.NanoUSD) {
 	for _, c := range s.slices {
@@ -185,10 +190,11 @@ func (s *Store) turn(owner slice.Owner, t *slice.Turn) slice.State {
 	case t.Epoch == 0 && !mine && (c == nil || !c.aliveUntil.After(now)):
 		if c != nil {
 			s.strand(c)
+		} else if !s.hasSlice(t.Account) {
+			s.epochs++
+			c, mine = &sliceRow{account: t.Account, epoch: s.epochs, owner: owner}, true
+			s.slices = append(s.slices, c)
 		}
-		s.epochs++
-		c, mine = &sliceRow{account: t.Account, epoch: s.epochs, owner: owner}, true
-		s.slices = append(s.slices, c)
 	}
 	if mine {
 		s.fill(c, w, t)
@@ -217,7 +223,7 @@ func (s *Store) fill(c *sliceRow, w *Wallet, t *slice.Turn) {
 		c.amount += top
 		w.Held += top
 	}
-	room := int64(s.Concurrent) - int64(s.open(c.account)) - s.strandedPlaces(c.account)
+	room := int64(s.Concurrent) - int64(s.open(c.account))
 	places := min(max(t.Places, 0), slice.MaxPlaces)
 	c.places = max(c.places, min(places, room/2))
 }

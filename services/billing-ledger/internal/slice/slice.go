@@ -24,7 +24,8 @@
 // plan, terms, a freeze) is refused by a trigger until the owner has closed the slice. An owner
 // that has not written for Lease is dead: its slice is stranded by whoever finds it. A stranded
 // slice admits nothing, and keeps its credit and its places until no request of it can come any
-// more. The account's rates then count as used up, because nobody knows what was admitted last.
+// more. Until then its account gets no other. The account's rates then count as used up, because nobody
+// knows what was admitted last.
 package slice
 
 import (

@@ -169,9 +169,8 @@ func addLegs(ctx context.Context, tx pgx.Tx, page []entries.Entry) error {
 	return nil
 }
 
-// sumsOfAll is what all accounts come to, but those of consumers, which their wallets know; what slices
-// hold is available. Of the
-// other kinds it is what moved on sealed days, and what was recorded since.
+// sumsOfAll is what all accounts come to, but those of consumers, which their wallets know; what open slices
+// hold is available. Of the other kinds it is what moved on sealed days, and what was recorded since.
 const sumsOfAll = `
 	WITH open AS (
 		SELECT coalesce(((SELECT max(day) FROM seal) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity') AS since
@@ -181,7 +180,7 @@ const sumsOfAll = `
 			WHERE at >= (SELECT since FROM open) AND account_kind = ANY($1)
 	), wallets AS (
 		SELECT coalesce(sum(posted), 0)::bigint AS posted,
-			(coalesce(sum(held), 0) - (SELECT coalesce(sum(amount), 0) FROM slice))::bigint AS held FROM wallet
+			(coalesce(sum(held), 0) - (SELECT coalesce(sum(amount), 0) FROM slice WHERE state = 'open'))::bigint AS held FROM wallet
 	)
 	SELECT account_kind, book, asset, sum(amount)::bigint FROM moved GROUP BY account_kind, book, asset
 	UNION ALL SELECT 'l:consumer:available', '', 'usd', posted - held FROM wallets

@@ -184,10 +184,10 @@ func (r *fullRates) queue(batch *pgx.Batch) {
 	}
 }
 
-// heldByRequests is SQL for what requests hold of the wallet w. What its slices hold is set aside for
-// nobody yet, so it is shown as available.
+// heldByRequests is SQL for what requests hold of the wallet w. What an open slice holds is set aside for
+// nobody yet, so it is shown as available. That of a stranded slice is for requests that nobody else knows.
 const heldByRequests = `w.held - (SELECT coalesce(sum(s.amount), 0)::bigint FROM slice s
-	WHERE s.account_id = w.account_id)`
+	WHERE s.account_id = w.account_id AND s.state = 'open')`
 
 // ReclaimSlices gives back what is left of slices that were stranded, are over by the database's clock, and
 // were over at asOf already, of up to limit accounts. It also strands slices whose owners died without

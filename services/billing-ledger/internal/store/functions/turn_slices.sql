@@ -1,6 +1,7 @@
 -- turn_slices opens, fills and closes slices of different accounts for one owner, under the locks on
 -- the wallets. An epoch of 0 asks for a slice; one that the owner has already, without knowing it, is
--- that. A slice never gets less than it has here, because its owner may have admitted more meanwhile.
+-- that. None opens while a stranded slice of the account is left, so that owners which die one after the
+-- other strand one slice's credit and places. A slice never gets less than it has here, because its owner may have admitted more meanwhile.
 -- A slice that was recalled gets nothing, neither credit nor time to live: its owner closes it by the next
 -- turn, or counts as dead.
 --
@@ -39,10 +40,11 @@ BEGIN
         ELSIF p_epoch[i] = 0 AND NOT v_mine AND o_plain AND NOT k.frozen AND coalesce(s.alive_until <= now(), true) THEN
             IF s.account_id IS NOT NULL THEN
                 PERFORM strand_slices(ARRAY[s.account_id]);
+            ELSIF NOT EXISTS (SELECT FROM slice u WHERE u.account_id = p_account[i]) THEN
+                INSERT INTO slice (account_id, owner, address, alive_until, reclaim_after)
+                    VALUES (p_account[i], p_owner, p_address, now() + p_lease, p_reclaim_after) RETURNING * INTO s;
+                v_mine := true;
             END IF;
-            INSERT INTO slice (account_id, owner, address, alive_until, reclaim_after)
-                VALUES (p_account[i], p_owner, p_address, now() + p_lease, p_reclaim_after) RETURNING * INTO s;
-            v_mine := true;
         END IF;
 
         SELECT posted - held INTO o_free FROM wallet WHERE account_id = p_account[i];
@@ -55,7 +57,6 @@ BEGIN
                 v_top := greatest(least(p_want[i], (o_free + s.amount) / p_share) - s.amount, 0);
             END IF;
             SELECT CASE k.cap WHEN -1 THEN 1000000 ELSE k.cap END - coalesce(sum(f.n), 0)
-                - (SELECT coalesce(sum(u.places), 0) FROM slice u WHERE u.account_id = p_account[i] AND u.state = 'stranded')
             INTO v_room FROM consumer_key ck JOIN key_inflight f ON f.key_id = ck.id
             WHERE ck.account_id = p_account[i]
                 AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > now() - interval '1 day';
