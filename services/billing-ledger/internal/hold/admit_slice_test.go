@@ -103,20 +103,26 @@ func TestWhatIsAdmittedFromMemoryHasAPin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Pin == nil || got.Pin.Request != (ids.RequestID{3}) || got.Pin.Epoch != 7 {
-			t.Errorf("got the pin %+v, want the request's", got.Pin)
+		if got.Pin == nil {
+			t.Fatal("pin: got none, want the request's")
 		}
-		if want := []string{"admit"}; !slices.Equal(m.called, want) || observed[Admitted] != 1 {
-			t.Errorf("got %v and %d admissions observed, want %v and 1", m.called, observed[Admitted], want)
+		equal(t, "request of the pin", got.Pin.Request, ids.RequestID{3})
+		equal(t, "epoch of the pin", got.Pin.Epoch, 7)
+		if want := []string{"admit"}; !slices.Equal(m.called, want) {
+			t.Errorf("called: got %v, want %v", m.called, want)
 		}
+		equal(t, "admissions observed", observed[Admitted], 1)
 	})
 }
 
 func TestWhatMemoryDoubtsIsDecidedByTheStoreAfterTheSliceIsLeft(t *testing.T) {
 	withSlices(t, func(t *testing.T, a *Admitter, m *memory, _ *exact, observed map[Outcome]int) {
 		got, err := a.Admit(t.Context(), AdmitRequest{Model: "m"})
-		if err != nil || got.Pin != nil {
-			t.Errorf("got the pin %+v and the error %v, want neither", got.Pin, err)
+		if err != nil {
+			t.Errorf("got the error %v, want none", err)
+		}
+		if got.Pin != nil {
+			t.Errorf("got the pin %+v, want none", got.Pin)
 		}
 		if want := []string{"admit", "leave", "decide", "saw admitted"}; !slices.Equal(m.called, want) {
 			t.Errorf("got %v, want %v", m.called, want)
@@ -161,11 +167,14 @@ func TestADecisionOfAnotherReplicaIsUnavailableAndNamesIt(t *testing.T) {
 	check := func(t *testing.T, a *Admitter, e *exact) {
 		t.Helper()
 		_, err := a.Admit(t.Context(), AdmitRequest{Model: "m"})
-		open, ok := AsSliceOpen(err)
-		f, isFault := fault.As(err)
-		if !ok || open.Owner != e.owner || !isFault || f.Kind != fault.Unavailable || f.RetryAfter != time.Second {
-			t.Errorf("got the error %v, want an unavailable one after a second that names the owner", err)
+		open, _ := AsSliceOpen(err)
+		equal(t, "owner that the error names", open.Owner, e.owner)
+		f, ok := fault.As(err)
+		if !ok {
+			t.Fatalf("got the error %v, want a fault", err)
 		}
+		equal(t, "kind", f.Kind, fault.Unavailable)
+		equal(t, "time to ask again", f.RetryAfter, time.Second)
 	}
 	withSlices(t, func(t *testing.T, a *Admitter, _ *memory, e *exact, _ map[Outcome]int) {
 		e.owner, e.meets[ids.KeyID{}] = [16]byte{6}, 100
@@ -188,29 +197,31 @@ func TestAnOpenSliceFailsTheRequestsOfItsKeyAlone(t *testing.T) {
 	var m memory
 	e := &exact{memory: &m, meets: map[ids.KeyID]int{{15: 2}: 3}}
 	observed := map[Outcome]int{}
-	b := newBatcher(Config{Batch: 8, Queue: 10, Writers: 1, Timeout: time.Second}, e, func(o Outcome, n int) { observed[o] += n })
+	b := newBatcher(Config{Batch: 8, Queue: 10, Writers: 1, Timeout: time.Second}, e,
+		func(o Outcome, n int) { observed[o] += n })
 	var batch []*ticket
 	for _, key := range []byte{1, 2, 1, 3, 2} {
-		batch = append(batch, &ticket{ctx: t.Context(), reservation: Reservation{AdmitRequest: AdmitRequest{Key: ids.KeyID{15: key}}},
-			answered: make(chan answer, 1)})
+		r := Reservation{AdmitRequest: AdmitRequest{Key: ids.KeyID{15: key}}}
+		batch = append(batch, &ticket{ctx: t.Context(), reservation: r, answered: make(chan answer, 1)})
 	}
 	b.commit(t.Context(), batch)
 	for i, want := range []bool{true, false, true, true, false} {
 		got := <-batch[i].answered
-		if _, open := AsSliceOpen(got.err); open == want || (got.err == nil) != want {
-			t.Errorf("request %d: got the error %v, want it decided: %t", i, got.err, want)
-		}
+		equal(t, fmt.Sprintf("request %d: decided", i), got.err == nil, want)
+		_, open := AsSliceOpen(got.err)
+		equal(t, fmt.Sprintf("request %d: met a slice", i), open, !want)
 	}
-	if want := []int{5, 2, 3, 2, 1}; !slices.Equal(e.batches, want) || observed[Admitted] != 3 {
-		t.Errorf("got batches of %v and %d admissions observed, want %v and 3", e.batches, observed[Admitted], want)
+	if want := []int{5, 2, 3, 2, 1}; !slices.Equal(e.batches, want) {
+		t.Errorf("batches: got %v, want %v", e.batches, want)
 	}
+	equal(t, "admissions observed", observed[Admitted], 3)
 }
 
 func TestAnAdmitterThatDoesNotRunAdmitsNothingFromMemory(t *testing.T) {
 	m := &memory{admits: true}
 	prices := testAdmitter(&gate{}, 1, 1).prices
-	a := NewAdmitter(Config{Batch: 1, Queue: 1, Writers: 1, Timeout: time.Second}, Deps{Prices: prices, Store: &exact{memory: m},
-		Slices: m, Observe: func(Outcome, int) {}})
+	a := NewAdmitter(Config{Batch: 1, Queue: 1, Writers: 1, Timeout: time.Second}, Deps{Prices: prices,
+		Store: &exact{memory: m}, Slices: m, Observe: func(Outcome, int) {}})
 	if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 		t.Errorf("got the error %v, want %v", err, fault.AdmissionUnavailable)
 	}

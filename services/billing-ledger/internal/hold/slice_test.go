@@ -9,12 +9,19 @@ import (
 	"svc.internal/pkg/money"
 )
 
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 func TestAnOpenSliceIsFoundInAWrappedError(t *testing.T) {
 	open := SliceOpen{Account: ids.AccountID{1}, Owner: [16]byte{2}, Address: "a:1"}
 	for _, err := range []error{open, &open, fmt.Errorf("admit: %w", open), fmt.Errorf("admit: %w", &open)} {
-		if got, ok := AsSliceOpen(err); !ok || got != open {
-			t.Errorf("%T: got %+v and %t, want %+v", err, got, ok, open)
-		}
+		got, ok := AsSliceOpen(err)
+		equal(t, fmt.Sprintf("%T: found", err), ok, true)
+		equal(t, fmt.Sprintf("%T: slice", err), got, open)
 	}
 	for _, err := range []error{nil, errors.New("other"), (*SliceOpen)(nil)} {
 		if got, ok := AsSliceOpen(err); ok {

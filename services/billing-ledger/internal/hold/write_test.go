@@ -119,7 +119,8 @@ func TestAReportBeforeItsHoldIsWrittenIsKept(t *testing.T) {
 		s := &table{written: []ids.RequestID{known}}
 		released := 0
 		w := &Concluder{Store: s, Pins: s, Clock: c.clock, Observe: func(n int) { released += n }}
-		all := []RequestReport{{Request: known, Pin: pinOf(known)}, {Request: missing, Pin: pinOf(missing)}, {Request: nowhere}}
+		all := []RequestReport{{Request: known, Pin: pinOf(known)}, {Request: missing, Pin: pinOf(missing)},
+			{Request: nowhere}}
 		if err := w.Conclude(t.Context(), all); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

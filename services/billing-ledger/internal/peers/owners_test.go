@@ -39,7 +39,9 @@ func (o *owner) AdmitHere(
 	return &billingv1.AdmitHereResponse{Response: &billingv1.AdmitResponse{AccountId: "owner's"}}, nil
 }
 
-func (o *owner) Recall(context.Context, *billingv1.RecallRequest, ...grpc.CallOption) (*billingv1.RecallResponse, error) {
+func (o *owner) Recall(
+	context.Context, *billingv1.RecallRequest, ...grpc.CallOption,
+) (*billingv1.RecallResponse, error) {
 	return &billingv1.RecallResponse{Gone: o.gone}, o.recall()
 }
 
@@ -128,8 +130,15 @@ func TestTheWaitForAnOwnerIsBounded(t *testing.T) {
 		o := &owner{admit: away}
 		began, found := time.Now(), 0
 		_, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1_000_000))
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
-			t.Errorf("error: got %v, want unavailable with a time to try again", err)
+		f, ok := fault.As(err)
+		if !ok {
+			t.Fatalf("error: got %v, want a fault", err)
+		}
+		if f.Kind != fault.Unavailable {
+			t.Errorf("kind: got %v, want %v", f.Kind, fault.Unavailable)
+		}
+		if f.RetryAfter <= 0 {
+			t.Errorf("time to try again: got %v, want one", f.RetryAfter)
 		}
 		if waited := time.Since(began); waited > slice.Lease+2*time.Second {
 			t.Errorf("waited: got %v, want at most %v", waited, slice.Lease+2*time.Second)

@@ -70,8 +70,11 @@ func TestACallerThatLeavesWaitsForNoReceipt(t *testing.T) {
 		}
 		ctx, leave := context.WithTimeout(t.Context(), time.Millisecond)
 		defer leave()
-		if _, err := Get(ctx, &table{from: time.Now().Add(time.Hour)}, clock.System, request, ids.AccountID{1}); err == nil ||
-			fault.Is(err, fault.RequestNotFound) {
+		_, err = Get(ctx, &table{from: time.Now().Add(time.Hour)}, clock.System, request, ids.AccountID{1})
+		if err == nil {
+			t.Error("got no error, want that the caller left")
+		}
+		if fault.Is(err, fault.RequestNotFound) {
 			t.Errorf("got the error %v, want that the caller left", err)
 		}
 	})

@@ -26,9 +26,8 @@ func (o *sliceOwner) onRecall(t testing.TB, s *slice.State) *int {
 	n := new(int)
 	o.store.OnRecall(func(_ context.Context, open hold.SliceOpen) error {
 		*n++
-		if open.Owner != o.owner.ID || open.Address != o.owner.Address {
-			t.Errorf("recalled: got %+v, want the slice of %+v", open, o.owner)
-		}
+		same(t, "owner of the recalled slice", open.Owner, o.owner.ID)
+		same(t, "address of the recalled slice", open.Address, o.owner.Address)
 		o.turn(t, slice.Turn{Account: open.Account, Epoch: s.Epoch, Close: true})
 		return nil
 	})
@@ -100,9 +99,9 @@ func TestARevokedKeyIsRefusedAtItsNextRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.admitOne(t, e.reservation(t, c, 1), hold.KeyRevoked)
-	if s := o.turn(t, slice.Turn{Account: c.account, Want: cent})[0]; s.Epoch != 0 || len(s.Keys) != 0 {
-		t.Errorf("a slice without a key: got %+v, want none", s)
-	}
+	without := o.turn(t, slice.Turn{Account: c.account, Want: cent})[0]
+	same(t, "epoch of a slice without a key", without.Epoch, 0)
+	same(t, "keys", len(without.Keys), 0)
 }
 
 func TestAChangeStrandsTheSliceOfADeadOwner(t *testing.T) {
@@ -135,8 +134,11 @@ func TestAChangeGivesUpOnASliceThatNobodyCloses(t *testing.T) {
 	e.store.OnRecall(func(context.Context, hold.SliceOpen) error { recalls++; return nil })
 	err := e.keys.Revoke(t.Context(), c.key)
 	var open hold.SliceOpen
-	if !fault.Is(err, fault.ServiceUnavailable) || !errors.As(err, &open) {
-		t.Errorf("got the error %v, want %v of a SliceOpen", err, fault.ServiceUnavailable)
+	if !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("got the error %v, want %v", err, fault.ServiceUnavailable)
+	}
+	if !errors.As(err, &open) {
+		t.Errorf("got the error %v, want one of a SliceOpen", err)
 	}
 	if recalls != 1 {
 		t.Errorf("recalls of one slice: got %d, want 1", recalls)
@@ -198,17 +200,19 @@ func TestASliceThatIsRecalledGetsNeitherCreditNorTime(t *testing.T) {
 	until := scan[time.Time](t, e, `SELECT alive_until FROM slice`)
 	for _, epoch := range []int64{s.Epoch, 0} {
 		got := o.turn(t, slice.Turn{Account: c.account, Epoch: epoch, Want: 200 * cent, Places: 100})[0]
-		if got.Epoch != s.Epoch || !got.Recalled || !got.Plain || got.Amount != 0 || got.Places != 0 {
-			t.Errorf("a turn: got %+v, want the slice recalled, plain and with nothing", got)
-		}
+		same(t, "a turn: epoch", got.Epoch, s.Epoch)
+		same(t, "a turn: recalled", got.Recalled, true)
+		same(t, "a turn: plain", got.Plain, true)
+		same(t, "a turn: credit", got.Amount, 0)
+		same(t, "a turn: places", got.Places, 0)
 	}
 	e.wantHeld(t, c, 20, 20)
 	if got := scan[time.Time](t, e, `SELECT alive_until FROM slice`); !got.Equal(until) {
 		t.Errorf("the owner lives until %v, want %v as before", got, until)
 	}
-	if got := o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Close: true})[0]; got.Epoch != 0 || got.Recalled {
-		t.Errorf("the end: got %+v, want no slice and no recall", got)
-	}
+	end := o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch, Close: true})[0]
+	same(t, "the end: epoch", end.Epoch, 0)
+	same(t, "the end: recalled", end.Recalled, false)
 	e.wantHeld(t, c, 0, 0)
 	e.sound(t)
 }
@@ -233,12 +237,13 @@ func TestAnEntryThatDependsOnCreditSeesThatOfSlices(t *testing.T) {
 	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
 	s := o.opens(t, c, 20)
 	o.onRecall(t, &s)
-	_, err := e.store.PostFrom(t.Context(), posting.Needs{Account: c.account}, func(has posting.Has) (ledger.Entry, error) {
+	grant := func(has posting.Has) (ledger.Entry, error) {
 		if has.Unheld != 100*money.USD {
 			t.Errorf("what no request holds: got %v, want all", has.Unheld)
 		}
 		return ledger.Grant(entryID(t), c.account, 5000, "more", ""), nil
-	})
+	}
+	_, err := e.store.PostFrom(t.Context(), posting.Needs{Account: c.account}, grant)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,13 +250,14 @@ func TestASliceOfADeadOwnerIsStrandedAndReclaimed(t *testing.T) {
 	next := e.sliceOwner(t)
 	for range 2 {
 		s := next.turn(t, slice.Turn{Account: c.account, Want: 20 * cent, Places: 10})[0]
-		if s.Epoch != 0 || !s.Plain || s.Account.Open != 10 {
-			t.Errorf("beside a stranded slice: got the epoch %d, plain %t and %d under way, want 0, true and its 10", s.Epoch,
-				s.Plain, s.Account.Open)
+		same(t, "beside a stranded slice: epoch", s.Epoch, 0)
+		same(t, "beside a stranded slice: plain", s.Plain, true)
+		same(t, "beside a stranded slice: requests under way, which are its", s.Account.Open, 10)
+		if ahead := s.Keys[0].Ahead[limit.LLM-1]; ahead < 50*time.Second {
+			t.Errorf("rate of the key: got %v ahead, want a minute since the owner's death", ahead)
 		}
-		ahead := s.Keys[0].Ahead[limit.LLM-1]
-		if ahead < 50*time.Second || s.Account.ZeroPriced < 50*time.Second {
-			t.Errorf("rates: got %v and %v ahead, want a minute since the owner's death", ahead, s.Account.ZeroPriced)
+		if ahead := s.Account.ZeroPriced; ahead < 50*time.Second {
+			t.Errorf("rate of models without a price: got %v ahead, want a minute since the owner's death", ahead)
 		}
 	}
 	e.wantHeld(t, c, 20, 20)
@@ -318,7 +319,8 @@ func TestAnAccountThatIsNotPlainHasNoSlice(t *testing.T) {
 	onPlan, capped, many, frozen, later := e.consumer(t, money.USD), e.consumer(t, money.USD), e.consumer(t, money.USD),
 		e.consumer(t, money.USD), e.consumer(t, money.USD)
 	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, [16]byte(onPlan.account))
-	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() + interval '1 day', now() + interval '2 days')`, [16]byte(later.account))
+	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() + interval '1 day', now() + interval '2 days')`,
+		[16]byte(later.account))
 	if _, err := e.spending().SetCaps(t.Context(), capped.account, caps(30, 90)); err != nil {
 		t.Fatal(err)
 	}
@@ -333,10 +335,8 @@ func TestAnAccountThatIsNotPlainHasNoSlice(t *testing.T) {
 		"with caps": {capped, false, false}, "with as many keys as there may be": {many, true, true},
 		"that is frozen": {frozen, false, true}, "that nobody knows": {consumer{}, false, false}} {
 		s := o.turn(t, slice.Turn{Account: wanted.account, Want: cent})[0]
-		if (s.Epoch != 0) != wanted.open || s.Plain != wanted.plain {
-			t.Errorf("an account %s: got the epoch %d and plain %t, want a slice %t and plain %t", what, s.Epoch, s.Plain,
-				wanted.open, wanted.plain)
-		}
+		same(t, "an account "+what+": has a slice", s.Epoch != 0, wanted.open)
+		same(t, "an account "+what+": plain", s.Plain, wanted.plain)
 	}
 	o.turn(t, slice.Turn{Account: many.account, Epoch: scan[int64](t, e, `SELECT epoch FROM slice`), Close: true})
 	e.exec(t, `INSERT INTO consumer_key (id, account_id, name, hash, prefix)
@@ -351,9 +351,9 @@ func TestAnOwnerThatLivesKeepsItsSlice(t *testing.T) {
 	e := setup(t, unlimited)
 	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
 	o.opens(t, c, 20)
-	if s := e.sliceOwner(t).turn(t, slice.Turn{Account: c.account, Want: cent})[0]; s.Epoch != 0 || !s.Plain {
-		t.Errorf("for another owner: got the epoch %d and plain %t, want none and true", s.Epoch, s.Plain)
-	}
+	s := e.sliceOwner(t).turn(t, slice.Turn{Account: c.account, Want: cent})[0]
+	same(t, "for another owner: epoch", s.Epoch, 0)
+	same(t, "for another owner: plain", s.Plain, true)
 	e.wantHeld(t, c, 20, 20)
 }
 

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -171,8 +172,8 @@ func TestARenewalBeforeItsHoldIsWrittenIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(lapsed) != 1 || lapsed[0] != pins[1].Request {
-		t.Errorf("given back: got %v, want %v", lapsed, []ids.RequestID{pins[1].Request})
+	if want := []ids.RequestID{pins[1].Request}; !slices.Equal(lapsed, want) {
+		t.Errorf("given back: got %v, want %v", lapsed, want)
 	}
 	e.sound(t)
 }

@@ -22,8 +22,14 @@ func TestWhatTheLedgerSealedIsBounded(t *testing.T) {
 		o := sound()
 		change(o)
 		f, ok := fault.As(o.Check())
-		if !ok || f.Kind != fault.Invalid || f.Param != param {
-			t.Errorf("%s beyond its bound: got %v, want invalid_request on it", param, o.Check())
+		if !ok {
+			t.Fatalf("%s beyond its bound: got %v, want a fault", param, o.Check())
+		}
+		if f.Kind != fault.Invalid {
+			t.Errorf("%s beyond its bound: kind: got %v, want %v", param, f.Kind, fault.Invalid)
+		}
+		if f.Param != param {
+			t.Errorf("%s beyond its bound: parameter: got %q, want %q", param, f.Param, param)
 		}
 	}
 }

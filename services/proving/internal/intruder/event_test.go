@@ -34,8 +34,11 @@ func TestAForgedTicketDiffersByOneBitAndNamesItsRequest(t *testing.T) {
 		if err := proto.Unmarshal(data, &u); err != nil {
 			t.Fatal(err)
 		}
-		if u.GetRequestId() != invented || invented == request.String() {
-			t.Errorf("request: got %s and %s, want one that is not %s", u.GetRequestId(), invented, request)
+		if got := u.GetRequestId(); got != invented {
+			t.Errorf("request: got %s, want %s", got, invented)
+		}
+		if invented == request.String() {
+			t.Errorf("invented request: got %s, want another", invented)
 		}
 		if len(u.GetSeal()) > 0 {
 			t.Errorf("seal: got %q, want none", u.GetSeal())
