@@ -29,6 +29,9 @@ const (
 
 var _ slice.Keeper = (*Store)(nil)
 
+// boundTurn ends a turn that waits: nobody is left who would read its answer (see slice.Config.Timeout).
+const boundTurn = `SELECT set_config('statement_timeout', '2s', true)`
+
 // turnSlices opens, fills and closes slices; see functions/turn_slices.sql.
 const turnSlices = `SELECT * FROM turn_slices($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
@@ -52,6 +55,7 @@ func (s *Store) Turn(ctx context.Context, owner slice.Owner, turns []slice.Turn)
 	err := pg.Retry(ctx, func() error {
 		batch := &pgx.Batch{}
 		securePlain(batch)
+		batch.Queue(boundTurn)
 		states = s.queueTurns(batch, owner, turns)
 		return s.pool.SendBatch(ctx, batch).Close()
 	})

@@ -1,10 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -292,6 +296,74 @@ func (e *env) reclaims(t testing.TB, asOf time.Time, want int) {
 	}
 }
 
+// An owner admits nothing after its death, and no rate is ahead by more than a minute.
+func TestASliceThatDiedLongAgoIsStrandedWithoutItsRates(t *testing.T) {
+	t.Parallel()
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute = 100, 100
+	e := setup(t, limits)
+	o := e.sliceOwner(t)
+	for ago, want := range map[string]time.Duration{"2 minutes": 0, "40 seconds": 20 * time.Second, "1 second": 59 * time.Second} {
+		c := e.consumer(t, 100*money.USD)
+		o.opens(t, c, 20)
+		e.exec(t, `UPDATE slice SET alive_until = now() - $2::interval WHERE account_id = $1`, [16]byte(c.account), ago)
+		s := e.sliceOwner(t).turn(t, slice.Turn{Account: c.account})[0]
+		if n := scan[int](t, e, `SELECT count(*) FROM slice WHERE account_id = $1 AND state = 'stranded'`,
+			[16]byte(c.account)); n != 1 {
+			t.Errorf("dead for %s: got %d stranded slices, want 1", ago, n)
+		}
+		for what, ahead := range map[string]time.Duration{"the key's rate": s.Keys[0].Ahead[limit.LLM-1],
+			"the rate of zero-priced models": s.Account.ZeroPriced} {
+			if ahead > want || ahead < want-10*time.Second {
+				t.Errorf("dead for %s: got %s %v ahead, want %v less what passed", ago, what, ahead, want)
+			}
+		}
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM account_rate`); n != 2 {
+		t.Errorf("accounts whose rates were written: got %d, want the 2 that died within a minute", n)
+	}
+}
+
+func TestATurnThatIsCommittedLateTakesNoLife(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	s := o.opens(t, c, 20)
+	e.exec(t, `UPDATE slice SET alive_until = now() + interval '1 hour'`) // by a later turn
+	until := scan[time.Time](t, e, `SELECT alive_until FROM slice`)
+	o.turn(t, slice.Turn{Account: c.account, Epoch: s.Epoch})
+	if got := scan[time.Time](t, e, `SELECT alive_until FROM slice`); !got.Equal(until) {
+		t.Errorf("the owner lives until %v, want %v as before", got, until)
+	}
+}
+
+// Its owner has given it up by then.
+func TestATurnWaitsForAWalletNoLongerThanTwoSeconds(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	e.locksWallet(t, c)
+	_, err := e.store.Turn(t.Context(), o.owner, []slice.Turn{{Account: c.account}})
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) || pe.Code != "57014" {
+		t.Errorf("a turn that waits: got the error %v, want it canceled by the database", err)
+	}
+}
+
+// locksWallet locks the wallet of c until the transaction ends, or the test.
+func (e *env) locksWallet(t testing.TB, c consumer) pgx.Tx {
+	t.Helper()
+	tx, err := e.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	if _, err := tx.Exec(t.Context(), `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(c.account)); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
 func TestASliceWhoseOwnerDiesIsStrandedAlsoWhenNobodyAsks(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
@@ -402,7 +474,7 @@ func TestTheExactPathDecidesNothingBesideASlice(t *testing.T) {
 func TestTheExactPathStrandsTheSliceOfADeadOwnerOnce(t *testing.T) {
 	t.Parallel()
 	limits := unlimited
-	limits.LLMPerMinute, limits.Concurrent = 100, 11
+	limits.LLMPerMinute, limits.Concurrent = 10, 11
 	for name, gateway := range map[string]bool{"by plain statements": false, "by admit_requests": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -61,7 +61,7 @@ BEGIN
             WHERE ck.account_id = p_account[i]
                 AND coalesce(least(ck.revoked_at, ck.expires_at), 'infinity'::timestamptz) > now() - interval '1 day';
             UPDATE slice SET address = p_address, amount = s.amount + v_top,
-                places = greatest(s.places, least(p_places[i], 256, v_room / 2)), alive_until = now() + p_lease
+                places = greatest(s.places, least(p_places[i], 256, v_room / 2)), alive_until = greatest(s.alive_until, now() + p_lease)
             WHERE account_id = s.account_id AND epoch = s.epoch RETURNING epoch, amount, places
             INTO o_epoch, o_amount, o_places;
             IF v_top > 0 THEN
