@@ -347,7 +347,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			"UPDATE(answered_at,answered_by)",
 		"admission_key": "SELECT",
 		"slice": "DELETE SELECT INSERT(account_id,owner,address,amount,places,alive_until,reclaim_after) " +
-			"UPDATE(address,amount,places,alive_until,state,reclaim_at)",
+			"UPDATE(address,amount,places,alive_until,state,recalled,reclaim_at)",
 		"account":       "INSERT SELECT UPDATE(state)",
 		"account_mark":  "SELECT INSERT(account_id,evidence,cause)",
 		"provider_mark": "SELECT INSERT(provider_id,evidence,cause)",
