@@ -71,6 +71,8 @@ type pair struct {
 	// passed is how much time was made to pass.
 	passed    time.Duration
 	consumers []consumer
+	// turned are the slices that the last turns in PostgreSQL left.
+	turned []int64
 }
 
 type consumer struct {
@@ -86,6 +88,11 @@ func newPair(t *testing.T) *pair {
 		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none,
 		ImagePerMinute: none, AudioPerMinute: none, Concurrent: concurrent,
 	}, store.Terms{Lease: lease, Orphan: orphanFor, MaxHold: maxHold})}
+	// Both number slices alike.
+	if _, err := p.owner.Exec(t.Context(), `CREATE SEQUENCE epoch; GRANT USAGE ON epoch TO `+store.Role+`;
+		ALTER TABLE slice ALTER epoch SET DEFAULT nextval('epoch')`); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +269,9 @@ func (s *story) turn(t *testing.T) func(ctx context.Context, l ledger) (any, err
 		states, err := l.Turn(ctx, owner, turns)
 		text := ""
 		for _, st := range states {
+			if l == ledger(s.real) {
+				s.turned = append(s.turned, st.Epoch)
+			}
 			s.epoch = max(s.epoch, st.Epoch)
 			text += fmt.Sprintln(st.Epoch, st.Plain, st.Amount, st.Places, st.Account.Free, st.Account.Open, st.Account.MaxOpen,
 				st.Account.Lease)
@@ -304,9 +314,10 @@ func (s *story) by(l ledger, pins []hold.Pin) []hold.Pin {
 func (p *pair) lives(t *testing.T) {
 	t.Helper()
 	if _, err := p.owner.Exec(t.Context(), `UPDATE slice SET alive_until = now() + $1::interval
-		WHERE state = 'open' AND alive_until BETWEEN now() AND now() + interval '5 seconds'`, alive); err != nil {
+		WHERE state = 'open' AND epoch = ANY ($2)`, alive, p.turned); err != nil {
 		t.Fatal(err)
 	}
+	p.turned = nil
 }
 
 // publish keeps what is to be delivered, and prints it without the times, which

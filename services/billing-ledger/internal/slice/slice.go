@@ -66,7 +66,8 @@ type Owner struct {
 type Turn struct {
 	Account ids.AccountID
 	// Epoch names the slice. 0 asks for a new one, or for the one that this owner has open already,
-	// because a turn whose answer was lost may have opened it. With Close, 0 ends that one.
+	// because a turn whose answer was lost may have opened it. With Close, 0 ends that one if it was open
+	// when the transaction began.
 	Epoch int64
 	// Pins are the requests that were admitted since the last turn that succeeded, or may have
 	// succeeded. A hold that is written already is left alone.

@@ -7,7 +7,7 @@ slice slice_address_check | address = repeat('x', 256)
 slice slice_amount_check | amount = -1
 slice slice_is_reclaimed | ! UPDATE slice SET state = 'stranded'
 slice slice_open | =
-slice slice_pkey | ! INSERT INTO slice OVERRIDING SYSTEM VALUE SELECT * FROM slice
+slice slice_pkey | ! INSERT INTO slice SELECT * FROM slice
 slice slice_places_check | places = 257
 slice slice_reclaim_after_check | reclaim_after = interval '0'
 slice slice_state_check | ! UPDATE slice SET state = 'gone'

@@ -337,6 +337,58 @@ func TestATurnThatIsCommittedLateTakesNoLife(t *testing.T) {
 	}
 }
 
+// Epochs of a sequence would be given again after a restore from a backup.
+func TestAnEpochIsTheMomentAtWhichASliceOpens(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	const now = `SELECT clock_timestamp()`
+	before := scan[time.Time](t, e, now)
+	first := o.opens(t, c, 20).Epoch
+	o.turn(t, slice.Turn{Account: c.account, Epoch: first, Close: true})
+	second := o.opens(t, c, 20).Epoch
+	after := scan[time.Time](t, e, now)
+	if first < before.UnixMicro() || second <= first || second > after.UnixMicro() {
+		t.Errorf("epochs: got %d and %d, want them in order between %d and %d", first, second, before.UnixMicro(),
+			after.UnixMicro())
+	}
+}
+
+func TestALateEndOfAnUnknownSliceLeavesANewerOneAlone(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, c := e.sliceOwner(t), e.consumer(t, 100*money.USD)
+	o.opens(t, c, 20)
+	tx := e.locksWallet(t, c)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.store.Turn(context.WithoutCancel(t.Context()), o.owner, []slice.Turn{{Account: c.account, Close: true}})
+		ended <- err
+	}()
+	for scan[int](t, e, `SELECT count(*) FROM pg_locks WHERE NOT granted
+		AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 0 {
+		if len(ended) > 0 {
+			t.Fatalf("the end of a slice: got %v, want it to wait for the wallet", <-ended)
+		}
+	}
+	// The slice goes, and another comes.
+	if _, err := tx.Exec(t.Context(),
+		`UPDATE slice SET epoch = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	e.wantHeld(t, c, 20, 20)
+	// An end that begins later means it.
+	o.turn(t, slice.Turn{Account: c.account, Close: true})
+	e.wantHeld(t, c, 0, 0)
+	e.sound(t)
+}
+
 // Its owner has given it up by then.
 func TestATurnWaitsForAWalletNoLongerThanTwoSeconds(t *testing.T) {
 	t.Parallel()

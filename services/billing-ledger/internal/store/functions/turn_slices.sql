@@ -25,6 +25,9 @@ BEGIN
     FOR i IN 1 .. cardinality(p_account) LOOP
         SELECT * INTO s FROM slice WHERE account_id = p_account[i] AND state = 'open';
         v_mine := FOUND AND s.owner = p_owner AND p_epoch[i] IN (0, s.epoch);
+        IF p_close[i] AND p_epoch[i] = 0 AND s.epoch > extract(epoch FROM now()) * 1000000 THEN
+            v_mine := false; -- it was opened since the transaction began, so its owner means an earlier one
+        END IF;
         SELECT count(*) AS n, coalesce(bool_and(u.plain), false) AS plain, coalesce(bool_or(u.frozen), false) AS frozen,
                coalesce(nullif(max(u.concurrent), 0), p_concurrent) AS cap
         INTO k FROM (SELECT * FROM admission_key v

@@ -5,7 +5,9 @@
 -- +goose Up
 CREATE TABLE slice (
     account_id    uuid NOT NULL REFERENCES account,
-    epoch         bigint GENERATED ALWAYS AS IDENTITY,
+    -- The moment of its opening in microseconds since 1970. A sequence would go back with a restored backup,
+    -- and give a pin of the lost time another slice's credit.
+    epoch         bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     -- The process that admits from it, and where other replicas reach it; empty when there are none.
     owner         uuid NOT NULL,
     address       text NOT NULL CHECK (char_length(address) <= 255),
