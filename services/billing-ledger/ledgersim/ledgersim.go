@@ -132,8 +132,9 @@ func Start(deps Deps) *Ledger {
 			Concluder: &hold.Concluder{Store: db, Pins: own, Clock: deps.Clock, Observe: func(int) {}},
 			Tickets:   tickets, Pins: own,
 		},
-		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db, Tickets: tickets, Pins: own, Clock: deps.Clock},
-			Log: log, Observe: func(usage.Result) {}, ObserveHeld: func(usage.Rule) {}},
+		consumer: &events.Consumer{Bus: conn, Log: log,
+			Settler: &usage.Settler{Store: db, Tickets: tickets, Pins: own, Clock: deps.Clock},
+			Observe: func(usage.Result) {}, ObserveHeld: func(usage.Rule) {}},
 		owner:   own,
 		stopped: make(chan struct{}),
 	}
@@ -151,8 +152,8 @@ func Start(deps Deps) *Ledger {
 			return asOf, err
 		},
 		Steps: []hold.Step{
-			{Name: "expire", Do: db.ExpireHolds}, {Name: "reclaim", Do: db.ReclaimSlices}, {Name: "review", Do: hold.Whenever(reviewer.Open)},
-			{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
+			{Name: "expire", Do: db.ExpireHolds}, {Name: "reclaim", Do: db.ReclaimSlices},
+			{Name: "review", Do: hold.Whenever(reviewer.Open)}, {Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 		},
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -147,7 +147,8 @@ func (o *owner) turns(ctx context.Context) {
 // turn writes everything, and fills or closes the slice. Nothing is admitted meanwhile.
 func (o *owner) turn(ctx context.Context, account ids.AccountID, a *owned, closes bool) error {
 	began := o.clock.Now()
-	t := slice.Turn{Account: account, Epoch: a.epoch, Pins: a.pins, Want: wantedCredit, Places: wantedPlaces, Close: closes}
+	t := slice.Turn{Account: account, Epoch: a.epoch, Pins: a.pins, Want: wantedCredit, Places: wantedPlaces,
+		Close: closes}
 	states, err := transact(o.db, func() ([]slice.State, error) { return o.db.Turn(ctx, o.id, []slice.Turn{t}) })
 	if err != nil {
 		return fmt.Errorf("take a turn: %w", err)

@@ -49,17 +49,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/plan"
 )
 
-// BillingType is how a request is paid for.
-type BillingType string
-
-// The billing types.
-const (
-	PayAsYouGo BillingType = "payg"
-	Free       BillingType = "free"
-	// Plan is covered by the account's plan.
-	Plan BillingType = "plan"
-)
-
 // AdmitRequest asks to admit one request.
 type AdmitRequest struct {
 	Request ids.RequestID
@@ -114,6 +103,16 @@ type Admission struct {
 	Priority bool
 	// Pin is what the hold will say when it is written; nil when it is written already.
 	Pin *Pin
+}
+
+// Pin returns what the hold of an admitted reservation says.
+func (r Reservation) Pin(a Admission, at time.Time, epoch int64) Pin {
+	return Pin{
+		Request: r.Request, Account: a.Account, Key: r.Key, Model: r.Model, Billing: a.Billing, Amount: a.Held,
+		Prompt: r.PromptTokens, MaxCompletion: r.MaxCompletionTokens, Images: r.Images, Pinned: r.Pinned, Price: a.Price,
+		Rates: a.Rates, RateLimit: a.Rate.Limit, RateRemaining: a.Rate.Remaining, RateReset: a.Rate.Reset,
+		AdmittedAt: at.Truncate(time.Microsecond), Epoch: epoch,
+	}
 }
 
 // Outcome is how a reservation was decided.

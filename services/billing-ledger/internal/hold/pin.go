@@ -7,6 +7,17 @@ import (
 	"svc.internal/pkg/money"
 )
 
+// BillingType is how a request is paid for.
+type BillingType string
+
+// The billing types.
+const (
+	PayAsYouGo BillingType = "payg"
+	Free       BillingType = "free"
+	// Plan is covered by the account's plan.
+	Plan BillingType = "plan"
+)
+
 // Pin is all that a hold says when it begins. A hold can be written from its pin at any time, and
 // by any replica. Only plain requests have one: nothing but credit, rates and concurrency bounds
 // them (see Account).
@@ -34,14 +45,4 @@ type Pin struct {
 	AdmittedAt time.Time
 	// Epoch names the slice that holds the amount until the hold is written.
 	Epoch int64
-}
-
-// Pin returns what the hold of an admitted reservation says.
-func (r Reservation) Pin(a Admission, at time.Time, epoch int64) Pin {
-	return Pin{
-		Request: r.Request, Account: a.Account, Key: r.Key, Model: r.Model, Billing: a.Billing, Amount: a.Held,
-		Prompt: r.PromptTokens, MaxCompletion: r.MaxCompletionTokens, Images: r.Images, Pinned: r.Pinned, Price: a.Price,
-		Rates: a.Rates, RateLimit: a.Rate.Limit, RateRemaining: a.Rate.Remaining, RateReset: a.Rate.Reset,
-		AdmittedAt: at.Truncate(time.Microsecond), Epoch: epoch,
-	}
 }

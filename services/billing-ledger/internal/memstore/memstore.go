@@ -11,7 +11,6 @@ package memstore
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -114,6 +113,59 @@ type rejectKey struct {
 	sum    [sha256.Size]byte
 	reason usage.Result
 }
+
+// SliceTerms are the bounds of slices.
+type SliceTerms struct {
+	// Share is which part of what is available a slice may have: 20 for a twentieth. It gets nothing while
+	// less than Least is available.
+	Share int64
+	Least money.NanoUSD
+	// Lease is how long an owner counts as alive after a turn, and ReclaimAfter how long a stranded slice
+	// keeps what it has.
+	Lease, ReclaimAfter time.Duration
+}
+
+// sliceRow is a row of the table slice.
+type sliceRow struct {
+	account    ids.AccountID
+	epoch      int64
+	owner      slice.Owner
+	amount     money.NanoUSD
+	places     int64
+	aliveUntil time.Time
+	// reclaimAt is zero while the slice is open.
+	reclaimAt time.Time
+}
+
+// isOpen reports whether the slice is not stranded.
+func (c *sliceRow) isOpen() bool { return c.reclaimAt.IsZero() }
+
+// openSlice returns the open slice of an account; nil for none.
+func (s *Store) openSlice(account ids.AccountID) *sliceRow {
+	for _, c := range s.slices {
+		if c.account == account && c.isOpen() {
+			return c
+		}
+	}
+	return nil
+}
+
+// hasSlice reports whether an account has a slice, open or stranded.
+func (s *Store) hasSlice(account ids.AccountID) bool {
+	return slices.ContainsFunc(s.slices, func(c *sliceRow) bool { return c.account == account })
+}
+
+// strandedPlaces are the places of stranded slices of an account, which count as requests under way.
+func (s *Store) strandedPlaces(account ids.AccountID) (n int64) {
+	for _, c := range s.slices {
+		if c.account == account && !c.isOpen() {
+			n += c.places
+		}
+	}
+	return n
+}
+
+func (s *Store) strand(c *sliceRow) { c.reclaimAt = s.now().Add(s.SliceTerms.ReclaimAfter) }
 
 // New makes an empty store.
 func New(now func() time.Time, concurrent int, terms Terms) *Store {
@@ -238,62 +290,6 @@ func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 	if _, told := s.reports[h.Request]; !told {
 		s.keys[h.Key].open--
 	}
-}
-
-// Admit decides reservations; see hold.Decider.
-func (s *Store) Admit(_ context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
-	if err := s.keepSlicesOut(reservations); err != nil {
-		return nil, err
-	}
-	decisions := make([]hold.Decision, len(reservations))
-	for _, i := range s.lockOrder(reservations) {
-		decisions[i] = s.admit(reservations[i])
-	}
-	return decisions, nil
-}
-
-// lockOrder returns the order in which the database decides a batch.
-func (s *Store) lockOrder(reservations []hold.Reservation) []int {
-	places := make([]int, len(reservations))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortStableFunc(places, func(a, b int) int {
-		x, y := reservations[a], reservations[b]
-		ax, _ := s.Account(x.Key)
-		ay, _ := s.Account(y.Key)
-		return cmp.Or(bytes.Compare(ax[:], ay[:]), bytes.Compare(x.Key[:], y.Key[:]),
-			bytes.Compare(x.Request[:], y.Request[:]))
-	})
-	return places
-}
-
-func (s *Store) admit(c hold.Reservation) hold.Decision {
-	k := s.keys[c.Key]
-	if k == nil {
-		return hold.Decision{Outcome: hold.InvalidKey}
-	}
-	if h := s.holds[c.Request]; h != nil {
-		v := hold.Decision{Outcome: hold.Repeated, Admission: h.admission()}
-		if h.Key != c.Key || h.Model != c.Model {
-			v.Outcome = hold.Reused
-		}
-		return v
-	}
-	w := s.wallets[k.account]
-	switch {
-	case int64(s.open(k.account))+s.strandedPlaces(k.account) >= int64(s.Concurrent):
-		return hold.Decision{Outcome: hold.TooManyOpen}
-	case c.Amount > w.Posted-w.Held:
-		return hold.Decision{Outcome: hold.CreditShort}
-	}
-	now := s.now()
-	h := &Hold{Reservation: c, Account: k.account, State: hold.Open, AdmittedAt: now, Expires: now.Add(s.Terms.Lease)}
-	s.holds[c.Request] = h
-	s.order = append(s.order, h)
-	w.Held += c.Amount
-	k.open++
-	return hold.Decision{Outcome: hold.Admitted, Admission: h.admission()}
 }
 
 // open counts the open holds of all keys of an account.

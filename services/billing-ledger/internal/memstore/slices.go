@@ -3,7 +3,6 @@ package memstore
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,47 +16,6 @@ import (
 
 var _ slice.Keeper = (*Store)(nil)
 
-// SliceTerms are the bounds of slices.
-type SliceTerms struct {
-	// Share is which part of what is available a slice may have: 20 for a twentieth. It gets nothing while
-	// less than Least is available.
-	Share int64
-	Least money.NanoUSD
-	// Lease is how long an owner counts as alive after a turn, and ReclaimAfter how long a stranded slice
-	// keeps what it has.
-	Lease, ReclaimAfter time.Duration
-}
-
-// sliceRow is a row of the table slice.
-type sliceRow struct {
-	account    ids.AccountID
-	epoch      int64
-	owner      slice.Owner
-	amount     money.NanoUSD
-	places     int64
-	aliveUntil time.Time
-	// reclaimAt is zero while the slice is open.
-	reclaimAt time.Time
-}
-
-// isOpen reports whether the slice is not stranded.
-func (c *sliceRow) isOpen() bool { return c.reclaimAt.IsZero() }
-
-// openSlice returns the open slice of an account; nil for none.
-func (s *Store) openSlice(account ids.AccountID) *sliceRow {
-	for _, c := range s.slices {
-		if c.account == account && c.isOpen() {
-			return c
-		}
-	}
-	return nil
-}
-
-// hasSlice reports whether an account has a slice, open or stranded.
-func (s *Store) hasSlice(account ids.AccountID) bool {
-	return slices.ContainsFunc(s.slices, func(c *sliceRow) bool { return c.account == account })
-}
-
 // Sliced returns what the slices of an account have.
 func (s *Store) Sliced(account ids.AccountID) (sum money.NanoUSD) {
 	for _, c := range s.slices {
@@ -66,44 +24,6 @@ func (s *Store) Sliced(account ids.AccountID) (sum money.NanoUSD) {
 		}
 	}
 	return sum
-}
-
-// strandedPlaces are the places of stranded slices of an account, which count as requests under way.
-func (s *Store) strandedPlaces(account ids.AccountID) (n int64) {
-	for _, c := range s.slices {
-		if c.account == account && !c.isOpen() {
-			n += c.places
-		}
-	}
-	return n
-}
-
-func (s *Store) strand(c *sliceRow) { c.reclaimAt = s.now().Add(s.SliceTerms.ReclaimAfter) }
-
-// keepSlicesOut returns the first open slice of an owner that is alive as an error. Where there is none,
-// it strands the others.
-func (s *Store) keepSlicesOut(reservations []hold.Reservation) error {
-	asked := map[ids.AccountID]bool{}
-	for _, r := range reservations {
-		if account, ok := s.Account(r.Key); ok {
-			asked[account] = true
-		}
-	}
-	var dead []*sliceRow
-	for _, account := range slices.SortedFunc(maps.Keys(asked), compareAccounts) {
-		c := s.openSlice(account)
-		if c != nil && c.aliveUntil.After(s.now()) {
-			return fmt.Errorf("decide reservations: %w",
-				hold.SliceOpen{Account: account, Owner: c.owner.ID, Address: c.owner.Address})
-		}
-		if c != nil {
-			dead = append(dead, c)
-		}
-	}
-	for _, c := range dead {
-		s.strand(c)
-	}
-	return nil
 }
 
 func compareAccounts(a, b ids.AccountID) int { return bytes.Compare(a[:], b[:]) }
@@ -134,9 +54,9 @@ func (s *Store) WritePins(_ context.Context, pins []hold.Pin) error {
 			}
 			c.places = max(c.places-1, 0)
 		}
-		h := &Hold{Reservation: hold.Reservation{AdmitRequest: hold.AdmitRequest{Request: p.Request, Key: p.Key, Model: p.Model,
-			PromptTokens: p.Prompt, MaxCompletionTokens: p.MaxCompletion, Images: p.Images, Pinned: p.Pinned},
-			Billing: p.Billing, Price: p.Price, Rates: p.Rates, Amount: taken},
+		asked := hold.AdmitRequest{Request: p.Request, Key: p.Key, Model: p.Model, PromptTokens: p.Prompt,
+			MaxCompletionTokens: p.MaxCompletion, Images: p.Images, Pinned: p.Pinned}
+		h := &Hold{Reservation: hold.Reservation{AdmitRequest: asked, Billing: p.Billing, Price: p.Price, Rates: p.Rates, Amount: taken},
 			Account: p.Account, State: hold.Open, AdmittedAt: earliest(p.AdmittedAt, now), Expires: now.Add(s.Terms.Lease)}
 		s.holds[p.Request] = h
 		s.order = append(s.order, h)

@@ -3,6 +3,7 @@ package slice
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -469,6 +470,9 @@ func (a *account) progress() progress {
 	defer a.mu.Unlock()
 	return progress{written: a.written, failures: a.failures, failure: a.failure, answered: a.answerLocked()}
 }
+
+// errStopped is the error of who waits for an owner that has stopped.
+var errStopped = errors.New("the owner of the slice has stopped")
 
 // waitWritten waits until n pins are written, or a turn fails.
 func (a *account) waitWritten(ctx context.Context, n uint64) error {

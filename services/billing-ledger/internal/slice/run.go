@@ -10,13 +10,8 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-const (
-	// maxBackoff bounds the pause after failed transactions.
-	maxBackoff = time.Second
-	// enough is how many unwritten holds have a turn at once where somebody waits for some of them. Fewer
-	// wait for the next regular turn, so that a quiet moment has no transaction for each request.
-	enough = 64
-)
+// maxBackoff bounds the pause after failed transactions.
+const maxBackoff = time.Second
 
 // runner is the one goroutine that takes turns.
 type runner struct {
@@ -43,7 +38,7 @@ func (s *Slices) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-ticker.C:
 			r.pass(work, s.dueNow())
-		case <-s.bell:
+		case <-s.alarm:
 			r.pass(work, s.urgentNow())
 		}
 	}

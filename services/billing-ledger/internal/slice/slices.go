@@ -2,7 +2,6 @@ package slice
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,11 +14,13 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// patience bounds the wait of a request for a turn.
-const patience = 250 * time.Millisecond
-
-// errStopped is the error of who waits for an owner that has stopped.
-var errStopped = errors.New("the owner of the slice has stopped")
+const (
+	// patience bounds the wait of a request for a turn.
+	patience = 250 * time.Millisecond
+	// enough is how many unwritten holds have a turn at once where somebody waits for some of them. Fewer
+	// wait for the next regular turn, so that a quiet moment has no transaction for each request.
+	enough = 64
+)
 
 // Config of an owner.
 type Config struct {
@@ -69,10 +70,10 @@ type Slices struct {
 	running  bool
 	accounts map[ids.AccountID]*account
 	keys     map[ids.KeyID]*account
-	// urgent are accounts that need a turn before their next regular one. bell has a place for one sign
+	// urgent are accounts that need a turn before their next regular one. alarm has a place for one sign
 	// that it is time for that.
 	urgent map[*account]struct{}
-	bell   chan struct{}
+	alarm  chan struct{}
 }
 
 // New makes an owner without slices.
@@ -81,7 +82,7 @@ func New(cfg Config, deps Deps) *Slices {
 		deps.Observe = func(Turned) {}
 	}
 	return &Slices{cfg: cfg, deps: deps, seen: newSeen(), accounts: map[ids.AccountID]*account{},
-		keys: map[ids.KeyID]*account{}, urgent: map[*account]struct{}{}, bell: make(chan struct{}, 1)}
+		keys: map[ids.KeyID]*account{}, urgent: map[*account]struct{}{}, alarm: make(chan struct{}, 1)}
 }
 
 // Open returns the number of accounts that have a slice or are about to.
@@ -303,7 +304,7 @@ func (s *Slices) need(a *account) {
 
 func (s *Slices) ring() {
 	select {
-	case s.bell <- struct{}{}:
+	case s.alarm <- struct{}{}:
 	default:
 	}
 }

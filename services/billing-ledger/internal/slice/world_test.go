@@ -81,8 +81,8 @@ const (
 
 func newWorld(random *rand.Rand) *world {
 	return &world{random: random, clock: clock.System, latency: 4 * time.Millisecond, lease: Lease,
-		wallets: map[ids.AccountID]*wallet{}, ofKey: map[ids.KeyID]*wallet{}, holds: map[ids.RequestID]*heldRow{}, open: map[ids.RequestID]*heldRow{},
-		slices: map[int64]*sliceRow{}}
+		wallets: map[ids.AccountID]*wallet{}, ofKey: map[ids.KeyID]*wallet{}, holds: map[ids.RequestID]*heldRow{},
+		open: map[ids.RequestID]*heldRow{}, slices: map[int64]*sliceRow{}}
 }
 
 // addWallet adds an account with keys whose rates are perMinute in all classes.

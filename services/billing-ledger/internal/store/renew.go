@@ -62,7 +62,8 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed, unwritte
 
 // selectLapsed runs after renewHolds: a hold that is not open then is closed for good. It also returns the
 // requests with pins that have no hold.
-const selectLapsed = `SELECT u.request_id, h.state IS NOT NULL FROM unnest($1::uuid[], $2::boolean[]) AS u (request_id, pinned)
+const selectLapsed = `SELECT u.request_id, h.state IS NOT NULL
+FROM unnest($1::uuid[], $2::boolean[]) AS u (request_id, pinned)
 LEFT JOIN LATERAL (SELECT state FROM hold WHERE hold.request_id = u.request_id LIMIT 1) h ON true
 WHERE h.state IN ('released', 'expired') OR h.state IS NULL AND u.pinned`
 

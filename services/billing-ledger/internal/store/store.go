@@ -149,6 +149,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
@@ -171,7 +172,7 @@ type Store struct {
 	// vendorPrices remembers price versions of gateway models that are in the database.
 	vendorPrices *keptPrices
 	boundedKeys  *boundedKeys
-	recall       Recall
+	recall       func(ctx context.Context, open hold.SliceOpen) error
 }
 
 // Terms are the times of holds.

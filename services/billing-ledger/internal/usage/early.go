@@ -33,13 +33,3 @@ func (e *earlyEvents) take(now time.Time) bool {
 	e.n++
 	return e.n <= maxEarly
 }
-
-// isEarly reports whether an event of an unknown request is put off. A request whose id is of the future
-// is as suspect as one that is too old.
-func (s *Settler) isEarly(e *Event) bool {
-	if s.Pins == nil || s.Clock == nil || e.EvidenceSource != Hub || e.Settled || e.MAC == (MAC{}) {
-		return false
-	}
-	now := s.Clock.Now()
-	return now.Sub(e.Request.Time()).Abs() < EarlyFor && s.early.take(now)
-}

@@ -200,6 +200,16 @@ func (s *Settler) decide(b Snapshot, batch []Delivery, pins []*hold.Pin) (fx Eff
 	return fx, missing
 }
 
+// isEarly reports whether an event of an unknown request is put off. A request whose id is of the future
+// is as suspect as one that is too old.
+func (s *Settler) isEarly(e *Event) bool {
+	if s.Pins == nil || s.Clock == nil || e.EvidenceSource != Hub || e.Settled || e.MAC == (MAC{}) {
+		return false
+	}
+	now := s.Clock.Now()
+	return now.Sub(e.Request.Time()).Abs() < EarlyFor && s.early.take(now)
+}
+
 func reject(d Delivery, reason Result, detail string) Reject {
 	return Reject{Reason: reason, Request: d.Event.Request, Hub: d.Event.Hub, Detail: detail[:min(len(detail), MaxDetail)],
 		Payload: d.Payload}

@@ -102,8 +102,8 @@ const ofCards, ofSigner = "billing.card.", "signer."
 const ofRequests, ofSettlement = "settlement.line.", "settlement."
 
 // elsewhere are points that a request reaches only after a hub was lost, those of subscriptions and of what accounts
-// are told, which no request reaches, and those of slices, which only busy accounts have. The tests of their own service
-// cover the first, and package chaos has an owner of slices killed at the last.
+// are told, which no request reaches, and those of slices, which only busy accounts have. The tests of their own
+// service cover the first, and package chaos has an owner of slices killed at the last.
 var elsewhere = []string{"billing.slice.admitted", "billing.turn.before_commit", "billing.turn.committed",
 	"billing.receipt.before_commit", "billing.receipt.committed",
 	"billing.subscription.paid_before_commit", "billing.subscription.told", "billing.subscription.refund_made",

@@ -202,7 +202,7 @@ func againstEndings() []corruption {
 // withinTheBooks are the wrongs that the ledger's and settlement's rows show by
 // themselves.
 func withinTheBooks() []corruption {
-	return slices.Concat(inLines(), inHolds(), inWallets(), inEntries(), inEarnings(), inPlans())
+	return slices.Concat(inLines(), inHolds(), inWallets(), inSlices(), inEntries(), inEarnings(), inPlans())
 }
 
 // inLines are the wrongs of settled requests.
@@ -305,13 +305,6 @@ func inWallets() []corruption {
 			Drift, onAccount(payer), "its postings less its charges"},
 		{"a wallet holds what no hold does", func(f *fixture) { bump(f.wallet(payer), "held", 1) },
 			Overdrawn, onAccount(payer), "1 are held, and its open holds and slices are 0"},
-		{"a slice has what its wallet does not hold", func(f *fixture) {
-			f.add("slice", openSlice(7, 1, 3600))
-		}, Overdrawn, onAccount(payer), "0 are held, and its open holds and slices are 1"},
-		{"a slice of a dead owner is open", func(f *fixture) { f.add("slice", openSlice(7, 0, 0)) },
-			Drift, onAccount(payer), "its slice 7 of 0 is open, and its owner was last alive"},
-		{"a stranded slice is kept beyond its time", func(f *fixture) { f.add("slice", strandedSlice(7, 0, 0)) },
-			Drift, onAccount(payer), "its slice 7 of 0 is stranded, and was over"},
 		{"a wallet is below nothing", func(f *fixture) { f.wallet(poor)["posted"] = -1 },
 			Overdrawn, onAccount(poor), "-1 are posted"},
 		{"a wallet is missing", func(f *fixture) { f.drop("wallet", "account_id", accountID(payer)) },

@@ -18,6 +18,18 @@ func strandedSlice(epoch, amount int, over float64) row {
 	return s
 }
 
+func inSlices() []corruption {
+	return []corruption{
+		{"a slice has what its wallet does not hold", func(f *fixture) {
+			f.add("slice", openSlice(7, 1, 3600))
+		}, Overdrawn, onAccount(payer), "0 are held, and its open holds and slices are 1"},
+		{"a slice of a dead owner is open", func(f *fixture) { f.add("slice", openSlice(7, 0, 0)) },
+			Drift, onAccount(payer), "its slice 7 of 0 is open, and its owner was last alive"},
+		{"a stranded slice is kept beyond its time", func(f *fixture) { f.add("slice", strandedSlice(7, 0, 0)) },
+			Drift, onAccount(payer), "its slice 7 of 0 is stranded, and was over"},
+	}
+}
+
 func TestAWalletMayHoldCreditForItsSlices(t *testing.T) {
 	f := newFixture()
 	f.add("slice", openSlice(8, 2, 3600))

@@ -15,9 +15,9 @@ type moment struct {
 	over <-chan struct{}
 }
 
-// each calls done at once, after each pause, and for each process that comes to the moment, which stands until done has
-// returned. It returns when done reports true, and errMissed when the moment is over before. release lets a process go on
-// that stands there already.
+// each calls done at once, after each pause, and for each process that comes to the moment, which stands until done
+// has returned. It returns when done reports true, and errMissed when the moment is over before. release lets a
+// process go on that stands there already.
 func (at moment) each(
 	ctx context.Context, release func(), pause time.Duration, done func() (bool, error),
 ) error {
