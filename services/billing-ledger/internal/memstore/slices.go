@@ -56,7 +56,8 @@ func (s *Store) WritePins(_ context.Context, pins []hold.Pin) error {
 		}
 		asked := hold.AdmitRequest{Request: p.Request, Key: p.Key, Model: p.Model, PromptTokens: p.Prompt,
 			MaxCompletionTokens: p.MaxCompletion, Images: p.Images, Pinned: p.Pinned}
-		h := &Hold{Reservation: hold.Reservation{AdmitRequest: asked, Billing: p.Billing, Price: p.Price, Rates: p.Rates, Amount: taken},
+		h := &Hold{Reservation: hold.Reservation{AdmitRequest: asked, Billing: p.Billing, Price: p.Price, Rates: p.Rates,
+			Amount: taken},
 			Account: p.Account, State: hold.Open, AdmittedAt: earliest(p.AdmittedAt, now), Expires: now.Add(s.Terms.Lease)}
 		s.holds[p.Request] = h
 		s.order = append(s.order, h)

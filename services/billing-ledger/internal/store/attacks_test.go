@@ -72,20 +72,24 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO vendor_price VALUES (gen_random_uuid(), 1)`)
 	e.exec(t, `INSERT INTO vendor_invoice (vendor_id, number, amount, counted, note, asked_by, paid_by, paid_at)
 		SELECT vendor_id, '1', 5, 5, 'n', 'operator:a@1', 'operator:a@1', now() FROM vendor`)
-	e.exec(t, `INSERT INTO slice (account_id, owner, address, amount, places, alive_until, reclaim_after)
-		VALUES ($1, gen_random_uuid(), 'a:1', 5, 5, now() - interval '1 hour', interval '1 hour')`, account)
+	e.besiegeSlices(t, account)
 	e.besiegeCards(t)
 	e.besiegePlans(t)
 	e.besiegePassbook(t, account)
 	e.besiegeWebhooks(t, account)
 	e.besiegeContacts(t, account)
+	e.besiegeStats(t, account)
+	e.exec(t, `INSERT INTO account_mark VALUES ($1, sha256('m'), 'card')`, account)
+	e.exec(t, `INSERT INTO provider_mark VALUES (gen_random_uuid(), sha256('m'), 'card')`)
+	return e
+}
+
+func (e *env) besiegeStats(t *testing.T, account [16]byte) {
+	t.Helper()
 	e.exec(t, `INSERT INTO stats_sum VALUES (60, date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000',
 		2, 1, 1, 0, 5, '{}', '{}')`)
 	e.exec(t, `INSERT INTO stats_use VALUES (date_trunc('hour', now()), 'm', '00000000-0000-0000-0000-000000000000', $1,
 		1, 0)`, account)
-	e.exec(t, `INSERT INTO account_mark VALUES ($1, sha256('m'), 'card')`, account)
-	e.exec(t, `INSERT INTO provider_mark VALUES (gen_random_uuid(), sha256('m'), 'card')`)
-	return e
 }
 
 // besiegePlans has a row in every table of plans that are sold.

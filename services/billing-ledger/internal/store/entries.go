@@ -180,7 +180,8 @@ const sumsOfAll = `
 			WHERE at >= (SELECT since FROM open) AND account_kind = ANY($1)
 	), wallets AS (
 		SELECT coalesce(sum(posted), 0)::bigint AS posted,
-			(coalesce(sum(held), 0) - (SELECT coalesce(sum(amount), 0) FROM slice WHERE state = 'open'))::bigint AS held FROM wallet
+			(coalesce(sum(held), 0) - (SELECT coalesce(sum(amount), 0) FROM slice WHERE state = 'open'))::bigint AS held
+		FROM wallet
 	)
 	SELECT account_kind, book, asset, sum(amount)::bigint FROM moved GROUP BY account_kind, book, asset
 	UNION ALL SELECT 'l:consumer:available', '', 'usd', posted - held FROM wallets

@@ -1,5 +1,7 @@
 package store_test
 
+import "testing"
+
 // sliceAttacks are like attacks. The slice that is there is open, and its owner is dead.
 const sliceAttacks = `
 slice slice_account_id_fkey | account_id = gen_random_uuid()
@@ -32,3 +34,9 @@ wallet wallet_meets_no_slice | ! UPDATE slice SET alive_until = now() + interval
 	UPDATE wallet SET posted = held - 1 WHERE account_id = (SELECT account_id FROM slice)
 	=> are admitted from a slice
 `
+
+func (e *env) besiegeSlices(t *testing.T, account [16]byte) {
+	t.Helper()
+	e.exec(t, `INSERT INTO slice (account_id, owner, address, amount, places, alive_until, reclaim_after)
+		VALUES ($1, gen_random_uuid(), 'a:1', 5, 5, now() - interval '1 hour', interval '1 hour')`, account)
+}

@@ -64,6 +64,66 @@ type admitted struct {
 	hold.Admission
 }
 
+// fromSlices is how many requests of ownerCallers are admitted from slices.
+const fromSlices = 400
+
+// ownerCallers are callers of replicas that admit from slices. They go on until enough requests were admitted so.
+type ownerCallers struct {
+	*env
+	replicas [2]*ownerReplica
+	pinned   atomic.Int64
+	work     sync.WaitGroup
+	mu       sync.Mutex
+	all      []admitted
+}
+
+// goesOn reports whether more requests are needed.
+func (c *ownerCallers) goesOn(ctx context.Context) bool {
+	return ctx.Err() == nil && c.pinned.Load() < fromSlices
+}
+
+// call admits requests of a key at the replica that owns its slice, and settles them at one of the replicas.
+func (c *ownerCallers) call(ctx context.Context, t *testing.T, current *atomic.Pointer[ids.KeyID], at, settleAt int) {
+	for c.goesOn(ctx) {
+		ask := hold.AdmitRequest{Request: request(t), Key: *current.Load(), Model: "acme/large", MaxCompletionTokens: 1}
+		a, err := c.replicas[at].admitter.Admit(ctx, ask)
+		if open, ok := hold.AsSliceOpen(err); ok {
+			a, err = c.replicas[open.Owner[15]-1].admitter.Admit(ctx, ask)
+		}
+		if err != nil {
+			continue
+		}
+		if a.Pin != nil {
+			c.pinned.Add(1)
+		}
+		one := admitted{request: ask, Admission: a}
+		c.mu.Lock()
+		c.all = append(c.all, one)
+		c.mu.Unlock()
+		c.settleAdmitted(t, c.replicas[settleAt], one)
+	}
+}
+
+// changeKeys issues keys of an account one after the other, each for callers of the key before, which is revoked.
+func (c *ownerCallers) changeKeys(
+	ctx context.Context, t *testing.T, account ids.AccountID, current *atomic.Pointer[ids.KeyID],
+) {
+	for range clock.Every(ctx, 500*time.Millisecond) {
+		if !c.goesOn(ctx) {
+			return
+		}
+		old, fresh := *current.Load(), c.issue(t, account, key.IssueRequest{})
+		if err := c.keys.Revoke(ctx, old); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.replicas[0].admitter.Admit(ctx, hold.AdmitRequest{Request: request(t), Key: old,
+			Model: "acme/large", MaxCompletionTokens: 1}); err == nil {
+			t.Error("a key that is revoked: got an admission, want a refusal")
+		}
+		current.Store(&fresh.key)
+	}
+}
+
 // Two replicas admit requests of busy accounts and write their holds, while requests settle at either,
 // keys come and go, and one account is near the end of its credit.
 func TestReplicasWithSlicesAreExactTogether(t *testing.T) {
@@ -72,13 +132,7 @@ func TestReplicasWithSlicesAreExactTogether(t *testing.T) {
 	limits.LLMPerMinute, limits.Concurrent = 2000, 30
 	e := setup(t, limits)
 	replicas, stop := e.ownerReplicas(t)
-	const fromSlices = 400
-	var (
-		mu     sync.Mutex
-		all    []admitted
-		pinned atomic.Int64
-		work   sync.WaitGroup
-	)
+	callers := &ownerCallers{env: e, replicas: replicas}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for n, credit := range []money.NanoUSD{50 * money.USD, 50 * money.USD, 3 * money.USD} {
@@ -86,54 +140,19 @@ func TestReplicasWithSlicesAreExactTogether(t *testing.T) {
 		var current atomic.Pointer[ids.KeyID]
 		current.Store(&c.key)
 		for worker := range 4 {
-			work.Go(func() {
-				for ctx.Err() == nil && pinned.Load() < fromSlices {
-					ask := hold.AdmitRequest{Request: request(t), Key: *current.Load(), Model: "acme/large", MaxCompletionTokens: 1}
-					r := replicas[(n+worker)%2]
-					a, err := r.admitter.Admit(ctx, ask)
-					if open, ok := hold.AsSliceOpen(err); ok {
-						r = replicas[open.Owner[15]-1]
-						a, err = r.admitter.Admit(ctx, ask)
-					}
-					if err != nil {
-						continue
-					}
-					if a.Pin != nil {
-						pinned.Add(1)
-					}
-					mu.Lock()
-					all = append(all, admitted{request: ask, Admission: a})
-					mu.Unlock()
-					e.settleAdmitted(t, replicas[worker%2], admitted{request: ask, Admission: a})
-				}
-			})
+			callers.work.Go(func() { callers.call(ctx, t, &current, (n+worker)%2, worker%2) })
 		}
-		if n > 0 {
-			continue
+		if n == 0 {
+			callers.work.Go(func() { callers.changeKeys(ctx, t, c.account, &current) })
 		}
-		work.Go(func() {
-			for range clock.Every(ctx, 500*time.Millisecond) {
-				if pinned.Load() >= fromSlices {
-					return
-				}
-				old, fresh := *current.Load(), e.issue(t, c.account, key.IssueRequest{})
-				if err := e.keys.Revoke(ctx, old); err != nil {
-					t.Error(err)
-				}
-				if _, err := replicas[0].admitter.Admit(ctx, hold.AdmitRequest{Request: request(t), Key: old, Model: "acme/large",
-					MaxCompletionTokens: 1}); err == nil {
-					t.Error("a key that is revoked: got an admission, want a refusal")
-				}
-				current.Store(&fresh.key)
-			}
-		})
 	}
-	work.Wait()
+	callers.work.Wait()
 	stop()
-	if n := pinned.Load(); n < fromSlices {
-		t.Errorf("got %d requests admitted from slices in 30 s, want %d", n, fromSlices)
+	all, pinned := callers.all, callers.pinned.Load()
+	if pinned < fromSlices {
+		t.Errorf("got %d requests admitted from slices in 30 s, want %d", pinned, fromSlices)
 	}
-	t.Logf("slices admitted %d of %d requests", pinned.Load(), len(all))
+	t.Logf("slices admitted %d of %d requests", pinned, len(all))
 	requests := make([][16]byte, len(all))
 	for i, a := range all {
 		requests[i] = a.request.Request

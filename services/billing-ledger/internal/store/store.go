@@ -60,9 +60,10 @@
 // under the lock on the wallet, which ends the transaction with SL001. Then inTx, pipelined and atOnce have
 // the owner close its slice, and run the transaction again. An owner that they cannot reach is asked through
 // the column recalled: it hears of that at its next turn, which adds nothing to its life. Admit returns a
-// hold.SliceOpen instead, because its caller may have the owner decide. The slice of an owner that is dead is stranded on the spot: its
-// credit and places stay taken until ReclaimSlices gives them back, the account's rates count as used up, and
-// it gets no other slice so long. A hold of a request that the owner admitted is written from its pin by anybody and at any time, once.
+// hold.SliceOpen instead, because its caller may have the owner decide. The slice of an owner that is dead is
+// stranded on the spot: its credit and places stay taken until ReclaimSlices gives them back, the account's rates
+// count as used up, and it gets no other slice so long. A hold of a request that the owner admitted is written from
+// its pin by anybody and at any time, once.
 //
 // # Constraints
 //
