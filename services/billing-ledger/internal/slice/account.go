@@ -32,6 +32,8 @@ type account struct {
 	wait chan struct{}
 	// failing counts the turns that failed since the last that succeeded. It is the runner's.
 	failing int
+	// again is from when on a turn is tried after one that failed alone. It is the runner's too.
+	again time.Time
 
 	mu    sync.Mutex
 	phase phase

@@ -10,14 +10,19 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// maxBackoff bounds the pause after failed transactions.
-const maxBackoff = time.Second
+const (
+	// maxBackoff bounds the pause after failed transactions.
+	maxBackoff = time.Second
+	// trial bounds a transaction with a slice whose last turn failed. It is much less than Trust, because all
+	// slices wait for it: one that cannot be written must not cost the others their trust.
+	trial = 300 * time.Millisecond
+)
 
 // runner is the one goroutine that takes turns.
 type runner struct {
 	*Slices
-	// limit bounds the slices of the next transaction. It falls while transactions fail, so that one
-	// slice that cannot be written does not keep the others from it.
+	// limit bounds the slices of the next transaction of those whose last turn failed. It falls while
+	// transactions fail, so that one slice that cannot be written does not keep the others from it.
 	limit int
 	// failing counts failed transactions since the last that succeeded. Until rest, only ticks at
 	// their end take turns.
@@ -87,24 +92,41 @@ func (s *Slices) urgentNow() []*account {
 	return urgent
 }
 
-// pass takes turns of accounts, a transaction after the other. It ends at a failure. Accounts whose
-// last turns failed come last, so that they keep no other from its turn.
+// pass takes turns of accounts, a transaction after the other. It ends at a failure. Accounts whose last turns
+// failed come last, and in transactions of their own, so that they keep no other from its turn.
 func (r *runner) pass(ctx context.Context, due []*account) {
-	if r.deps.Clock.Now().Before(r.rest) {
+	now := r.deps.Clock.Now()
+	if now.Before(r.rest) {
 		return
 	}
-	slices.SortStableFunc(due, func(a, b *account) int { return cmp.Compare(a.failing, b.failing) })
-	for len(due) > 0 && ctx.Err() == nil {
-		n := min(r.limit, len(due))
-		if !r.transact(ctx, due[:n]) {
+	var sound, suspect []*account
+	for _, a := range due {
+		switch {
+		case a.failing == 0:
+			sound = append(sound, a)
+		case !now.Before(a.again):
+			suspect = append(suspect, a)
+		}
+	}
+	slices.SortFunc(suspect, func(a, b *account) int { return cmp.Compare(a.failing, b.failing) })
+	for len(sound) > 0 && ctx.Err() == nil {
+		n := min(r.cfg.Batch, len(sound))
+		if !r.transact(ctx, sound[:n], r.cfg.Timeout) {
 			return
 		}
-		due = due[n:]
+		sound = sound[n:]
+	}
+	for len(suspect) > 0 && ctx.Err() == nil {
+		n := min(r.limit, len(suspect))
+		if !r.transact(ctx, suspect[:n], min(r.cfg.Timeout, trial)) {
+			return
+		}
+		suspect = suspect[n:]
 	}
 }
 
 // transact takes one turn of each account in one transaction. It returns false when that failed.
-func (r *runner) transact(ctx context.Context, due []*account) bool {
+func (r *runner) transact(ctx context.Context, due []*account, timeout time.Duration) bool {
 	began := r.deps.Clock.Now()
 	turns, taken, pins := make([]Turn, 0, len(due)), make([]*account, 0, len(due)), 0
 	for _, a := range due {
@@ -116,7 +138,7 @@ func (r *runner) transact(ctx context.Context, due []*account) bool {
 	if len(turns) == 0 {
 		return true
 	}
-	call, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	call, cancel := context.WithTimeout(ctx, timeout)
 	states, err := r.deps.Keeper.Turn(call, r.cfg.Owner, turns)
 	cancel()
 	arrived := r.deps.Clock.Now()
@@ -154,6 +176,10 @@ func (r *runner) failed(ctx context.Context, taken []*account, err error, now ti
 	if fresh > 0 {
 		r.deps.Log.WarnContext(ctx, "holds of admitted requests could not be written", "slices", fresh, "error", err)
 	}
+	if a := taken[0]; len(taken) == 1 {
+		a.again = now.Add(min(Every<<min(a.failing-1, 8), maxBackoff))
+		return
+	}
 	r.failing++
 	r.limit = max(min(r.limit, len(taken))/4, 1)
 	r.rest = now.Add(min(Every<<min(r.failing-1, 8), maxBackoff))
@@ -161,7 +187,7 @@ func (r *runner) failed(ctx context.Context, taken []*account, err error, now ti
 
 // answered hands an account its state.
 func (r *runner) answered(a *account, st State, began, arrived time.Time) {
-	a.failing = 0
+	a.failing, a.again = 0, time.Time{}
 	t := a.answer(st, began, arrived)
 	r.unwritten.Add(-int64(t.written))
 	if t.keys != nil {
@@ -204,8 +230,7 @@ func (r *runner) stop(ctx context.Context) {
 			return
 		}
 		r.pass(ctx, all)
-		wait := max(r.rest.Sub(r.deps.Clock.Now()), 0)
-		if ctx.Err() != nil || wait > 0 && clock.Sleep(ctx, wait) != nil {
+		if wait := r.wait(all); ctx.Err() != nil || wait > 0 && clock.Sleep(ctx, wait) != nil {
 			break
 		}
 	}
@@ -217,4 +242,15 @@ func (r *runner) stop(ctx context.Context) {
 	if len(left) > 0 {
 		r.deps.Log.WarnContext(ctx, "slices could not be closed in time", "slices", len(left))
 	}
+}
+
+// wait returns how long no turn of the accounts is tried.
+func (r *runner) wait(all []*account) time.Duration {
+	first := all[0].again
+	for _, a := range all {
+		if a.again.Before(first) {
+			first = a.again
+		}
+	}
+	return max(later(first, r.rest).Sub(r.deps.Clock.Now()), 0)
 }
