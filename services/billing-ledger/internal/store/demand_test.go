@@ -18,6 +18,9 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
 	paid, free, before, long := e.reservation(t, c, 10), e.free(t, c), e.reservation(t, c, 10), e.reservation(t, c, 10)
+	// A request is settled on its day or later.
+	paid.Request, free.Request = requestAt(t, time.Now().Add(-75*time.Minute)), requestAt(t, time.Now().Add(-75*time.Minute))
+	before.Request, long.Request = requestAt(t, time.Now().Add(-26*time.Hour)), requestAt(t, time.Now().Add(-50*time.Hour))
 	e.admitOne(t, e.reservation(t, c, 10), "admitted") // and never settled
 	e.admitOne(t, paid, "admitted")
 	e.admitOne(t, free, "admitted")
