@@ -32,8 +32,8 @@ const (
 	// PinWithoutSlice writes the hold of a request that was admitted from a slice without taking its
 	// amount from the slice.
 	PinWithoutSlice = "billing.pin_without_slice"
-	// TicketIgnored takes no ticket for one of its request, so that the holds which their owner has not
-	// written yet are never written.
+	// TicketIgnored opens no ticket, so that a hold which its owner did not write, because it was killed, is
+	// never written.
 	TicketIgnored = "billing.ticket_ignored"
 	// TicketUnchecked takes every ticket, whoever sealed it.
 	TicketUnchecked = "billing.ticket_unchecked"

@@ -51,12 +51,12 @@ func newSliceWork(on bool, deps Deps, st *store.Store) (*sliceWork, error) {
 
 func (w *sliceWork) watch(meter metric.Meter) (err error) {
 	if w.failed, err = meter.Int64Counter("svc.billing.slice_turns_failed", metric.WithDescription(
-		"Transactions that should have written the holds of requests that were admitted from memory.")); err != nil {
+		"Transactions of slices' turns that failed.")); err != nil {
 		return err
 	}
 	w.failed.Add(context.Background(), 0) // so that the first failure is seen as an increase
 	open, err := meter.Int64ObservableGauge("svc.billing.slices_open",
-		metric.WithDescription("Accounts whose requests this replica admits from memory."))
+		metric.WithDescription("Accounts that have a slice of this replica, or are about to."))
 	if err != nil {
 		return err
 	}

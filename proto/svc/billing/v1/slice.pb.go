@@ -165,8 +165,9 @@ func (x *RecallRequest) GetOwner() []byte {
 
 type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the owner that was meant does not run here any more. Its slice is as it was.
-	Gone          bool `protobuf:"varint,1,opt,name=gone,proto3" json:"gone,omitempty"`
+	// Whether another process runs at this address than the owner that is meant. The slice is
+	// unchanged.
+	OtherProcess  bool `protobuf:"varint,1,opt,name=other_process,json=otherProcess,proto3" json:"other_process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -201,9 +202,9 @@ func (*RecallResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_slice_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *RecallResponse) GetGone() bool {
+func (x *RecallResponse) GetOtherProcess() bool {
 	if x != nil {
-		return x.Gone
+		return x.OtherProcess
 	}
 	return false
 }
@@ -220,9 +221,9 @@ const file_svc_billing_v1_slice_proto_rawDesc = "" +
 	"\rRecallRequest\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x14\n" +
-	"\x05owner\x18\x02 \x01(\fR\x05owner\"$\n" +
-	"\x0eRecallResponse\x12\x12\n" +
-	"\x04gone\x18\x01 \x01(\bR\x04gone2\xa9\x01\n" +
+	"\x05owner\x18\x02 \x01(\fR\x05owner\"5\n" +
+	"\x0eRecallResponse\x12#\n" +
+	"\rother_process\x18\x01 \x01(\bR\fotherProcess2\xa9\x01\n" +
 	"\fSliceService\x12P\n" +
 	"\tAdmitHere\x12 .svc.billing.v1.AdmitHereRequest\x1a!.svc.billing.v1.AdmitHereResponse\x12G\n" +
 	"\x06Recall\x12\x1d.svc.billing.v1.RecallRequest\x1a\x1e.svc.billing.v1.RecallResponseB-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"

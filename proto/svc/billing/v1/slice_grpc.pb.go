@@ -30,10 +30,12 @@ const (
 // SliceService is how replicas of the ledger ask the one that admits the requests of an account from
 // memory. Only billing-ledger calls it.
 type SliceServiceClient interface {
-	// AdmitHere is AdmissionService.Admit, decided by the replica that is called.
+	// AdmitHere is AdmissionService.Admit, decided by the replica that is called. That replica asks no
+	// other, so that no two ask each other in turn. Idempotent, and fails, as Admit.
 	AdmitHere(ctx context.Context, in *AdmitHereRequest, opts ...grpc.CallOption) (*AdmitHereResponse, error)
-	// Recall has an owner write every hold of the account and give its slice back. It returns once
-	// the owner admits nothing of the account from memory, also when it did not.
+	// Recall has an owner write every hold of the account and close its slice. It returns once the
+	// owner admits nothing of the account from memory; an owner without such a slice returns at once.
+	// Idempotent. Fails with UNAVAILABLE when the holds cannot be written.
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*RecallResponse, error)
 }
 
@@ -72,10 +74,12 @@ func (c *sliceServiceClient) Recall(ctx context.Context, in *RecallRequest, opts
 // SliceService is how replicas of the ledger ask the one that admits the requests of an account from
 // memory. Only billing-ledger calls it.
 type SliceServiceServer interface {
-	// AdmitHere is AdmissionService.Admit, decided by the replica that is called.
+	// AdmitHere is AdmissionService.Admit, decided by the replica that is called. That replica asks no
+	// other, so that no two ask each other in turn. Idempotent, and fails, as Admit.
 	AdmitHere(context.Context, *AdmitHereRequest) (*AdmitHereResponse, error)
-	// Recall has an owner write every hold of the account and give its slice back. It returns once
-	// the owner admits nothing of the account from memory, also when it did not.
+	// Recall has an owner write every hold of the account and close its slice. It returns once the
+	// owner admits nothing of the account from memory; an owner without such a slice returns at once.
+	// Idempotent. Fails with UNAVAILABLE when the holds cannot be written.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 	mustEmbedUnimplementedSliceServiceServer()
 }

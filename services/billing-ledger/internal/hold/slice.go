@@ -34,8 +34,8 @@ func AsSliceOpen(err error) (SliceOpen, bool) {
 	return SliceOpen{}, false
 }
 
-// MayBePlain reports whether nothing in the reservation says that more than credit, rates and
-// concurrency bounds the request (see Account). The prices of vendors say so.
+// MayBePlain reports whether the reservation may be plain (see Account). One of a gateway model, or with a
+// price for cached input, is not.
 func (r Reservation) MayBePlain() bool { return !r.Gateway && r.Rates.PayoutCachedInput == 0 }
 
 // Slices admits plain requests of busy accounts from memory, and writes their holds soon after. It
@@ -44,8 +44,8 @@ type Slices interface {
 	// Admit admits the reservation and returns what its hold will say, or returns false when it is
 	// in doubt.
 	Admit(ctx context.Context, r Reservation) (Decision, Pin, bool)
-	// Leave leaves the next decision about the key's account to the Decider: what was admitted from
-	// memory is written when it returns.
+	// Leave leaves the next decision about the key's account to the Decider. When it returns nil, the holds of
+	// what was admitted from memory are written, or the slice counts as dead.
 	Leave(ctx context.Context, key ids.KeyID) error
 	// Recall closes a slice of an account that the Decider met and that Owns reports as one of these.
 	Recall(ctx context.Context, account ids.AccountID) error

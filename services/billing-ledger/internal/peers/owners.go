@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// believed is how long an owner is asked without looking whether it still is the owner. An owner
-	// that no longer is decides all the same.
+	// believed is how long a replica is asked as the owner before the database is asked again. A replica
+	// that is the owner no longer decides by the exact path.
 	believed = time.Minute
 	// maxKnown bounds the keys whose owners are known. Beyond it all are forgotten.
 	maxKnown = 10_000
-	// patience bounds the wait for an owner that cannot be reached. It counts as dead after
-	// slice.Lease at most, and then nobody waits for it any more. pause is between two tries.
+	// patience is the time after which no other try begins. An owner that cannot be reached counts as dead
+	// before that, after slice.Lease. pause is between two tries.
 	patience = slice.Lease + time.Second
 	pause    = 200 * time.Millisecond
 	// callTimeout bounds one call of an owner. A request that the owner admitted all the same is admitted
@@ -167,5 +167,5 @@ func (o *Owners) recall(ctx context.Context, open hold.SliceOpen) (done bool, er
 	if err != nil && !silent(err) {
 		return false, err
 	}
-	return err == nil && !resp.GetGone(), nil
+	return err == nil && !resp.GetOtherProcess(), nil
 }

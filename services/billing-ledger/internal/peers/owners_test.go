@@ -22,9 +22,9 @@ type owner struct {
 	billingv1.SliceServiceClient
 	admit  func() error
 	recall func() error
-	// another reports whether another replica has taken the account, and gone whether another process
-	// runs at the address.
-	another, gone bool
+	// another reports whether another replica has taken the account, and otherProcess whether another
+	// process runs at the address.
+	another, otherProcess bool
 }
 
 func (o *owner) AdmitHere(
@@ -42,7 +42,7 @@ func (o *owner) AdmitHere(
 func (o *owner) Recall(
 	context.Context, *billingv1.RecallRequest, ...grpc.CallOption,
 ) (*billingv1.RecallResponse, error) {
-	return &billingv1.RecallResponse{Gone: o.gone}, o.recall()
+	return &billingv1.RecallResponse{OtherProcess: o.otherProcess}, o.recall()
 }
 
 var elsewhere = hold.SliceOpen{Owner: [16]byte{7}, Address: "10.0.0.2:9000"}
@@ -100,13 +100,16 @@ func TestARefusalOfTheOwnerStands(t *testing.T) {
 func TestAnOwnerThatIsNoneAnyMoreIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &owner{admit: yes, another: true}
-		found := 0
-		resp, err := owners(o).Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
+		other, found := owners(o), 0
+		resp, err := other.Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := resp.GetAccountId(); got != "here" {
 			t.Errorf("decided by: got %s, want here", got)
+		}
+		if n := len(other.known); n != 0 {
+			t.Errorf("known owners: got %d, want 0", n)
 		}
 	})
 }
@@ -159,7 +162,7 @@ func TestTheKnownOwnersAreBounded(t *testing.T) {
 func TestARecallEndsWhenTheOwnerAnswersOrCountsAsDead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recall func() error
-		gone   bool
+		other  bool
 		after  time.Duration
 	}{
 		"answers":                        {yes, false, 0},
@@ -168,7 +171,7 @@ func TestARecallEndsWhenTheOwnerAnswersOrCountsAsDead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			if err := owners(&owner{recall: tc.recall, gone: tc.gone}).Recall(t.Context(), elsewhere); err != nil {
+			if err := owners(&owner{recall: tc.recall, otherProcess: tc.other}).Recall(t.Context(), elsewhere); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if got := time.Since(began); got != tc.after {

@@ -11,7 +11,8 @@ import (
 
 // Recaller gives slices back.
 type Recaller interface {
-	// Recall writes all holds of an account and closes its slice, if this replica has one.
+	// Recall writes all holds of an account and closes its slice, if this replica has one, or returns once
+	// the slice counts as dead.
 	Recall(ctx context.Context, account ids.AccountID) error
 }
 
@@ -49,7 +50,7 @@ func (s *Slices) Recall(ctx context.Context, req *billingv1.RecallRequest) (*bil
 		return nil, malformed("account_id")
 	}
 	if !bytes.Equal(req.GetOwner(), s.Own[:]) {
-		return &billingv1.RecallResponse{Gone: true}, nil
+		return &billingv1.RecallResponse{OtherProcess: true}, nil
 	}
 	if err := s.Recaller.Recall(ctx, account); err != nil {
 		return nil, err

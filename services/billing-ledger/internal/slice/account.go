@@ -15,13 +15,15 @@ import (
 )
 
 const (
-	// margin is the room that each rate must have left after a request that is admitted from memory.
+	// margin is the number of requests, beside the one that is decided, for which each rate must have more
+	// than room: a refusal is the exact path's, and what the last turn read of a rate is not of this moment.
 	margin = 1
 	// idleAfter is how long a slice stays open without an admission.
 	idleAfter = 2 * time.Second
 	// heartbeat is the longest time between two turns of an open slice.
 	heartbeat = time.Second
-	// lateFor is how long after its beginning a turn may be committed whose answer was lost.
+	// lateFor is how long after its beginning a turn may be committed whose answer was lost: the owner leaves
+	// it after Config.Timeout, and the database ends a statement of it that takes more than 2 s.
 	lateFor = 5 * time.Second
 )
 
@@ -30,9 +32,9 @@ type account struct {
 	id ids.AccountID
 	// wait is closed when the account is gone or the owner has stopped.
 	wait chan struct{}
-	// failing counts the turns that failed since the last that succeeded. It is the runner's.
+	// failing counts the turns that failed since the last that succeeded. Only the runner uses it.
 	failing int
-	// again is from when on a turn is tried after one that failed alone. It is the runner's too.
+	// again is from when on a turn is tried after one that failed alone. Only the runner uses it.
 	again time.Time
 
 	mu    sync.Mutex
@@ -46,8 +48,8 @@ type account struct {
 	indexed []ids.KeyID
 	// places is how many more requests may be admitted before the next turn.
 	places int64
-	// anchor is a moment of the database's clock that had come at anchored, by the owner's. It had
-	// come at most lag before.
+	// anchor is the database's time in the last answer, which arrived at anchored by the owner's clock. The
+	// database's clock showed anchor at most lag before that.
 	anchor, anchored time.Time
 	lag              time.Duration
 	// trusted is until when the owner may admit, by its own clock, and alive until when the slice may keep

@@ -9,10 +9,11 @@ import (
 const (
 	// span is the time whose use of credit and places a slice should cover.
 	span = 5 * time.Second
-	// handful is the number of requests that a slice should cover at least.
+	// handful is the number of requests of the largest amount whose credit a slice should have at least.
+	// It should have twice as many places.
 	handful = 8
-	// maxDemand bounds what a slice asks for, in nanodollars. Products with handful and with
-	// milliseconds of span stay within 63 bits.
+	// maxDemand bounds each amount and each sum of a demand, in nano-USD, so that its products with handful
+	// and with the milliseconds of span stay within 63 bits.
 	maxDemand money.NanoUSD = 1 << 50
 )
 

@@ -21,11 +21,11 @@ const (
 // runner is the one goroutine that takes turns.
 type runner struct {
 	*Slices
-	// limit bounds the slices of the next transaction of those whose last turn failed. It falls while
-	// transactions fail, so that one slice that cannot be written does not keep the others from it.
+	// limit bounds the slices of the next transaction with slices whose last turns failed. It falls while such
+	// transactions fail, so that a slice that cannot be written is soon alone in its transaction.
 	limit int
-	// failing counts failed transactions since the last that succeeded. Until rest, only ticks at
-	// their end take turns.
+	// failing counts the failed transactions of several slices since the last success. Until rest no turn is
+	// taken.
 	failing int
 	rest    time.Time
 }
@@ -158,7 +158,7 @@ func (r *runner) transact(ctx context.Context, due []*account, timeout time.Dura
 		r.answered(a, states[i], began, arrived)
 	}
 	if recovered > 0 {
-		r.deps.Log.InfoContext(ctx, "holds of admitted requests are written again", "slices", recovered)
+		r.deps.Log.InfoContext(ctx, "turns of slices succeed again", "slices", recovered)
 	}
 	r.failing, r.rest = 0, time.Time{}
 	r.limit = min(2*r.limit, r.cfg.Batch)
@@ -174,7 +174,7 @@ func (r *runner) failed(ctx context.Context, taken []*account, err error, now ti
 		a.fail(err)
 	}
 	if fresh > 0 {
-		r.deps.Log.WarnContext(ctx, "holds of admitted requests could not be written", "slices", fresh, "error", err)
+		r.deps.Log.WarnContext(ctx, "turns of slices failed", "slices", fresh, "error", err)
 	}
 	if a := taken[0]; len(taken) == 1 {
 		a.again = now.Add(min(Every<<min(a.failing-1, 8), maxBackoff))

@@ -9,8 +9,9 @@
 // a hold that is not written yet writes it from the ticket. So an owner that is killed loses
 // nothing.
 //
-// Each turn reads anew what its owner decides by. So two things that no trigger guards count after Every
-// at most: requests that ended, and requests that clients left at once. A request id that the exact
+// An owner decides by its last turn that succeeded. That turn is at most about a second old while turns
+// succeed, and at most Trust old otherwise. So two things that no trigger guards may count that late: the
+// end of a request, and a request that its client left at once. A request id that the exact
 // path or another owner admitted just before a slice opened may be admitted once more when it is
 // repeated. It has one hold all the same, and settles once.
 //
@@ -24,8 +25,8 @@
 // plan, terms, a freeze) is refused by a trigger until the owner has closed the slice. An owner
 // that has not written for Lease is dead: its slice is stranded by whoever finds it. A stranded
 // slice admits nothing, and keeps its credit and its places until no request of it can come any
-// more. Until then its account gets no other. The account's rates then count as used up, because nobody
-// knows what was admitted last.
+// more. Until then its account gets no other slice. For a minute after the owner's death the account's
+// rates count as used up, because nobody knows what the owner admitted last.
 package slice
 
 import (
@@ -38,20 +39,22 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Every is the longest time between an admission and the write of its hold while the database
-// answers.
+// Every is the pause between two regular turns. While turns succeed, a hold is written about Every after
+// its admission, plus the time of the turns before its own.
 const Every = 100 * time.Millisecond
 
-// Lease is how long an owner counts as alive after a write, by the database's clock. An owner admits
-// for Trust after the moment at which it began its last write that succeeded, by its own clock. The
-// difference is for clocks that run apart and for a request that was decided just before.
+// Lease is how long an owner counts as alive after a turn, by the database's clock. An owner admits
+// for Trust after the moment at which it began its last turn that succeeded, by its own clock. The
+// difference is for clocks that run at different speeds, and for a request that was decided just before
+// the end of Trust.
 const (
 	Lease = 3 * time.Second
 	Trust = 2 * time.Second
 )
 
-// MaxPlaces is the most that an owner admits for one account between two writes. A stranded slice
-// counts that many requests as under way.
+// MaxPlaces bounds what an owner admits for one account between two turns. A stranded slice counts the
+// places that it has left as requests under way. turn_slices.sql and the CHECK on slice.places repeat the
+// number.
 const MaxPlaces = 256
 
 // Owner names the replica that owns slices.
@@ -69,8 +72,8 @@ type Turn struct {
 	// because a turn whose answer was lost may have opened it. With Close, 0 ends that one if it was open
 	// when the transaction began.
 	Epoch int64
-	// Pins are the requests that were admitted since the last turn that succeeded, or may have
-	// succeeded. A hold that is written already is left alone.
+	// Pins are the requests that were admitted since the last turn that is known to have succeeded; a turn
+	// that may have succeeded sends them again. A hold that is written already is left alone.
 	Pins []hold.Pin
 	// Ahead are how far rates are ahead at Now, of the keys whose rates moved.
 	Ahead map[ids.KeyID][limit.Classes]time.Duration
@@ -91,20 +94,22 @@ type Turn struct {
 
 // State is what a turn left, all of one moment.
 type State struct {
-	// Epoch is 0 when the account has no slice of this owner: it was closed, was stranded, or the
-	// account cannot have one.
+	// Epoch is 0 when this owner has no open slice of the account: it was closed or stranded, another owner
+	// has one, a stranded one is left, or the account cannot have one.
 	Epoch int64
-	// Plain reports whether the account may have slices: neither a plan, nor terms, nor a budget or
-	// cap bounds any of its keys, and it has at most MaxKeys keys.
+	// Plain reports whether the account has 1 to MaxKeys keys that can be used, and neither a plan, nor
+	// terms, nor a budget or cap bounds any of them. A frozen account may be plain, and gets no slice.
 	Plain bool
 	// Recalled reports that somebody recalls the slice who could not reach its owner. The owner closes it.
-	// Then the slice has nothing, and its owner counts as dead from Lease after the turn before.
+	// Amount and Places are 0 then, although the slice keeps its credit until it is closed. The turn does
+	// not extend the owner's life.
 	Recalled bool
 	// Amount and Places are what the slice has for requests that are not written yet.
 	Amount money.NanoUSD
 	Places int64
 	// Account decides about requests. Its Now is the database's time, and its Open counts the
-	// requests under way whose holds are written.
+	// requests under way whose holds are written. Its Free is what the account has available beside the
+	// slice, which the owner does not use.
 	Account hold.Account
 	// Keys are the keys that can be used. Until is when a key expires; zero for never.
 	Keys []Key

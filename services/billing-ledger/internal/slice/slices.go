@@ -174,7 +174,7 @@ func (s *Slices) Saw(r hold.Reservation, d hold.Decision) {
 }
 
 // Leave leaves the next decision about a key to the exact path. When the key's account has a slice here,
-// everything is written and the slice is closed on return, and none is opened for minPause. Where it
+// everything is written and the slice is closed on return, and none is opened for at least minPause. Where it
 // cannot be closed, the slice counts as dead on return.
 func (s *Slices) Leave(ctx context.Context, key ids.KeyID) error {
 	a := s.ofKey(key)
@@ -185,9 +185,9 @@ func (s *Slices) Leave(ctx context.Context, key ids.KeyID) error {
 }
 
 // Recall writes everything that was admitted for an account and closes its slice. It returns nil once
-// there is none of this owner in the database. Callers that arrive meanwhile wait for the same end. It is
-// for accounts of which the database says that they have a slice here: this owner may not know, after
-// an answer was lost.
+// this owner has no slice of the account in the database, or once that slice counts as dead. Callers that
+// arrive meanwhile wait for the same end. It is for accounts of which the database says that they have a
+// slice here: this owner may not know, after an answer was lost.
 func (s *Slices) Recall(ctx context.Context, id ids.AccountID) error {
 	s.mu.Lock()
 	a := s.accounts[id]

@@ -29,7 +29,8 @@ const (
 
 var _ slice.Keeper = (*Store)(nil)
 
-// boundTurn ends a turn that waits: nobody is left who would read its answer (see slice.Config.Timeout).
+// boundTurn ends a turn of which a statement waits for longer than 2 s, above all for the locks on wallets.
+// Nobody is left to read its answer then, because slice.Config.Timeout is shorter.
 const boundTurn = `SELECT set_config('statement_timeout', '2s', true)`
 
 // turnSlices opens, fills and closes slices; see functions/turn_slices.sql.
@@ -171,8 +172,8 @@ func (r *fullRates) add(t slice.Turn) {
 	}
 }
 
-// queue queues the writing of the rates. A rate never moves back, because somebody else may have
-// counted requests by now when the slice is gone.
+// queue queues the writing of the rates. A rate never moves back: after the slice has ended, somebody else
+// may have counted requests in it.
 func (r *fullRates) queue(batch *pgx.Batch) {
 	if len(r.keys) > 0 {
 		batch.Queue(`INSERT INTO key_rate AS r (key_id, class, full_at)
@@ -189,7 +190,8 @@ func (r *fullRates) queue(batch *pgx.Batch) {
 }
 
 // heldByRequests is SQL for what requests hold of the wallet w. What an open slice holds is set aside for
-// nobody yet, so it is shown as available. That of a stranded slice is for requests that nobody else knows.
+// nobody yet, so it is shown as available. The credit of a stranded slice is shown as
+// held, because nobody knows which requests it is for.
 const heldByRequests = `w.held - (SELECT coalesce(sum(s.amount), 0)::bigint FROM slice s
 	WHERE s.account_id = w.account_id AND s.state = 'open')`
 

@@ -14,7 +14,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// maxPins bounds the holds that one transaction writes.
+// maxPins bounds the holds of one transaction of WritePins. A turn writes at most slice.Config.Batch times
+// slice.MaxPlaces.
 const maxPins = 1000
 
 // writePins writes holds that are not there yet, under the locks on their wallets. A hold takes its

@@ -17,8 +17,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/slice"
 )
 
-// Recall has the owner of a slice close it. When it returns nil, the slice may be gone. It need not be: the
-// owner of a slice that is named may be dead.
+// Recall has the owner of a slice close it. Nil does not promise that the slice is closed, because the owner
+// may be dead.
 type Recall func(ctx context.Context, open hold.SliceOpen) error
 
 // OnRecall sets how slices are recalled that are in the way of a change. It is called before the
@@ -28,9 +28,9 @@ func (s *Store) OnRecall(recall Recall) { s.recall = recall }
 const (
 	// stateSliceOpen is the SQLSTATE of keep_slices_out.
 	stateSliceOpen = "SL001"
-	// maxRecalls bounds how often a transaction runs that meets slices. After a recall that did not help,
-	// it waits for recallPause. So a change waits longer than slice.Lease for an owner that is dead, and
-	// than an owner takes to hear of a recall through the database.
+	// maxRecalls bounds how often a transaction runs that meets slices. Between the runs after the first
+	// recall it waits for recallPause. These pauses are slice.Lease in all, so the slice of a dead owner, or
+	// of one that was recalled through the database, has ended by the last run.
 	maxRecalls  = 5
 	recallPause = slice.Lease / 3
 )
