@@ -32,7 +32,8 @@ func newSliceWork(on bool, deps Deps, st *store.Store) (*sliceWork, error) {
 		}
 		return billingv1.NewSliceServiceClient(conn), nil
 	}
-	w := &sliceWork{store: st, owners: &peers.Owners{Clock: deps.Clock, Dial: dial}}
+	w := &sliceWork{store: st, owners: &peers.Owners{Clock: deps.Clock, Dial: dial,
+		RecallByRow: st.RecallByRow}}
 	if _, err := io.ReadFull(deps.Random, w.owners.Own[:]); err != nil {
 		return nil, fmt.Errorf("make the id of an owner of slices: %w", err)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// believed is how long a replica is asked as the owner before the database is asked again. A replica
-	// that is the owner no longer decides by the exact path.
+	// believed is how long a replica is asked as the owner after it has decided last. A replica that is the
+	// owner no longer decides by the exact path.
 	believed = time.Minute
 	// maxKnown bounds the keys whose owners are known. Beyond it all are forgotten.
 	maxKnown = 10_000
@@ -32,9 +32,11 @@ const (
 
 // Owners knows who decides about requests of keys. Own is the id of this replica.
 type Owners struct {
-	Own   [16]byte
-	Dial  func(address string) (billingv1.SliceServiceClient, error)
-	Clock clock.Clock
+	Own  [16]byte
+	Dial func(address string) (billingv1.SliceServiceClient, error)
+	// RecallByRow recalls a slice through the database, for an owner that lives and cannot be reached.
+	RecallByRow func(ctx context.Context, open hold.SliceOpen) error
+	Clock       clock.Clock
 
 	mu    sync.Mutex
 	known map[ids.KeyID]known
@@ -49,25 +51,33 @@ type known struct {
 type Decide func(ctx context.Context) (*billingv1.AdmitResponse, error)
 
 // Admit has the owner of the key's account decide, and this replica where there is none. An owner that
-// cannot be reached is waited for until it counts as dead.
+// cannot be reached is waited for until it counts as dead, or has given the slice back because it was
+// recalled through the database.
 func (o *Owners) Admit(
 	ctx context.Context, key ids.KeyID, req *billingv1.AdmitRequest, here Decide,
 ) (*billingv1.AdmitResponse, error) {
-	began := o.Clock.Now()
+	began, recalled := o.Clock.Now(), false
 	for {
-		resp, err := o.ask(ctx, key, req)
-		if resp != nil || err != nil {
-			return resp, err
+		d := o.ask(ctx, key, req)
+		if d.decided {
+			return d.resp, d.err
 		}
-		resp, err = here(ctx)
+		resp, err := here(ctx)
 		open, ok := hold.AsSliceOpen(err)
 		if !ok {
 			return resp, err
 		}
-		if o.learn(key, open) {
-			if resp, err := o.ask(ctx, key, req); resp != nil || err != nil {
-				return resp, err
+		if d.err == nil && o.learn(key, open) {
+			if d = o.ask(ctx, key, req); d.decided {
+				return d.resp, d.err
 			}
+		}
+		if d.err != nil { // it is the owner, and cannot decide now
+			return nil, d.err
+		}
+		if !recalled {
+			_ = o.RecallByRow(ctx, open) // where that fails, the wait is as long as for a dead owner
+			recalled = true
 		}
 		if o.Clock.Now().Sub(began) > patience {
 			return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable,
@@ -79,31 +89,41 @@ func (o *Owners) Admit(
 	}
 }
 
-// ask asks the owner that is known for the key. It returns nothing where none is known, or where it cannot
-// be reached and is forgotten.
-func (o *Owners) ask(
-	ctx context.Context, key ids.KeyID, req *billingv1.AdmitRequest,
-) (*billingv1.AdmitResponse, error) {
+// answer is what came of asking an owner. Where it did not decide, err is what it said; nil where nobody was
+// asked or nobody answered.
+type answer struct {
+	decided bool
+	resp    *billingv1.AdmitResponse
+	err     error
+}
+
+// ask asks the owner that is known for the key. One that does not decide is forgotten: it may be the owner no
+// longer, and then this replica can decide.
+func (o *Owners) ask(ctx context.Context, key ids.KeyID, req *billingv1.AdmitRequest) answer {
 	address, ok := o.find(key)
 	if !ok {
-		return nil, nil //nolint:nilnil // nobody to ask is no error
+		return answer{}
 	}
 	client, err := o.Dial(address)
 	if err != nil {
 		o.forget(key)
-		return nil, nil //nolint:nilnil // this replica decides
+		return answer{}
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := client.AdmitHere(call, &billingv1.AdmitHereRequest{Request: req})
-	switch {
+	switch f, _ := fault.As(err); {
 	case err == nil && resp.GetResponse() != nil:
-		return resp.GetResponse(), nil
-	case err != nil && (!silent(err) || ctx.Err() != nil):
-		return nil, err
+		o.believe(key, address)
+		return answer{decided: true, resp: resp.GetResponse()}
+	case err != nil && (ctx.Err() != nil || f == nil || f.Kind != fault.Unavailable && f.Kind != fault.Timeout):
+		return answer{decided: true, err: err}
 	}
 	o.forget(key)
-	return nil, nil //nolint:nilnil // this replica decides
+	if err == nil || silent(err) {
+		return answer{}
+	}
+	return answer{err: err}
 }
 
 // silent reports whether a replica gave no answer to a call. One that is too busy answers.
@@ -129,13 +149,18 @@ func (o *Owners) learn(key ids.KeyID, open hold.SliceOpen) bool {
 	if open.Address == "" || open.Owner == o.Own {
 		return false
 	}
+	o.believe(key, open.Address)
+	return true
+}
+
+// believe has the replica at an address asked for the key, from now on for believed.
+func (o *Owners) believe(key ids.KeyID, address string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.known == nil || len(o.known) >= maxKnown {
+	if _, ok := o.known[key]; !ok && len(o.known) >= maxKnown || o.known == nil {
 		o.known = map[ids.KeyID]known{}
 	}
-	o.known[key] = known{address: open.Address, until: o.Clock.Now().Add(believed)}
-	return true
+	o.known[key] = known{address: address, until: o.Clock.Now().Add(believed)}
 }
 
 func (o *Owners) forget(key ids.KeyID) {

@@ -25,6 +25,8 @@ type owner struct {
 	// another reports whether another replica has taken the account, and otherProcess whether another
 	// process runs at the address.
 	another, otherProcess bool
+	// recalledByRow counts the recalls through the database.
+	recalledByRow int
 }
 
 func (o *owner) AdmitHere(
@@ -49,7 +51,11 @@ var elsewhere = hold.SliceOpen{Owner: [16]byte{7}, Address: "10.0.0.2:9000"}
 
 func owners(o *owner) *Owners {
 	return &Owners{Own: [16]byte{1}, Clock: clock.System,
-		Dial: func(string) (billingv1.SliceServiceClient, error) { return o, nil }}
+		Dial: func(string) (billingv1.SliceServiceClient, error) { return o, nil },
+		RecallByRow: func(context.Context, hold.SliceOpen) error {
+			o.recalledByRow++
+			return nil
+		}}
 }
 
 func yes() error { return nil }
@@ -125,7 +131,29 @@ func TestADeadOwnerIsWaitedForUntilItsSliceIsStranded(t *testing.T) {
 		if got := resp.GetAccountId(); got != "here" {
 			t.Errorf("decided by: got %s, want here", got)
 		}
+		if o.recalledByRow != 1 {
+			t.Errorf("recalls through the database, for an owner that lives: got %d, want 1", o.recalledByRow)
+		}
 	})
+}
+
+func TestAReplicaThatIsTooBusyAndOwnsNothingIsPassedOver(t *testing.T) {
+	o := &owner{admit: yes}
+	other, found := owners(o), 0
+	ask := func(times int) (*billingv1.AdmitResponse, error) {
+		return other.Admit(t.Context(), ids.KeyID{1}, &billingv1.AdmitRequest{}, here(&found, times))
+	}
+	if _, err := ask(1); err != nil { // now the owner is known
+		t.Fatal(err)
+	}
+	o.admit = func() error { return fault.New(fault.Unavailable, fault.AdmissionUnavailable, "it is stopping") }
+	resp, err := ask(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.GetAccountId(); got != "here" {
+		t.Errorf("decided by: got %s, want here", got)
+	}
 }
 
 func TestTheWaitForAnOwnerIsBounded(t *testing.T) {

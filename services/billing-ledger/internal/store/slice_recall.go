@@ -58,17 +58,25 @@ func (s *Store) recalling(ctx context.Context, fn func() error) error {
 		if !again && s.recall != nil && s.recall(ctx, open) == nil {
 			continue
 		}
-		err = pg.Retry(ctx, func() error {
-			_, err := s.pool.Exec(ctx, recallByRow, [16]byte(open.Account), open.Owner)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("recall a slice through the database: %w", errors.Join(open, err, context.Cause(ctx)))
+		if err := s.RecallByRow(ctx, open); err != nil {
+			return errors.Join(open, err, context.Cause(ctx))
 		}
 		if clock.Sleep(ctx, recallPause) != nil {
 			return fmt.Errorf("wait for the end of a slice: %w", errors.Join(open, context.Cause(ctx)))
 		}
 	}
+}
+
+// RecallByRow recalls a slice through the database. Its owner closes it at its next turn, within a second.
+func (s *Store) RecallByRow(ctx context.Context, open hold.SliceOpen) error {
+	err := pg.Retry(ctx, func() error {
+		_, err := s.pool.Exec(ctx, recallByRow, [16]byte(open.Account), open.Owner)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recall a slice through the database: %w", err)
+	}
+	return nil
 }
 
 // sliceOpen returns what an error of keep_slices_out says.
