@@ -13,8 +13,8 @@ import (
 const (
 	// maxBackoff bounds the pause after failed transactions.
 	maxBackoff = time.Second
-	// trial bounds a transaction with a slice whose last turn failed. It is much less than Trust, because all
-	// slices wait for it: one that cannot be written must not cost the others their trust.
+	// trial bounds a transaction with slices whose last turn failed, while others succeed. It is much less
+	// than Trust, because the others wait for it: one that cannot be written must not cost them their trust.
 	trial = 300 * time.Millisecond
 )
 
@@ -109,6 +109,10 @@ func (r *runner) pass(ctx context.Context, due []*account) {
 		}
 	}
 	slices.SortFunc(suspect, func(a, b *account) int { return cmp.Compare(a.failing, b.failing) })
+	timeout := r.cfg.Timeout
+	if len(sound) > 0 {
+		timeout = min(timeout, trial)
+	}
 	for len(sound) > 0 && ctx.Err() == nil {
 		n := min(r.cfg.Batch, len(sound))
 		if !r.transact(ctx, sound[:n], r.cfg.Timeout) {
@@ -118,7 +122,7 @@ func (r *runner) pass(ctx context.Context, due []*account) {
 	}
 	for len(suspect) > 0 && ctx.Err() == nil {
 		n := min(r.limit, len(suspect))
-		if !r.transact(ctx, suspect[:n], min(r.cfg.Timeout, trial)) {
+		if !r.transact(ctx, suspect[:n], timeout) {
 			return
 		}
 		suspect = suspect[n:]
@@ -157,11 +161,11 @@ func (r *runner) transact(ctx context.Context, due []*account, timeout time.Dura
 		}
 		r.answered(a, states[i], began, arrived)
 	}
+	r.failing, r.rest = 0, time.Time{}
 	if recovered > 0 {
 		r.deps.Log.InfoContext(ctx, "turns of slices succeed again", "slices", recovered)
+		r.limit = min(2*r.limit, r.cfg.Batch)
 	}
-	r.failing, r.rest = 0, time.Time{}
-	r.limit = min(2*r.limit, r.cfg.Batch)
 	return true
 }
 

@@ -1,29 +1,43 @@
 package slice
 
 import (
-	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// stuck is a Keeper that does not answer turns of one account until their time is over.
-type stuck struct {
-	Keeper
-	of ids.AccountID
+// lock has turns of an account fail after trial, as while somebody holds the lock on its wallet.
+func (b *bundle) lock(t *testing.T, account ids.AccountID) {
+	b.spy.set(func() {
+		b.spy.fail = func(turns []Turn) error {
+			if !slices.ContainsFunc(turns, func(one Turn) bool { return one.Account == account }) {
+				return nil
+			}
+			return errors.Join(errLost, clock.Sleep(t.Context(), trial))
+		}
+	})
 }
 
-func (s stuck) Turn(ctx context.Context, owner Owner, turns []Turn) ([]State, error) {
-	for _, t := range turns {
-		if t.Account == s.of {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
+// busyAccount adds the account n, and has the owner see that it is busy.
+func (b *bundle) busyAccount(n byte) ids.AccountID {
+	account := b.world.addWallet(n, money.USD, 100, 6000, 1).id
+	for range busy {
+		b.Saw(b.requestOf(n, 10), hold.Decision{Outcome: hold.Admitted,
+			Admission: hold.Admission{Account: account, Billing: hold.PayAsYouGo}})
 	}
-	return s.Keeper.Turn(ctx, owner, turns)
+	return account
+}
+
+func (b *bundle) requestOf(n byte, amount money.NanoUSD) hold.Reservation {
+	r := b.request(amount)
+	r.Key = ids.KeyID{14: n, 15: 1}
+	return r
 }
 
 func TestAWalletThatSomebodyLocksCostsTheOthersNoTrust(t *testing.T) {
@@ -36,14 +50,7 @@ func TestAWalletThatSomebodyLocksCostsTheOthersNoTrust(t *testing.T) {
 			b.admit(t, 1)
 			pass(t, Every)
 		}
-		locked := b.world.addWallet(2, money.USD, 100, 6000, 1).id
-		b.deps.Keeper = stuck{b.spy, locked}
-		for range busy {
-			r := b.request(10)
-			r.Key = ids.KeyID{14: 2, 15: 1}
-			b.Saw(r, hold.Decision{Outcome: hold.Admitted,
-				Admission: hold.Admission{Account: locked, Billing: hold.PayAsYouGo}})
-		}
+		b.lock(t, b.busyAccount(2))
 		refused := 0
 		for range 10 * int(time.Second/Every) {
 			if _, _, ok := b.Admit(t.Context(), b.request(1)); !ok {
@@ -54,6 +61,6 @@ func TestAWalletThatSomebodyLocksCostsTheOthersNoTrust(t *testing.T) {
 		if refused > 0 {
 			t.Errorf("requests of the other account that are in doubt: got %d, want 0", refused)
 		}
-		b.deps.Keeper = b.spy
+		b.spy.set(func() { b.spy.fail = nil })
 	})
 }

@@ -121,8 +121,8 @@ type Key struct {
 	Until time.Time
 }
 
-// MaxKeys is the most keys of an account that has a slice.
-const MaxKeys = 100
+// MaxKeys is the most keys of an account that has a slice. Each turn reads all of them.
+const MaxKeys = 16
 
 // Keeper keeps slices.
 type Keeper interface {

@@ -35,7 +35,7 @@ type Config struct {
 
 // DefaultConfig returns the configuration of an owner.
 func DefaultConfig(owner Owner) Config {
-	return Config{Owner: owner, MaxSlices: 10_000, Batch: 500, Timeout: Trust / 2, StopTimeout: 5 * time.Second}
+	return Config{Owner: owner, MaxSlices: 2000, Batch: 500, Timeout: Trust / 2, StopTimeout: 5 * time.Second}
 }
 
 // Deps are the parts an owner works with.
