@@ -39,6 +39,12 @@ func (f *fleet) busy(t *testing.T, c consumer) (reqs []*billingv1.AdmitRequest, 
 		if n := f.holds(t, req.GetRequestId()); n != 1 {
 			t.Fatalf("holds of a request without a ticket: got %d, want 1", n)
 		}
+		// It gives its place back, because a slow machine tries more often than there are places.
+		if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
+			RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_FAILED,
+		}}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Fatalf("no request of %d was admitted from memory", len(reqs))
 	return nil, nil
