@@ -19,8 +19,9 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	c := e.consumer(t, 100*cent)
 	paid, free, before, long := e.reservation(t, c, 10), e.free(t, c), e.reservation(t, c, 10), e.reservation(t, c, 10)
 	// A request is settled on its day or later.
-	paid.Request, free.Request = requestAt(t, time.Now().Add(-75*time.Minute)), requestAt(t, time.Now().Add(-75*time.Minute))
-	before.Request, long.Request = requestAt(t, time.Now().Add(-26*time.Hour)), requestAt(t, time.Now().Add(-50*time.Hour))
+	now := time.Now()
+	paid.Request, free.Request = requestAt(t, now.Add(-75*time.Minute)), requestAt(t, now.Add(-75*time.Minute))
+	before.Request, long.Request = requestAt(t, now.Add(-26*time.Hour)), requestAt(t, now.Add(-50*time.Hour))
 	e.admitOne(t, e.reservation(t, c, 10), "admitted") // and never settled
 	e.admitOne(t, paid, "admitted")
 	e.admitOne(t, free, "admitted")
@@ -54,7 +55,7 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 			t.Errorf("got %+v, want %+v", m, want[m.ID])
 		}
 	}
-	now, err := e.store.Now(t.Context())
+	now, err = e.store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,12 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 			t.Errorf("the first since %s: got %s, want %s", from, first, want)
 		}
 	}
-	// Images and milliseconds are no tokens.
+	e.wantNoTokens(t, now)
+}
+
+// wantNoTokens checks that images and milliseconds are no tokens.
+func (e *env) wantNoTokens(t *testing.T, now time.Time) {
+	t.Helper()
 	e.exec(t, `UPDATE usage_settlement SET unit = 1, input_rate = 0, payout_input_rate = 0`)
 	sums, err := e.store.Settled(t.Context(), now.Add(-2*time.Hour), now, 1)
 	if err != nil {
