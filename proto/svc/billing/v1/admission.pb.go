@@ -299,8 +299,8 @@ type AdmitRequest struct {
 	Pinned              bool  `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// How many images are asked for; 0 for anything else.
 	Images int32 `protobuf:"varint,7,opt,name=images,proto3" json:"images,omitempty"`
-	// The caller passes AdmitResponse.ticket on with all that it tells of the request. Without
-	// this, the hold is written before the answer.
+	// The caller passes AdmitResponse.ticket on in each later message about the request. Where this is
+	// false, the hold is written before the answer.
 	CarriesTicket bool `protobuf:"varint,8,opt,name=carries_ticket,json=carriesTicket,proto3" json:"carries_ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -571,9 +571,8 @@ type AdmitResponse struct {
 	// percent, rounded down to a nano-dollar once for each request.
 	DiscountBasisPoints int32 `protobuf:"varint,11,opt,name=discount_basis_points,json=discountBasisPoints,proto3" json:"discount_basis_points,omitempty"`
 	// What the hold says, sealed by this service and opaque to all others: at most 512 bytes. The
-	// hold of the request may not be written yet, and whoever tells this service of the request
-	// brings the ticket along, so that the hold can be written from it. Empty where the hold is
-	// written already.
+	// hold of the request may not be written yet. So each later message about the request carries the
+	// ticket, from which the hold can be written. Empty where the hold is written already.
 	Ticket        []byte `protobuf:"bytes,12,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ type WorkReceipts struct {
 	Voids  *orphan.Voids
 	Log    *slog.Logger
 	// Unwritten returns which of the requests have no hold that is written; nil puts nothing off. Clock
-	// tells how old they are.
+	// shows the age of a request.
 	Unwritten func(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
 	Clock     clock.Clock
 }

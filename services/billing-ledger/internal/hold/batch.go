@@ -230,7 +230,7 @@ func (b *batcher) ask(ctx context.Context, batch []*ticket) ([]Decision, error) 
 	return decisions, err
 }
 
-// answer tells the callers of a batch.
+// answer hands each caller of a batch its decision, or the error of all.
 func (b *batcher) answer(batch []*ticket, decisions []Decision, err error) {
 	counts := map[Outcome]int{}
 	for i, t := range batch {

@@ -175,7 +175,7 @@ type ReportStore interface {
 // Concluder writes the hold then.
 type Concluder struct {
 	Store ReportStore
-	// Pins writes holds that are not written yet, which Clock tells by their age; nil writes none.
+	// Pins writes missing holds; nil writes none. Clock shows the age of a request.
 	Pins  PinWriter
 	Clock clock.Clock
 	// Observe gets the number of holds that were released.

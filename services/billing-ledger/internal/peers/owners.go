@@ -97,8 +97,8 @@ type answer struct {
 	err     error
 }
 
-// ask asks the owner that is known for the key. One that does not decide is forgotten: it may be the owner no
-// longer, and then this replica can decide.
+// ask asks the owner that is known for the key. An owner that does not decide is forgotten, because it may
+// have given the slice back, and then this replica can decide.
 func (o *Owners) ask(ctx context.Context, key ids.KeyID, req *billingv1.AdmitRequest) answer {
 	address, ok := o.find(key)
 	if !ok {

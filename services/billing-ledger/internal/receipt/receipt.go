@@ -63,7 +63,7 @@ const (
 )
 
 // Get finds a receipt. A request of another account is not found, like a request that
-// never existed. c tells how old the request is.
+// never existed. c shows the age of the request.
 func Get(
 	ctx context.Context, store Store, c clock.Clock, request ids.RequestID, account ids.AccountID,
 ) (*Receipt, error) {

@@ -30,9 +30,9 @@ type Admission struct {
 	// Tickets prove to which hub a request was given, and carry what holds say that are not written
 	// yet; nil gives neither.
 	Tickets *usage.Tickets
-	// Pins writes the holds of callers that carry no tickets; nil where every hold is written.
+	// Pins writes the holds of callers that carry no tickets; nil where no request is admitted from memory.
 	Pins hold.PinWriter
-	// Owners are the replicas that decide about accounts with slices; nil where there is one replica.
+	// Owners asks the replica that owns the account's slice; nil decides here alone.
 	Owners *peers.Owners
 }
 

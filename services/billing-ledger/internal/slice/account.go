@@ -282,8 +282,8 @@ func (a *account) wantLocked(now time.Time) (money.NanoUSD, int64) {
 type told struct {
 	// written is the number of pins that are written since.
 	written int
-	// over reports whether all is over, unfinished whether it takes another turn to be, and closing
-	// whether the slice was closing before the answer.
+	// over reports whether the account has ended. unfinished reports whether the account needs another turn
+	// to end, and closing whether its slice was closing before the answer.
 	over, unfinished, closing bool
 	// late is until when a failed turn may be committed late.
 	late time.Time

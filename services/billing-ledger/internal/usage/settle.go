@@ -56,7 +56,7 @@ type Settler struct {
 	// Tickets checks that hubs were given the requests that they report, and opens their tickets;
 	// nil does neither.
 	Tickets *Tickets
-	// Pins writes holds that are not written yet, which Clock tells by their age; nil writes none.
+	// Pins writes missing holds; nil writes none. Clock shows the age of a request.
 	Pins  hold.PinWriter
 	Clock clock.Clock
 
