@@ -65,8 +65,8 @@ func (c Config) String() string {
 func (c Config) GoString() string { return c.String() }
 
 // Open returns a pool whose connections have the schema, role, timeouts and time zone of
-// cfg, after one successful round trip. IsUnavailable reports whether a failure is worth
-// another try. Timestamps are scanned in UTC. Off loopback a login is refused that is a
+// cfg, after one successful round trip. The server compiles no statement of theirs.
+// IsUnavailable reports whether a failure is worth another try. Timestamps are scanned in UTC. Off loopback a login is refused that is a
 // superuser or may change the schema.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	pc, err := cfg.poolConfig()
@@ -144,6 +144,11 @@ func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Du
 	cc.RuntimeParams["search_path"] = quoteName(schema)
 	cc.RuntimeParams["TimeZone"] = "UTC"
 	cc.RuntimeParams["statement_timeout"] = millis(statementTimeout)
+	// The planner believes that some of the short statements are long, because tables and
+	// partitions that are new or empty have no statistics. Compiling such a statement takes
+	// longer than to run it, and leaves the compiler in the server process, 24 MiB of memory
+	// for each connection.
+	cc.RuntimeParams["jit"] = "off"
 }
 
 // millis renders d for a server setting in milliseconds. It rounds a positive d below one

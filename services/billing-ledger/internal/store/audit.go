@@ -83,9 +83,8 @@ func (s *Store) Audit(ctx context.Context, each func(audit.Line)) (audit.Facts, 
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pg.InTx(ctx, s.pool, opts, func(tx pgx.Tx) error {
 		facts = audit.Facts{}
-		// Compiling a query takes longer than most of them run, and grouped rows should
-		// stay in memory. The lock has the fold of passbooks go on meanwhile.
-		if _, err := tx.Exec(ctx, `SELECT set_config('jit', 'off', true), set_config('work_mem', '64MB', true),
+		// Grouped rows should stay in memory. The lock has the fold of passbooks go on meanwhile.
+		if _, err := tx.Exec(ctx, `SELECT set_config('work_mem', '64MB', true),
 			pg_advisory_xact_lock_shared(`+readerLock+`)`); err != nil {
 			return fmt.Errorf("prepare the session: %w", err)
 		}
