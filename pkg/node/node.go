@@ -300,6 +300,22 @@ func (n *Node) Replica(service, address string) (grpc.ClientConnInterface, error
 	return conn, nil
 }
 
+// ConnectedReplica returns what Replica returns where the replica can be called without waiting for a
+// connection. Otherwise it returns false, and a connection is begun: it is for callers that have another
+// way meanwhile.
+func (n *Node) ConnectedReplica(service, address string) (grpc.ClientConnInterface, bool) {
+	replica, err := n.Replica(service, address)
+	if err != nil {
+		return nil, false
+	}
+	conn, remote := replica.(*grpc.ClientConn)
+	if !remote || conn.GetState() == connectivity.Ready {
+		return replica, true
+	}
+	conn.Connect()
+	return nil, false
+}
+
 // dropReplicaLocked closes a connection to a replica that is not connected. It returns false where there is
 // none.
 func (n *Node) dropReplicaLocked() bool {

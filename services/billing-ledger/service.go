@@ -278,7 +278,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterConsumerLimitServiceServer(r, &rpc.ConsumerLimits{Spending: &account.Spending{Store: s.store},
 		Defaults: s.cfg.limits()})
 	admission := &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates,
-		Tickets: s.tickets, Pins: promptWriter{s.slices}, Owners: s.slices.owners}
+		Tickets: s.tickets, Pins: promptWriter{s.slices}, Owners: s.slices.owners,
+		Address: s.deps.Address}
 	billingv1.RegisterAdmissionServiceServer(r, admission)
 	billingv1.RegisterSliceServiceServer(r, &rpc.Slices{Admission: admission, Own: s.slices.owners.Own,
 		Recaller: s.slices})

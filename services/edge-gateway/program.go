@@ -85,7 +85,7 @@ func peers(n *node.Node) (Deps, error) {
 	}
 	d := clients(billing, router, catalog, hub, settlement, verifier)
 	d.Reached = func() error { return n.Reached(node.BillingLedger, node.Router) }
-	d.Hubs = hubs(n)
+	d.Hubs, d.Ledgers = hubs(n), ledgers(n)
 	d.RouterInProcess = slices.Contains(n.Names(), node.Router)
 	return d, nil
 }
@@ -161,5 +161,16 @@ func hubs(n *node.Node) func(string) (hubv1.DispatchServiceClient, error) {
 			return nil, err
 		}
 		return hubv1.NewDispatchServiceClient(conn), nil
+	}
+}
+
+// ledgers reaches each replica of billing-ledger by its address.
+func ledgers(n *node.Node) func(string) (billingv1.AdmissionServiceClient, bool) {
+	return func(address string) (billingv1.AdmissionServiceClient, bool) {
+		conn, ok := n.ConnectedReplica(node.BillingLedger, address)
+		if !ok {
+			return nil, false
+		}
+		return billingv1.NewAdmissionServiceClient(conn), true
 	}
 }

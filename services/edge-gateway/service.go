@@ -56,7 +56,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/sockets"
 )
 
-// Deps are the peers and tools of a gateway. All are needed.
+// Deps are the peers and tools of a gateway. All but Ledgers are needed.
 type Deps struct {
 	Log    *slog.Logger
 	Meters metric.MeterProvider
@@ -93,6 +93,10 @@ type Deps struct {
 	// Hubs finds the client of the hub at a dispatch address. It neither blocks nor dials
 	// anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+
+	// Ledgers finds the client of the replica of billing-ledger at an address, and returns false where that
+	// replica is not connected. It does not block; nil asks any replica.
+	Ledgers func(address string) (billingv1.AdmissionServiceClient, bool)
 
 	// Reached returns nil once the services that every request needs have been reached.
 	Reached func() error
@@ -290,7 +294,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Catalog:   s.models,
 		Runner: inference.New(inference.Deps{
 			Admission: admission.New(deps.Admission, deps.Router, s.releaseSlot,
-				cfg.admission(deps.RouterInProcess, s.reports.Flush)),
+				cfg.admission(deps, s.reports.Flush)),
 			Hubs:    deps.Hubs,
 			Models:  s.models,
 			Leases:  s.leases,

@@ -34,6 +34,8 @@ type Admission struct {
 	Pins hold.PinWriter
 	// Owners asks the replica that owns the account's slice; nil decides here alone.
 	Owners *peers.Owners
+	// Address is where gateways reach this very replica; empty where they cannot choose it.
+	Address string
 }
 
 // Admit decides whether a request may run and holds its money.
@@ -69,6 +71,7 @@ func (s *Admission) decide(
 		proof = mac[:]
 	}
 	return &billingv1.AdmitResponse{
+		DeciderAddress: s.decider(a.Pin),
 		LedgerMac:      proof,
 		Ticket:         ticket,
 		AccountId:      a.Account.String(),
@@ -83,6 +86,15 @@ func (s *Admission) decide(
 
 		DiscountBasisPoints: int32(a.Discount),
 	}, nil
+}
+
+// decider returns where the only replica answers that decides about the account of a request: this one, where
+// it admitted the request from memory, which gave the request a pin.
+func (s *Admission) decider(pin *hold.Pin) string {
+	if pin == nil {
+		return ""
+	}
+	return s.Address
 }
 
 // ticket returns the ticket of a hold that is not written yet. Where no ticket can carry the pin, or the caller

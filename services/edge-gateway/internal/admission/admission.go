@@ -33,6 +33,9 @@ type Config struct {
 	// FlushReports sends billing-ledger the reports of the requests that have ended here,
 	// and returns when billing-ledger has them; nil leaves that to others.
 	FlushReports func(context.Context)
+	// Ledger finds the client of the replica of billing-ledger at an address, and returns false where that
+	// replica is not connected; nil asks any replica.
+	Ledger func(address string) (billingv1.AdmissionServiceClient, bool)
 }
 
 // Request is what admission needs to know of a request.
@@ -92,6 +95,7 @@ type Admitter struct {
 	releaseSlot func(context.Context, *eventsv1.Attempt)
 	cfg         Config
 	places      places
+	deciders    deciders
 }
 
 // New makes an admitter. releaseSlot reports to routers an attempt for which they booked

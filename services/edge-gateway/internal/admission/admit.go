@@ -158,7 +158,7 @@ func (a *Admitter) flushReports(ctx context.Context) {
 func (a *Admitter) hold(ctx context.Context, r *Request) (*billingv1.AdmitResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.AdmitTimeout)
 	defer cancel()
-	return a.ledger.Admit(ctx, &billingv1.AdmitRequest{
+	return a.admit(ctx, &billingv1.AdmitRequest{
 		RequestId:           r.ID,
 		KeyId:               r.KeyID,
 		ModelId:             r.ModelID,
