@@ -43,8 +43,9 @@ const (
 	usageQueue = 4096
 	usageBatch = 256
 	// gatherTime is the least time between two publications of usage that was just served.
-	// It is small beside the 100 ms for which billing-ledger gathers usage.
-	gatherTime = 10 * time.Millisecond
+	// It is within the 100 ms for which billing-ledger gathers usage. Each message costs a delivery and an
+	// acknowledgement for each of three consumers, however many events it has.
+	gatherTime = 50 * time.Millisecond
 	// publishTime bounds a batch, and flushTime all batches when the hub stops.
 	publishTime = 10 * time.Second
 	flushTime   = 5 * time.Second
