@@ -26,8 +26,8 @@ const usageLinger = 100 * time.Millisecond
 // maxClaim bounds what a claim may be; what is above was absurd at the hub.
 const maxClaim = 1 << 40
 
-// Usage consumes usage from the stream, alone or in bundles, and passes each message on to
-// all replicas. The replicas share one consumer.
+// Usage consumes usage from the stream, alone or in bundles, and passes it on to all replicas. The
+// replicas share one consumer.
 type Usage struct {
 	bus      *bus.Conn
 	log      *slog.Logger
@@ -54,27 +54,51 @@ func (u *Usage) Run(ctx context.Context) error {
 }
 
 func (u *Usage) handle(ctx context.Context, batch []bus.Msg) error {
+	var passages []passage
 	for _, m := range batch {
-		readable := false
 		for _, data := range usagebundle.Split(m.Data) {
 			event, o, ok := usageFrom(m.Subject, data)
 			if !ok {
 				continue // what cannot be read, or is not its hub's, is the ledger's to set aside
 			}
-			readable = true
+			passages = passOn(passages, m.Subject, data)
 			if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
 				u.absurd(ctx, o)
 				u.warn(ctx, o, event.GetRequestId())
 			}
 		}
-		if !readable {
-			continue
-		}
-		if err := u.bus.Publish(ctx, bus.SubjectClaims, m.Data, bus.Header{"Subject": {m.Subject}}); err != nil {
+	}
+	for _, p := range passages {
+		err := u.bus.Publish(ctx, bus.SubjectClaims, usagebundle.Join(p.events), bus.Header{"Subject": {p.subject}})
+		if err != nil {
 			return fmt.Errorf("pass claims on: %w", err)
 		}
 	}
 	return nil
+}
+
+// passage is one message to all replicas, with usage of one hub.
+type passage struct {
+	subject string
+	events  [][]byte
+	size    int // of the events, in bytes
+}
+
+// passOn adds an event to the last passage of its subject, or to a new one where that is full. So a batch
+// costs about one message for each hub, which every replica receives.
+func passOn(passages []passage, subject string, event []byte) []passage {
+	for i := len(passages) - 1; i >= 0; i-- {
+		p := &passages[i]
+		if p.subject != subject {
+			continue
+		}
+		if !usagebundle.Fits(len(p.events), p.size, len(event)) {
+			break
+		}
+		p.events, p.size = append(p.events, event), p.size+len(event)
+		return passages
+	}
+	return append(passages, passage{subject: subject, events: [][]byte{event}, size: len(event)})
 }
 
 // warn logs an absurd claim, once an hour for an offer.
