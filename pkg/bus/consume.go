@@ -44,8 +44,9 @@ type ConsumerConfig struct {
 	// Batch bounds the messages of one handler call, 1 to MaxBatch; 0 means
 	// MaxBatch.
 	Batch int
-	// Linger is how long a batch that is not full waits for more messages, so that a
-	// steady trickle is not handled message by message; 0 does not wait.
+	// Linger is the least time between a batch that is not full and the next, and how long the
+	// first message after a pause waits for more, so that a steady trickle is not handled message
+	// by message; 0 does not wait.
 	Linger time.Duration
 	// RetryMin and RetryMax bound the pause after a failed batch, which
 	// doubles with each failure in a row; 0 means 500 ms and 30 s.
@@ -188,7 +189,8 @@ type consumeLoop struct {
 	cfg      ConsumerConfig
 	handler  func(context.Context, []Msg) error
 	consumer jetstream.Consumer
-	failures int // in a row
+	failures int       // in a row
+	due      time.Time // when messages are taken again at the earliest
 }
 
 func (l *consumeLoop) run(ctx context.Context) {
@@ -264,29 +266,30 @@ func durableConfig(durable, filter string) jetstream.ConsumerConfig {
 	}
 }
 
-// fetch takes the messages that are there. Only if there are none, it waits for one
-// message. If the batch is not full then, fetch waits for Linger and takes the messages
-// that have arrived meanwhile. (It does not ask for the whole batch at once, because that
-// request would wait for the batch to fill.)
+// fetch takes the messages that are there, Linger after it last took some at the earliest, so that a steady
+// flow costs one request a batch. Only if there are none, it waits for one message, and for Linger, and takes
+// the messages that have arrived meanwhile. (It does not ask for the whole batch at once, because that
+// request would wait for the batch to fill.) A batch that is full says that more wait: they are taken at once.
 func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
+	if clock.Sleep(ctx, time.Until(l.due)) != nil {
+		return nil, nil
+	}
 	msgs, err := l.take(ctx, l.cfg.Batch)
 	if err == nil && len(msgs) == 0 {
-		msgs, err = l.first(ctx)
-	}
-	if err != nil || len(msgs) == 0 || len(msgs) >= l.cfg.Batch {
-		return msgs, err
-	}
-	if l.cfg.Linger > 0 {
-		timer := time.NewTimer(l.cfg.Linger)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return msgs, nil
+		if msgs, err = l.first(ctx); err == nil && len(msgs) > 0 && l.cfg.Batch > 1 {
+			if clock.Sleep(ctx, l.cfg.Linger) != nil {
+				return msgs, nil
+			}
+			var more []Msg
+			more, err = l.take(ctx, l.cfg.Batch-len(msgs))
+			msgs = append(msgs, more...)
 		}
 	}
-	more, err := l.take(ctx, l.cfg.Batch-len(msgs))
-	return append(msgs, more...), err
+	l.due = time.Now()
+	if len(msgs) < l.cfg.Batch {
+		l.due = l.due.Add(l.cfg.Linger)
+	}
+	return msgs, err
 }
 
 // first waits for one message; there may be none.

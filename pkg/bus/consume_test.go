@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,4 +316,42 @@ func TestWaitingIsTheAgeOfTheOldestThatNobodyAcknowledged(t *testing.T) {
 	k.expect("a", "b")
 	k.stop()
 	awaitAcknowledged(t, other)
+}
+
+// A request costs a subscription of its own and several messages, whether or not it brings any.
+func TestASteadyFlowCostsOneRequestABatch(t *testing.T) {
+	t.Parallel()
+	c := bustest.New(t)
+	ensure(t, c, usage)
+	var requests atomic.Int64
+	sub, err := c.Subscribe("$JS.API.CONSUMER.MSG.NEXT."+usage.Name+".steady", "",
+		func(context.Context, bus.Message) { requests.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Stop() }()
+	const batches = 8
+	n := 0
+	next := func() error {
+		n++
+		_, err := c.PublishStream(t.Context(), "usage.v1", strconv.Itoa(n), nil, nil)
+		return err
+	}
+	if err := next(); err != nil {
+		t.Fatal(err)
+	}
+	k := consumeWith(t, c, bus.ConsumerConfig{Stream: usage, Durable: "steady", Linger: 20 * time.Millisecond},
+		func([]bus.Msg) error {
+			if n == batches {
+				return nil
+			}
+			return next()
+		})
+	for range batches {
+		receiveWithin(t, k.batches, k.limit, "a batch")
+	}
+	// The loop may ask for the ninth batch already, with one request, and wait for it with another.
+	if got := requests.Load(); got > batches+2 {
+		t.Errorf("requests for %d batches: got %d, want at most %d", batches, got, batches+2)
+	}
 }
