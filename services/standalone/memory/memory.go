@@ -1,8 +1,11 @@
-// Package memory fits the garbage collector to the memory of the machine or the container.
+// Package memory fits the garbage collector to the memory of the machine or the container,
+// and to the rate at which the process allocates.
 //
 // By default Go collects when the heap has doubled. A process with a small heap that allocates for
-// each request then collects many times a second. With a limit it need not: it collects when the
-// heap has grown threefold, and more often only as the process comes near the limit.
+// each request then collects many times a second. With a limit it need not: while it is busy it
+// collects when the heap has grown threefold, and more often only as the process comes near the
+// limit. A process that allocates little does not need so much room, and would only keep it from
+// others: it gets room for a few seconds.
 //
 // GOGC and GOMEMLIMIT, Go's own variables, win where they are set.
 package memory
@@ -17,19 +20,13 @@ import (
 	"strings"
 )
 
-const (
-	// growth is how much the heap may grow between two collections, in percent, where there is
-	// a limit. At 200 standalone collects half as often as at 100. At 300 and 400 its requests
-	// took no less time in total, and the process more memory.
-	growth = 200
-	// share is the part of the memory that the process may use: one in share. The rest is for
-	// what runs beside it, a database for example, and for the system's caches.
-	share = 2
-)
+// share is the part of the memory that the process may use: one in share. The rest is for
+// what runs beside it, a database for example, and for the system's caches.
+const share = 2
 
-// Fit sets the limit to half of the memory, and the collector's growth. It returns the limit in
-// bytes, or 0 if it left all as it was, because the environment says what to do or because the
-// system does not say how much memory there is.
+// Fit sets the limit to half of the memory, and from now on the room for garbage after each
+// collection. It returns the limit in bytes, or 0 if it left all as it was, because the environment
+// says what to do or because the system does not say how much memory there is.
 func Fit() int64 {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {
@@ -42,7 +39,8 @@ func Fit() int64 {
 	}
 	limit := available / share
 	debug.SetMemoryLimit(limit)
-	debug.SetGCPercent(growth)
+	debug.SetGCPercent(maxGrowth)
+	newPacer(func(percent int) { debug.SetGCPercent(percent) }).arm()
 	return limit
 }
 

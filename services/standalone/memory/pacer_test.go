@@ -1,0 +1,74 @@
+package memory
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestRoomLastsForThePauseWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		kept, allocated uint64
+		took            time.Duration
+		want            int
+	}{
+		"busy: the bound":                {40 * mib, 65 * mib, time.Second, maxGrowth},
+		"busy after a rest, in one step": {20 * mib, 16 * mib, 250 * time.Millisecond, maxGrowth},
+		"in between: for the pause":      {60 * mib, 20 * mib, 2 * time.Second, 50},
+		"idle, small: the least room":    {32 * mib, 16 * mib, time.Minute, 50},
+		"idle, large: the least room":    {160 * mib, 16 * mib, time.Minute, 10},
+		"idle, tiny: the bound":          {4 * mib, mib, time.Minute, maxGrowth},
+		"nothing kept":                   {0, mib, time.Second, maxGrowth},
+		"no time":                        {mib, mib, 0, maxGrowth},
+	} {
+		if got := growth(c.kept, c.allocated, c.took); got != c.want {
+			t.Errorf("%s: got %d percent, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestAnIdleProcessGetsLessRoomThanABusyOne(t *testing.T) {
+	t.Parallel()
+	var set []int
+	p := newPacer(func(percent int) { set = append(set, percent) })
+	keep := make([]byte, 48<<20)
+	runtime.GC()
+	p.collected(p.at.Add(time.Hour))
+	if len(set) != 1 || set[0] >= maxGrowth/2 {
+		t.Errorf("after an idle hour: got %v percent, want one growth below %d", set, maxGrowth/2)
+	}
+	p.collected(p.at.Add(time.Hour))
+	if len(set) != 1 {
+		t.Errorf("after another idle hour: got %v percent, want nothing new", set)
+	}
+	keep = append(keep, make([]byte, 48<<20)...)
+	p.collected(p.at.Add(time.Millisecond))
+	if len(set) != 2 || set[1] != maxGrowth {
+		t.Errorf("after a busy millisecond: got %v percent, want %d at last", set, maxGrowth)
+	}
+	runtime.KeepAlive(keep)
+}
+
+func TestThePacerHearsOfEachCollection(t *testing.T) {
+	heard := make(chan int)
+	var p *pacer
+	p = newPacer(func(percent int) {
+		p.percent = -step // so that the next growth is set too
+		select {
+		case heard <- percent:
+		case <-t.Context().Done():
+		}
+	})
+	p.percent = -step
+	p.arm()
+	for n := range 3 {
+		runtime.GC()
+		select {
+		case <-heard:
+		case <-time.After(time.Minute):
+			t.Fatalf("collection %d went unheard", n+1)
+		}
+	}
+}
