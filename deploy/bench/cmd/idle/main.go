@@ -1,8 +1,10 @@
 // idle measures what a provider's socket costs the product while it serves
 // nothing: it registers many agents that only keep their connection, and
-// divides what the product's memory has grown by their number. It speaks as
-// much of the provider connection as that takes: the first frame and the
-// answer to it.
+// divides what the product's memory has grown by their number. The first
+// quarter of them warms the product up: what its processes take once, the
+// caches of a database's connections for example, is no part of a socket. It
+// speaks as much of the provider connection as that takes: the first frame
+// and the answer to it.
 package main
 
 import (
@@ -19,7 +21,6 @@ import (
 
 	"inference-bench/internal/admin"
 	"inference-bench/internal/plan"
-	"inference-bench/internal/proc"
 	"inference-bench/internal/record"
 	"svc.internal/pkg/agentwire"
 )
@@ -41,6 +42,9 @@ const (
 	// the registrations it must stay below the time in which the hub misses
 	// a heartbeat, 30 s.
 	settle = 2 * time.Second
+	// warming is the part of the sockets that warm the product up: one in
+	// warming.
+	warming = 4
 )
 
 func run(ctx context.Context) error {
@@ -48,7 +52,7 @@ func run(ctx context.Context) error {
 	base := flag.String("admin", os.Getenv("SVC_ADMIN_URL"), "root of the operators' API")
 	ws := flag.String("ws", os.Getenv("SVC_WS_URL"), "where agents connect, without /ws")
 	providers := flag.Int("providers", 32, "how many providers the sockets belong to")
-	each := flag.Int("each", 60, "sockets of a provider")
+	each := flag.Int("each", 60, "sockets of a provider; the first quarter warms the product up")
 	model := flag.String("model", "mock-t16", "the model that all offer")
 	target := flag.String("target", "standalone", "what is measured")
 	out := flag.String("out", "results.jsonl", "the record is appended here")
@@ -66,29 +70,37 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, settle); err != nil {
-		return err
-	}
-	before := proc.Memory(group.Pids())
-	open, err := register(ctx, *ws+"/ws", keys, *each, *model)
-	defer func() {
-		for _, c := range open {
-			_ = c.Close()
-		}
-	}()
+	warm := *each / warming
+	open, err := register(ctx, *ws+"/ws", keys, 0, warm, *model)
+	defer func() { closeAll(open) }()
 	if err != nil {
 		return err
 	}
 	if err := wait(ctx, settle); err != nil {
 		return err
 	}
-	grown := float64(proc.Memory(group.Pids())-before) / 1024 / float64(len(open))
-	fmt.Fprintf(os.Stdout, "    %d idle sockets, %.1f KiB each\n", len(open), grown)
+	before := memory(group)
+	measured, err := register(ctx, *ws+"/ws", keys, warm, *each, *model)
+	defer func() { closeAll(measured) }()
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, settle); err != nil {
+		return err
+	}
+	grown := kibEach(before, memory(group), len(measured))
+	fmt.Fprintf(os.Stdout, "    %d idle sockets behind %d: %s\n", len(measured), len(open), grown)
 	w, err := record.Append(*out)
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.Write(record.Record{Target: *target, Measure: "idle_socket_kib", Value: grown}), w.Close())
+	return errors.Join(w.Write(record.Record{Target: *target, Measure: "idle_socket_kib", Value: grown.sum()}), w.Close())
+}
+
+func closeAll(open []*websocket.Conn) {
+	for _, c := range open {
+		_ = c.Close()
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) error {
@@ -100,22 +112,24 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// register opens the sockets, one of each provider in turn.
-func register(ctx context.Context, url string, keys []string, each int, model string) ([]*websocket.Conn, error) {
+// register opens sockets, one of each provider in turn: the nodes of the numbers from first to before end.
+func register(
+	ctx context.Context, url string, keys []string, first, end int, model string,
+) ([]*websocket.Conn, error) {
 	dialer := websocket.Dialer{Subprotocols: []string{agentwire.Subprotocol}, HandshakeTimeout: 10 * time.Second}
 	tick := time.NewTicker(time.Second / handshakes)
 	defer tick.Stop()
 	var open []*websocket.Conn
-	for n := range each {
+	for n := first; n < end; n++ {
 		for p, key := range keys {
 			<-tick.C
 			c, _, err := dialer.DialContext(ctx, url, nil)
 			if err != nil {
-				return open, fmt.Errorf("socket %d: %w", len(open)+1, err)
+				return open, fmt.Errorf("socket %d of provider %d: %w", n+1, p+1, err)
 			}
 			open = append(open, c)
 			if err := greet(c, key, fmt.Sprintf("idle-node-%d-%d", p, n), model); err != nil {
-				return open, fmt.Errorf("socket %d: %w", len(open), err)
+				return open, fmt.Errorf("socket %d of provider %d: %w", n+1, p+1, err)
 			}
 		}
 	}
