@@ -113,6 +113,30 @@ func TestOpenSetsTheSession(t *testing.T) {
 	}
 }
 
+// A transaction that prefers indexes prices a scan so high that the server would compile it.
+func TestNoPlanIsCompiledHoweverHighItsPrice(t *testing.T) {
+	pool := pgtest.Pool(t, schema, role, migrations())
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(t.Context(), "SET enable_seqscan = off"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE) UPDATE items SET amount = amount")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(plan, "\n"); !strings.Contains(text, "Seq Scan") || strings.Contains(text, "JIT:") {
+		t.Errorf("plan: got\n%s\nwant a scan that is not compiled", text)
+	}
+}
+
 func TestStatementTimeoutDefaultsToTenSeconds(t *testing.T) {
 	pool := pgtest.Pool(t, schema, role, migrations())
 	var got string
