@@ -76,6 +76,10 @@ func (c *Closer) collect(ctx context.Context, place Place) error {
 	if place.Collected {
 		return nil
 	}
+	// Nearly every pass finds the day open, and needs no transaction for that.
+	if _, _, _, err := c.Ledger.Changes(ctx, place.Day, ""); err != nil {
+		return err
+	}
 	err := c.Store.Collect(ctx, place.Day, func(page Page) (Seal, error) {
 		seal, err := c.lines(ctx, place.Day, page)
 		if err != nil {

@@ -78,9 +78,6 @@ func (s Batches) Collect(ctx context.Context, day time.Time, each func(batch.Pag
 		case at.Collected || at.Day.After(day):
 			return nil
 		}
-		if _, err := tx.Exec(ctx, `SELECT ensure_batch_partition($1)`, day); err != nil {
-			return fmt.Errorf("make a partition: %w", err)
-		}
 		page := &dayPage{tx: tx, day: day}
 		seal, err := each(page)
 		if err != nil {
@@ -107,6 +104,12 @@ type dayPage struct {
 
 // AddLines implements batch.Page.
 func (p *dayPage) AddLines(ctx context.Context, lines []batch.Line) error {
+	// With the first lines, because a day that has none yet may be open, and what is made for it is undone.
+	if p.lines == 0 && len(lines) > 0 {
+		if _, err := p.tx.Exec(ctx, `SELECT ensure_batch_partition($1)`, p.day); err != nil {
+			return fmt.Errorf("make a partition: %w", err)
+		}
+	}
 	rows := pgx.CopyFromSlice(len(lines), func(i int) ([]any, error) {
 		l := &lines[i]
 		var requestDay any

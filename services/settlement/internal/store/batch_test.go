@@ -476,3 +476,39 @@ func (f *flaky) Post(ctx context.Context, p batch.Posting) (id ids.EntryID, err 
 	})
 	return id, err
 }
+
+// idle counts the days that a closer begins to collect.
+type idle struct {
+	batch.Store
+	begun int
+}
+
+func (i *idle) Collect(ctx context.Context, day time.Time, each func(batch.Page) (batch.Seal, error)) error {
+	i.begun++
+	return i.Store.Collect(ctx, day, each)
+}
+
+// A closer looks every few seconds, and a day is sealed once a day.
+func TestADayThatIsOpenCostsNoTransactionAndNoPartition(t *testing.T) {
+	t.Parallel()
+	c := newClosing(t)
+	c.earn(t, batch.Payg, newProvider(t), 100, false)
+	counting := &idle{Store: c.store}
+	c.closer = c.worker(counting, c.books)
+	c.pass(t)
+	if counting.begun != 0 {
+		t.Errorf("days begun while the ledger's day is open: got %d, want 0", counting.begun)
+	}
+	if err := c.store.Collect(t.Context(), firstDay, func(page batch.Page) (batch.Seal, error) {
+		return batch.Seal{}, page.AddLines(t.Context(), nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var partition *string
+	if err := c.pool.QueryRow(t.Context(), `SELECT to_regclass('batch_line_202603')::text`).Scan(&partition); err != nil {
+		t.Fatal(err)
+	}
+	if partition != nil {
+		t.Errorf("partition of a day without lines: got %s, want none", *partition)
+	}
+}
