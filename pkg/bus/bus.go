@@ -100,6 +100,7 @@ type Conn struct {
 	mu      sync.Mutex
 	streams map[string]StreamConfig // as ensured by us, to repair a wiped store
 	rooms   rooms                   // of those of them that keep facts
+	back    chan struct{}           // closed at the next reconnection
 }
 
 // Connect returns when the connection is up, and tries until ctx ends. After that the
@@ -116,6 +117,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		closed:  make(chan struct{}),
 		async:   make(chan struct{}, maxAsync),
 		streams: map[string]StreamConfig{},
+		back:    make(chan struct{}),
 	}
 	up := make(chan struct{}, 1)
 	nc, err := nats.Connect(cfg.URL, c.options(cfg, up)...)
@@ -155,7 +157,10 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 		nats.MaxPingsOutstanding(maxPings),
 		nats.DrainTimeout(drainTimeout),
 		nats.ConnectHandler(func(*nats.Conn) { up <- struct{}{} }),
-		nats.ReconnectHandler(func(*nats.Conn) { c.log.Info("NATS connection is back") }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			c.log.Info("NATS connection is back")
+			c.announceReconnection()
+		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				c.log.Warn("NATS connection lost", "error", err)
@@ -188,6 +193,21 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 
 // Connected reports whether the connection is up now, for readiness checks.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// reconnected returns a channel that is closed when the connection is up again after it was
+// lost from now on.
+func (c *Conn) reconnected() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back
+}
+
+func (c *Conn) announceReconnection() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.back)
+	c.back = make(chan struct{})
+}
 
 // Flush returns when the server has processed everything sent so far.
 func (c *Conn) Flush(ctx context.Context) error {

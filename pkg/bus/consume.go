@@ -22,10 +22,13 @@ const (
 	// handlerTimeout leaves time to acknowledge before the server delivers the messages
 	// to another consumer.
 	handlerTimeout = 25 * time.Second
-	// pollWait is how long one request waits at the server for a message. It is therefore
-	// the longest time for which a consumer waits on a request that a restart lost.
-	pollWait      = 2 * time.Second
-	pollHeartbeat = 500 * time.Millisecond
+	// pollWait is how long one request waits at the server for a message. An idle consumer asks
+	// that seldom.
+	pollWait = 30 * time.Second
+	// pollHeartbeat is how often the server says that it still has the request. Two that stay
+	// away end it, so a consumer waits at the longest that long on a request that another
+	// server lost. One that is lost with this connection is made again at once.
+	pollHeartbeat = 2 * time.Second
 	maxAckPending = 1000
 
 	defaultRetryMin = 500 * time.Millisecond
@@ -297,6 +300,7 @@ func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 // The fetch is not ended by ctx: the library would stop reading before the
 // server knows, and a message sent in between would wait out the ack wait.
 func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
+	back := l.conn.reconnected()
 	batch, err := l.consumer.Fetch(1, jetstream.FetchMaxWait(pollWait), jetstream.FetchHeartbeat(pollHeartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("wait for messages: %w", err)
@@ -311,10 +315,11 @@ func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
 			return nil, err
 		}
 		return []Msg{m}, nil
+	case <-back: // the server has forgotten the request
 	case <-ctx.Done():
-		go giveBack(batch)
-		return nil, nil
 	}
+	go giveBack(batch)
+	return nil, nil
 }
 
 // giveBack reads an abandoned fetch to its end, within pollWait and a second, so that the

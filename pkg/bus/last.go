@@ -14,6 +14,9 @@ const (
 	readTimeout = 30 * time.Second
 	// readBatch is how many messages one request of a reading brings.
 	readBatch = 100
+	// readWait bounds one request of a reading, and readHeartbeat is as pollHeartbeat.
+	readWait      = 2 * time.Second
+	readHeartbeat = 500 * time.Millisecond
 	// readerExpiry is after how long the server forgets a reading that nobody goes on with.
 	readerExpiry = 30 * time.Second
 )
@@ -82,7 +85,7 @@ func waiting(ctx context.Context, consumer jetstream.Consumer, read int) (int, e
 // messages. It asks for no more than there are, because it waits for as many as it asks
 // for. Heartbeats reveal a connection that is lost meanwhile.
 func readOn(consumer jetstream.Consumer, batchSize, read int, handler func(Message)) (n int, err error) {
-	batch, err := consumer.Fetch(batchSize, jetstream.FetchMaxWait(pollWait), jetstream.FetchHeartbeat(pollHeartbeat))
+	batch, err := consumer.Fetch(batchSize, jetstream.FetchMaxWait(readWait), jetstream.FetchHeartbeat(readHeartbeat))
 	if err != nil {
 		return 0, err
 	}
