@@ -104,10 +104,12 @@ func (n *Node) working(extra Extra) []serve.Part {
 	for _, s := range n.services {
 		parts = append(parts, serve.Part{Name: s.name, StopTimeout: serviceStop, Run: s.Run})
 	}
-	parts = append(parts, serve.Part{Name: "health", Run: func(ctx context.Context) error {
-		n.watchHealth(ctx, status)
-		return nil
-	}})
+	if n.listeners["grpc_addr"] != nil { // else nobody can ask
+		parts = append(parts, serve.Part{Name: "health", Run: func(ctx context.Context) error {
+			n.watchHealth(ctx, status)
+			return nil
+		}})
+	}
 	for _, e := range n.endpoints {
 		if !e.Public {
 			parts = append(parts, n.http(e))
