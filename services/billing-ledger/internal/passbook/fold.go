@@ -28,6 +28,9 @@ type Progress struct {
 // FoldStore makes the lines. Steps of several replicas do not meet: one finds the place
 // taken, does nothing, and reports no more.
 type FoldStore interface {
+	// Due reports whether something was recorded that is not folded, or the fold stands where it
+	// is for Still.
+	Due(ctx context.Context) (bool, error)
 	// Mark makes a mark, lag before the database's time.
 	Mark(ctx context.Context, lag time.Duration) (Mark, error)
 	// Passed reports whether the transactions of a mark have ended.
@@ -36,6 +39,10 @@ type FoldStore interface {
 	// the documents of the end of a month.
 	Fold(ctx context.Context, upTo time.Time, rows int) (Progress, error)
 }
+
+// Still is for how long the fold stays where it is while nothing is recorded: what people see
+// of an idle service is said to be that old.
+const Still = 15 * time.Second
 
 // The Folder's numbers. foldSteps bounds the steps of one look, so that a long history is
 // made in many looks.
@@ -67,7 +74,8 @@ func (f *Folder) Run(ctx context.Context) {
 	}
 }
 
-// Look folds up to the last mark, if its transactions have ended, and makes the next mark.
+// Look folds up to the last mark, if its transactions have ended, and makes the next mark, if
+// there is something to fold. An idle service asks for that alone.
 func (f *Folder) Look(ctx context.Context) error {
 	if f.mark != nil {
 		passed, err := f.Store.Passed(ctx, *f.mark)
@@ -80,6 +88,14 @@ func (f *Folder) Look(ctx context.Context) error {
 		if err := f.fold(ctx, f.mark.At); err != nil {
 			return err
 		}
+		f.mark = nil
+	}
+	due, err := f.Store.Due(ctx)
+	if err != nil {
+		return fmt.Errorf("look for what is not folded: %w", err)
+	}
+	if !due {
+		return nil
 	}
 	mark, err := f.Store.Mark(ctx, f.Lag)
 	if err != nil {

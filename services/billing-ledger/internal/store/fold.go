@@ -24,6 +24,23 @@ func (p Passbook) Mark(ctx context.Context, lag time.Duration) (passbook.Mark, e
 	return m, nil
 }
 
+// Due asks for the first of each kind by the index on its time; see passbook.FoldStore.
+func (p Passbook) Due(ctx context.Context) (bool, error) {
+	return p.foldDue(ctx, `SELECT until_at < now() - $1::interval
+			OR (SELECT at FROM entry WHERE at >= f.until_at ORDER BY at LIMIT 1) IS NOT NULL
+			OR (SELECT settled_at FROM usage_settlement WHERE settled_at >= f.until_at
+				ORDER BY settled_at LIMIT 1) IS NOT NULL
+		FROM passbook_fold f`)
+}
+
+// foldDue asks whether a fold is due; $1 is passbook.Still.
+func (s *Store) foldDue(ctx context.Context, sql string) (due bool, err error) {
+	if err := s.pool.QueryRow(ctx, sql, passbook.Still).Scan(&due); err != nil {
+		return false, fmt.Errorf("look behind the fold: %w", err)
+	}
+	return due, nil
+}
+
 // readerLock is the key of the lock of transactions that only read; see Audit.
 const readerLock = `hashtext('billing.reader')`
 

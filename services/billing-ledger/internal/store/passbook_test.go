@@ -493,3 +493,33 @@ func TestEveryKindThatMovesCreditHasItsText(t *testing.T) {
 		}
 	}
 }
+
+func TestAnIdleFoldStaysWhereItIsAndGoesOnWithTheNextLine(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	folder := e.folder()
+	look := func(times int) time.Time {
+		t.Helper()
+		for range times {
+			if err := folder.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return scan[time.Time](t, e, `SELECT until_at FROM passbook_fold`)
+	}
+	folded := look(2) // marks and folds the consumer's deposit
+	if got := look(3); !got.Equal(folded) {
+		t.Errorf("place of the fold after looks at nothing new: got %s, want %s", got, folded)
+	}
+	e.serve(t, e.reservation(t, c, 1), 1)
+	if got := look(2); !got.After(folded) {
+		t.Errorf("place of the fold after a request: got %s, want a later one than %s", got, folded)
+	}
+	e.checkLines(t, c)
+	e.past(t, 2*passbook.Still)
+	stood := scan[time.Time](t, e, `SELECT until_at FROM passbook_fold`)
+	if got := look(2); !got.After(stood) {
+		t.Errorf("place of a fold that stood for long: got %s, want a later one", got)
+	}
+}

@@ -22,6 +22,14 @@ const usesRead = 100_000
 // stats.Store.
 type Stats struct{ *Store }
 
+// Due asks for the first report by the index on its time; see passbook.FoldStore.
+func (s Stats) Due(ctx context.Context) (bool, error) {
+	return s.foldDue(ctx, `SELECT until_at < now() - $1::interval
+			OR (SELECT recorded_at FROM request_report WHERE (recorded_at, request_id) > (f.until_at, f.last)
+				ORDER BY recorded_at, request_id LIMIT 1) IS NOT NULL
+		FROM stats_fold f`)
+}
+
 // Mark makes a mark; see passbook.FoldStore.
 func (s Stats) Mark(ctx context.Context, lag time.Duration) (passbook.Mark, error) {
 	return Passbook{Store: s.Store}.Mark(ctx, lag)
