@@ -49,6 +49,8 @@ type Publisher struct {
 	// Notes is the subject of the producer's notes, and Queue is shared by its replicas.
 	Notes, Queue string
 	Log          *slog.Logger
+	// Still reports whether nothing can have come into the outbox.
+	Still clock.Still
 }
 
 // Run publishes until ctx ends. What it cannot publish waits.
@@ -58,7 +60,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return fmt.Errorf("listen for notes of events: %w", err)
 	}
 	ensured := false
-	for range clock.Every(ctx, lookInterval) {
+	for range clock.EveryUnless(ctx, lookInterval, p.Still) {
 		limited, cancel := context.WithTimeout(ctx, batchTimeout)
 		if !ensured {
 			ensured = p.Bus.EnsureStream(limited, bus.AccountStream) == nil

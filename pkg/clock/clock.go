@@ -81,3 +81,38 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 		}
 	}
 }
+
+// Still reports whether a loop may leave a look out, because it would find what its last one
+// found. Nil never does.
+type Still func(ctx context.Context) bool
+
+// Holds reports whether the look may be left out.
+func (s Still) Holds(ctx context.Context) bool { return s != nil && s(ctx) }
+
+// EveryUnless is Every without the times at which still holds.
+func EveryUnless(ctx context.Context, d time.Duration, still Still) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		for now := range Every(ctx, d) {
+			if !still.Holds(ctx) && !yield(now) {
+				return
+			}
+		}
+	}
+}
+
+// Next waits until a loop looks again: when it is woken, and at a tick unless still holds. It
+// returns false when ctx ends.
+func Next(ctx context.Context, ticks <-chan time.Time, wake <-chan struct{}, still Still) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wake:
+			return true
+		case <-ticks:
+			if !still.Holds(ctx) {
+				return true
+			}
+		}
+	}
+}

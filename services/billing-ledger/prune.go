@@ -14,8 +14,10 @@ import (
 // meanwhile.
 const (
 	pruneInterval = 15 * time.Second
-	pruneBatch    = 500
-	pruneBatches  = 100
+	// pruneRest is the longest pause, while nobody writes.
+	pruneRest    = 4 * pruneInterval
+	pruneBatch   = 500
+	pruneBatches = 100
 )
 
 // pruner deletes rows that are kept only for a time, in batches, so that no transaction
@@ -28,6 +30,7 @@ type pruner struct {
 	batch, batches int
 	steps          []pruneStep
 	log            *slog.Logger
+	still          clock.Still
 }
 
 // pruneStep deletes up to limit expired rows of one kind, and returns how many.
@@ -38,7 +41,7 @@ type pruneStep struct {
 
 // newPruner makes the pruner of the service's store.
 func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
-	return &pruner{interval: pruneInterval, batch: pruneBatch, batches: pruneBatches, log: log,
+	return &pruner{interval: pruneInterval, batch: pruneBatch, batches: pruneBatches, log: log, still: st.Still(pruneRest),
 		steps: []pruneStep{
 			{"claims of idempotency keys", st.PruneClaims},
 			{"kept answers", func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
@@ -63,7 +66,7 @@ func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
 
 // run prunes at every interval until ctx ends.
 func (p *pruner) run(ctx context.Context) {
-	for range clock.Every(ctx, p.interval) {
+	for range clock.EveryUnless(ctx, p.interval, p.still) {
 		p.tick(ctx)
 	}
 }

@@ -253,6 +253,7 @@ func newExpirer(cfg Config, deps Deps, st *store.Store, consumer *events.Consume
 	return &hold.Expirer{
 		Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
 		Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,
+		Still: st.Still(pg.Rest),
 		Steps: []hold.Step{
 			{Name: "expire", Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
 				n, err := st.ExpireHolds(ctx, asOf, limit)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
@@ -62,7 +63,7 @@ func newUserWork(
 		},
 	}}
 	w.mail = &mail.Worker{Store: store.Letters{Store: st}, Tokens: w.users, Sender: sender, Site: cfg.Mail.SiteURL,
-		Log: deps.Log, Observe: m.letter}
+		Log: deps.Log, Observe: m.letter, Still: st.Still(pg.Rest)}
 	return w, nil
 }
 

@@ -73,7 +73,7 @@ func newEndpoints(cfg Config, deps endpointDeps) (*external.Hub, *external.Direc
 		LeaseMargin: cfg.EndpointLease / marginOfLease, ProbeInterval: cfg.EndpointProbeInterval,
 	}, external.Deps{
 		Store: deps.tables, Sealer: sealer, Registrar: deps.registrar, Env: deps.env, Client: client, Log: deps.log,
-		Clock: deps.clock, Holder: holder,
+		Clock: deps.clock, Holder: holder, None: deps.tables.NoEndpoints,
 	})
 	return hub, external.NewDirectory(external.DirectoryDeps{
 		Store: deps.tables, Sealer: sealer, Rules: external.Rules{Development: cfg.DevelopmentEndpoints}, Client: client,

@@ -21,6 +21,7 @@ type collateralWork struct {
 	pass        func(context.Context) (told int, err error)
 	bus         *bus.Conn
 	log         *slog.Logger
+	still       clock.Still
 }
 
 func newCollateralWork(
@@ -47,7 +48,7 @@ func (w *collateralWork) run(ctx context.Context) error {
 		}
 		defer func() { _ = stop() }() // it fails on a connection that is closed already
 	}
-	for range clock.Every(ctx, collateralInterval) {
+	for range clock.EveryUnless(ctx, collateralInterval, w.still) {
 		if _, err := w.pass(ctx); err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
 				"retry_after", collateral.RetryAfter.String())

@@ -24,6 +24,7 @@ type penaltyWork struct {
 	bus     *bus.Conn
 	log     *slog.Logger
 	metrics *metrics
+	still   clock.Still
 }
 
 func newPenaltyWork(store penalty.Store, conn *bus.Conn, log *slog.Logger, m *metrics) *penaltyWork {
@@ -44,7 +45,7 @@ func (w *penaltyWork) announce(ctx context.Context, p penalty.Penalty) {
 
 // run executes what is due, at every interval until ctx ends.
 func (w *penaltyWork) run(ctx context.Context) {
-	for range clock.Every(ctx, penaltyInterval) {
+	for range clock.EveryUnless(ctx, penaltyInterval, w.still) {
 		w.executeDue(ctx)
 	}
 }

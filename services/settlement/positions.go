@@ -127,7 +127,7 @@ func (a chainAppeals) AppealOnChain(ctx context.Context, id penalty.ID, by chain
 
 // run looks at every interval until ctx ends.
 func (w *positionWork) run(ctx context.Context) {
-	for range clock.Every(ctx, positionInterval) {
+	for range clock.EveryUnless(ctx, positionInterval, w.store.Still()) {
 		w.pass(ctx)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 const (
@@ -23,14 +25,8 @@ const (
 func (w *Worker) Run(ctx context.Context) {
 	timer := time.NewTicker(LookInterval)
 	defer timer.Stop()
-	for {
+	for more := true; more; more = clock.Next(ctx, timer.C, w.wake, w.Still) {
 		w.Look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.wake:
-		case <-timer.C:
-		}
 	}
 }
 

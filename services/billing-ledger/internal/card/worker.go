@@ -28,6 +28,8 @@ type Worker struct {
 	Log          *slog.Logger
 	// Observe is told of every alarm that is new.
 	Observe func(AlarmReason)
+	// Still reports whether nothing can have become due but by time.
+	Still clock.Still
 
 	wake chan struct{}
 }

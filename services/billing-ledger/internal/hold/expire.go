@@ -32,6 +32,8 @@ type Expirer struct {
 	Steps []Step
 	Clock clock.Clock
 	Log   *slog.Logger
+	// Still reports whether nothing can have come to its end but by time.
+	Still clock.Still
 
 	// since is the moment since which all has been well. ticked is the end of the last
 	// look, or of the decision to skip one.
@@ -76,7 +78,7 @@ func (e *Expirer) Tick(ctx context.Context) {
 	now := e.Clock.Now()
 	stoodStill := began.Sub(e.ticked) > 2*e.Interval || now.Sub(began) > e.Interval/2
 	e.say(ctx, err)
-	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.look(ctx, asOf) {
+	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.Still.Holds(ctx) && !e.look(ctx, asOf) {
 		e.since = e.Clock.Now()
 	}
 	e.ticked = e.Clock.Now()

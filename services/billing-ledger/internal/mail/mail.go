@@ -74,11 +74,13 @@ type Worker struct {
 	Site    string
 	Log     *slog.Logger
 	Observe func(context.Context, Outcome)
+	// Still reports whether no letter can have come.
+	Still clock.Still
 }
 
 // Run sends what is due, at every interval until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
-	for range clock.Every(ctx, interval) {
+	for range clock.EveryUnless(ctx, interval, w.Still) {
 		w.SendDue(ctx)
 	}
 }

@@ -33,13 +33,15 @@ type Sealer struct {
 	// over, Poll the pause between two looks whether a closed day is quiet.
 	Interval, After, Poll time.Duration
 	Log                   *slog.Logger
+	// Still reports whether no day can have become due but by time.
+	Still clock.Still
 }
 
 // Run seals what is due, now and at every interval until ctx ends. A failure is
 // logged, and the next interval tries again.
 func (s *Sealer) Run(ctx context.Context) {
 	s.look(ctx)
-	for range clock.Every(ctx, s.Interval) {
+	for range clock.EveryUnless(ctx, s.Interval, s.Still) {
 		s.look(ctx)
 	}
 }

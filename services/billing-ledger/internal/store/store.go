@@ -152,6 +152,10 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
+
+	"svc.internal/pkg/clock"
+
+	"svc.internal/pkg/pg"
 )
 
 // Schema and Role are billing-ledger's own in a shared database.
@@ -168,6 +172,7 @@ var Migrations embed.FS
 // Store reads and writes billing-ledger's tables.
 type Store struct {
 	pool   *pgxpool.Pool
+	lull   *pg.Lull
 	limits limit.Defaults
 	terms  Terms
 	// vendorPrices remembers price versions of gateway models that are in the database.
@@ -188,9 +193,12 @@ type Terms struct {
 // New returns a store on a pool that was opened for Schema and Role. limits apply to
 // accounts without limits of their own.
 func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
-	return &Store{pool: pool, limits: limits, terms: terms, vendorPrices: newKeptPrices(),
+	return &Store{pool: pool, lull: pg.NewLull(pool), limits: limits, terms: terms, vendorPrices: newKeptPrices(),
 		boundedKeys: newBoundedKeys()}
 }
+
+// Still is for one loop that looks for work; see pg.Lull.
+func (s *Store) Still(rest time.Duration) clock.Still { return s.lull.Loop(rest) }
 
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error {

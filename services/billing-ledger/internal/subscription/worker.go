@@ -29,6 +29,8 @@ type Worker struct {
 	Log       *slog.Logger
 	// Alarm is told of an invoice that a person must give back.
 	Alarm func(ctx context.Context, invoice, detail string) error
+	// Still reports whether nothing can have become due but by time.
+	Still clock.Still
 
 	wake chan struct{}
 }
@@ -51,15 +53,9 @@ func (w *Worker) Wake() {
 func (w *Worker) Run(ctx context.Context) {
 	timer := time.NewTicker(LookInterval)
 	defer timer.Stop()
-	for {
+	for more := true; more; more = clock.Next(ctx, timer.C, w.wake, w.Still) {
 		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
 			w.Log.WarnContext(ctx, "subscriptions could not be looked at", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.wake:
-		case <-timer.C:
 		}
 	}
 }

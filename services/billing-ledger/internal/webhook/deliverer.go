@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 )
@@ -60,6 +61,8 @@ type Deliverer struct {
 	// Observe counts a try, and Dropped events without room.
 	Observe func(Result)
 	Dropped func(n int)
+	// Still reports whether no event can have come.
+	Still clock.Still
 
 	wake    chan struct{}
 	mu      sync.Mutex
@@ -95,11 +98,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 		if more && err == nil {
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-d.wake:
-		case <-timer.C:
-		}
+		clock.Next(ctx, timer.C, d.wake, d.Still)
 	}
 }
 

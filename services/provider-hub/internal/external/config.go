@@ -72,6 +72,8 @@ type Deps struct {
 	Log    *slog.Logger
 	Clock  clock.Clock
 	Holder Holder
+	// None reports whether there is no endpoint at all; nil never does.
+	None func(ctx context.Context) bool
 }
 
 // Counts are the figures of the endpoints of a hub, for its metrics.

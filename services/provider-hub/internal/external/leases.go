@@ -37,18 +37,32 @@ func (h *Hub) Run(ctx context.Context) error {
 			resealed = now
 			h.reseal(ctx)
 		}
-		select {
-		case <-h.wakes:
+		if h.await(ctx) {
 			continue
-		case <-time.After(h.cfg.BeatInterval):
-			continue
-		case <-ctx.Done():
-		case <-h.drains:
 		}
 		h.retireAll()
 		h.giveUp(ctx)
 		<-ctx.Done()
 		return nil
+	}
+}
+
+// await returns true when the next beat is due, and false when the hub calls no endpoint any
+// more. No beat is due while there is no endpoint.
+func (h *Hub) await(ctx context.Context) bool {
+	for {
+		select {
+		case <-h.wakes:
+			return true
+		case <-time.After(h.cfg.BeatInterval):
+			if h.Counts.Held.Load() > 0 || h.deps.None == nil || !h.deps.None(ctx) {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		case <-h.drains:
+			return false
+		}
 	}
 }
 

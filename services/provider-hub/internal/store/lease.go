@@ -26,6 +26,14 @@ func skipsOf(b external.Beat) (skip []external.ID, revisions []int64) {
 	return skip, revisions
 }
 
+// NoEndpoints reports whether there is no endpoint at all. It reports false where the database
+// does not answer.
+func (s *Store) NoEndpoints(ctx context.Context) bool {
+	var none bool
+	err := s.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM external_endpoint)`).Scan(&none)
+	return err == nil && none
+}
+
 // Beat implements external.Store. A lease that has ended and that nobody took is renewed.
 func (s *Store) Beat(ctx context.Context, b external.Beat) (held []external.Held, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {

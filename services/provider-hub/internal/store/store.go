@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -34,10 +35,16 @@ const (
 var Migrations embed.FS
 
 // Store holds the tables of this service. It is safe for concurrent use.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool *pgxpool.Pool
+	lull *pg.Lull
+}
 
 // New returns a store on pool.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool, lull: pg.NewLull(pool)} }
+
+// Still is for one loop that looks for work; see pg.Lull.
+func (s *Store) Still() clock.Still { return s.lull.Loop(pg.Rest) }
 
 // accountColumns are the columns of scanAccount, of provider as p. A machine counts from
 // when it was last seen for as long as nodes are kept. Machines are looked up row by row,

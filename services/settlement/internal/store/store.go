@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -34,10 +35,16 @@ const maxPayloadBytes = 64 << 10
 var Migrations embed.FS
 
 // Store reads and writes settlement's tables.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool *pgxpool.Pool
+	lull *pg.Lull
+}
 
 // New returns a store on a pool opened for Schema and Role.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+func New(pool *pgxpool.Pool) *Store { return &Store{pool, pg.NewLull(pool)} }
+
+// Still is for one loop that looks for work; see pg.Lull.
+func (s *Store) Still() clock.Still { return s.lull.Loop(pg.Rest) }
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {

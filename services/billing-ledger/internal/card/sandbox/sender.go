@@ -38,6 +38,8 @@ type Sender struct {
 	URL    string
 	Client *http.Client
 	Log    *slog.Logger
+	// Still reports whether nothing can have become due but by time.
+	Still clock.Still
 
 	wake chan struct{}
 }
@@ -60,15 +62,9 @@ func (s *Sender) Wake() {
 func (s *Sender) Run(ctx context.Context) {
 	timer := time.NewTicker(sendInterval)
 	defer timer.Stop()
-	for {
+	for more := true; more; more = clock.Next(ctx, timer.C, s.wake, s.Still) {
 		if err := errors.Join(s.Renew(ctx), s.SendDue(ctx)); err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "the sandbox could not renew or send its events", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wake:
-		case <-timer.C:
 		}
 	}
 }

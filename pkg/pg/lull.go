@@ -1,0 +1,71 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/clock"
+)
+
+// Rest is for how long a loop that follows a Lull leaves its looks out at the longest. What
+// becomes due by time alone while nobody writes is found that late.
+const Rest = 15 * time.Second
+
+// sharedFor is for how long one reading serves all loops, which look at the same moments.
+const sharedFor = 250 * time.Millisecond
+
+// Lull spares loops that look for work in tables their looks while nobody writes to the
+// server. Then an idle service has one short statement an interval, whatever the number of its
+// loops. It is safe for concurrent use.
+type Lull struct {
+	db rower
+
+	mu       sync.Mutex
+	snapshot string
+	read     time.Time
+}
+
+// rower is the part of a pool that a Lull needs.
+type rower interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// NewLull returns the lull of the server of a pool.
+func NewLull(db rower) *Lull { return &Lull{db: db} }
+
+// Loop returns a function for one loop, which asks it before each look. It reports whether
+// no transaction has written anything since it last reported false, which is less than rest
+// ago: the look finds what the last one found, unless something has become due by time. Where
+// the server cannot be asked it reports false.
+func (l *Lull) Loop(rest time.Duration) clock.Still {
+	var seen string
+	var looked time.Time
+	return func(ctx context.Context) bool {
+		now := time.Now()
+		snapshot, err := l.current(ctx, now)
+		if err == nil && snapshot == seen && now.Sub(looked) < rest {
+			return true
+		}
+		seen, looked = snapshot, now
+		return false
+	}
+}
+
+// current reads which transactions have ended. A transaction that only reads is none of them.
+func (l *Lull) current(ctx context.Context, now time.Time) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if age := now.Sub(l.read); l.snapshot != "" && age < sharedFor {
+		return l.snapshot, nil
+	}
+	l.snapshot = ""
+	if err := l.db.QueryRow(ctx, `SELECT pg_current_snapshot()::text`).Scan(&l.snapshot); err != nil {
+		return "", fmt.Errorf("ask what was written: %w", err)
+	}
+	l.read = now
+	return l.snapshot, nil
+}
