@@ -194,12 +194,34 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 // Connected reports whether the connection is up now, for readiness checks.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
-// reconnected returns a channel that is closed when the connection is up again after it was
+// Reconnected returns a channel that is closed when the connection is up again after it was
 // lost from now on.
-func (c *Conn) reconnected() <-chan struct{} {
+func (c *Conn) Reconnected() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.back
+}
+
+// Watch calls look while the connection is up, until ctx ends: at first and after each
+// reconnection, of which fresh is true, and when the pause is over that the last call returned.
+func (c *Conn) Watch(ctx context.Context, look func(fresh bool) (pause time.Duration)) {
+	back, fresh := c.Reconnected(), true
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-back:
+			back, fresh = c.Reconnected(), true
+		case <-timer.C:
+		}
+		if !c.Connected() {
+			continue // the reconnection is heard of
+		}
+		timer.Reset(look(fresh))
+		fresh = false
+	}
 }
 
 func (c *Conn) announceReconnection() {

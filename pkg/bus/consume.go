@@ -28,7 +28,7 @@ const (
 	// pollHeartbeat is how often the server says that it still has the request. Two that stay
 	// away end it, so a consumer waits at the longest that long on a request that another
 	// server lost. One that is lost with this connection is made again at once.
-	pollHeartbeat = 2 * time.Second
+	pollHeartbeat = 5 * time.Second
 	maxAckPending = 1000
 
 	defaultRetryMin = 500 * time.Millisecond
@@ -300,7 +300,7 @@ func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 // The fetch is not ended by ctx: the library would stop reading before the
 // server knows, and a message sent in between would wait out the ack wait.
 func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
-	back := l.conn.reconnected()
+	back := l.conn.Reconnected()
 	batch, err := l.consumer.Fetch(1, jetstream.FetchMaxWait(pollWait), jetstream.FetchHeartbeat(pollHeartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("wait for messages: %w", err)

@@ -24,9 +24,9 @@ import (
 const (
 	// SilenceAfter is after how long without a message of any hub all hubs are asked.
 	SilenceAfter = 12 * time.Second
-	// connectionPoll is how often the connection is looked at. The bus waits at least 250
-	// ms before it reconnects.
-	connectionPoll = 100 * time.Millisecond
+	// eagerLook and calmLook are the pauses between two looks at who was heard, while hubs are
+	// asked eagerly and later.
+	eagerLook, calmLook = 100 * time.Millisecond, time.Second
 	// eagerPause and eagerTries are for the time after a reconnect, because hubs that
 	// lost the connection, too, may be back a little later than the router.
 	eagerPause = 500 * time.Millisecond
@@ -74,26 +74,21 @@ func (l *Listener) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen to attempts: %w", err), presenceSub.Stop())
 	}
-	connected := false
 	var asking inquiry
-	for {
-		was := connected
-		connected = l.deps.Bus.Connected()
+	l.deps.Bus.Watch(ctx, func(fresh bool) time.Duration {
 		now := l.deps.Clock.Now()
-		if connected && !was {
+		if fresh {
 			asking.begin(now)
 		}
-		if connected && asking.due(now, time.UnixMilli(l.heard.Load())) {
+		if asking.due(now, time.UnixMilli(l.heard.Load())) {
 			l.ask(ctx)
 		}
-		if clock.Sleep(ctx, connectionPoll) != nil {
-			// Both fail on a connection that is closed already, and then
-			// there is nothing left to stop.
-			_ = presenceSub.Stop()
-			_ = attemptSub.Stop()
-			return nil
-		}
-	}
+		return asking.pause(time.UnixMilli(l.heard.Load()))
+	})
+	// Both fail on a connection that is closed already, and then there is nothing left to stop.
+	_ = presenceSub.Stop()
+	_ = attemptSub.Stop()
+	return nil
 }
 
 // inquiry decides when hubs are asked: at once after a connection, then every eagerPause
@@ -106,9 +101,20 @@ type inquiry struct {
 
 func (i *inquiry) begin(now time.Time) { *i = inquiry{began: now} }
 
+// eager reports whether no hub was heard since the connection.
+func (i *inquiry) eager(heard time.Time) bool { return i.tries < eagerTries && heard.Before(i.began) }
+
+// pause returns the time until the next look.
+func (i *inquiry) pause(heard time.Time) time.Duration {
+	if i.eager(heard) {
+		return eagerLook
+	}
+	return calmLook
+}
+
 func (i *inquiry) due(now, heard time.Time) bool {
 	pause := SilenceAfter
-	if i.tries < eagerTries && heard.Before(i.began) {
+	if i.eager(heard) {
 		pause = eagerPause
 	}
 	if i.tries > 0 && (now.Sub(i.asked) < pause || now.Sub(heard) < pause) {

@@ -11,7 +11,7 @@ func TestHubsAreAskedUntilOneIsHeardAndThenOnlyAfterSilence(t *testing.T) {
 	i.begin(began)
 	asks := 0
 	never, now := time.UnixMilli(0), began
-	for ; now.Before(began.Add(10 * time.Second)); now = now.Add(connectionPoll) {
+	for ; now.Before(began.Add(10 * time.Second)); now = now.Add(eagerLook) {
 		if i.due(now, never) {
 			asks++
 		}
@@ -23,8 +23,8 @@ func TestHubsAreAskedUntilOneIsHeardAndThenOnlyAfterSilence(t *testing.T) {
 	if !i.due(now, never) {
 		t.Fatal("not asked at once after a connection")
 	}
-	heard := now.Add(connectionPoll)
-	for at := heard; at.Before(heard.Add(SilenceAfter)); at = at.Add(connectionPoll) {
+	heard := now.Add(eagerLook)
+	for at := heard; at.Before(heard.Add(SilenceAfter)); at = at.Add(eagerLook) {
 		if i.due(at, heard) {
 			t.Fatalf("asked %v after a hub was heard", at.Sub(heard))
 		}

@@ -62,30 +62,25 @@ func (l *TrustListener) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen to trust: %w", err)
 	}
-	connected := false
 	var asking inquiry
 	var reading reading
-	for {
-		was := connected
-		connected = l.deps.Bus.Connected()
+	l.deps.Bus.Watch(ctx, func(fresh bool) time.Duration {
 		now := l.deps.Clock.Now()
-		if connected && !was {
+		if fresh {
 			asking.begin(now)
 			reading.begin()
 		}
-		if connected && asking.due(now, time.UnixMilli(l.heard.Load())) {
+		if asking.due(now, time.UnixMilli(l.heard.Load())) {
 			l.ask(ctx)
 		}
-		if connected && reading.due(now) {
+		if reading.due(now) {
 			reading.ended(l.catchUp(ctx, reading.tries), l.deps.Clock.Now())
 		}
-		if clock.Sleep(ctx, connectionPoll) != nil {
-			// Stop fails on a connection that is closed already, and then there is nothing
-			// left to stop.
-			_ = sub.Stop()
-			return nil
-		}
-	}
+		return asking.pause(time.UnixMilli(l.heard.Load()))
+	})
+	// Stop fails on a connection that is closed already, and then there is nothing left to stop.
+	_ = sub.Stop()
+	return nil
 }
 
 // reading decides when the stream is read: once after each connection, and again after

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
-	"svc.internal/pkg/clock"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/verifier/internal/probe"
 )
@@ -33,10 +32,9 @@ const (
 	// the connection, too, may be back a little later.
 	eagerPause = 500 * time.Millisecond
 	eagerTries = 10
-	// connectionPoll is how often the connection is looked at.
-	connectionPoll = 100 * time.Millisecond
-	// expiryPoll is how often sessions that nothing confirms are dropped.
-	expiryPoll = time.Second
+	// eagerLook and calmLook are the pauses between two looks at who was heard and at sessions
+	// that nothing confirms, while hubs are asked eagerly and later.
+	eagerLook, calmLook = 100 * time.Millisecond, time.Second
 )
 
 // subscription is a subject with its handler.
@@ -59,28 +57,20 @@ func (l *Listener) Run(ctx context.Context) (err error) {
 		// Stop fails on a connection that is closed already, and then nothing is left to stop.
 		defer func() { _ = sub.Stop() }()
 	}
-	connected := false
 	var asking inquiry
-	var expired time.Time
-	for {
-		was := connected
-		connected = l.deps.Bus.Connected()
+	l.deps.Bus.Watch(ctx, func(fresh bool) time.Duration {
 		now := l.deps.Clock.Now()
-		if connected && !was {
+		if fresh {
 			asking = inquiry{began: now}
 			l.deps.Offers.Confirm(now) // nothing could confirm the sessions meanwhile
 		}
-		if connected && asking.due(now, time.UnixMilli(l.heard.Load())) {
+		if asking.due(now, time.UnixMilli(l.heard.Load())) {
 			l.ask(ctx)
 		}
-		if connected && now.Sub(expired) >= expiryPoll {
-			l.deps.Offers.Expire(now)
-			expired = now
-		}
-		if clock.Sleep(ctx, connectionPoll) != nil {
-			return nil
-		}
-	}
+		l.deps.Offers.Expire(now)
+		return asking.pause(time.UnixMilli(l.heard.Load()))
+	})
+	return nil
 }
 
 // inquiry decides when hubs are asked: at once after a connection, then every eagerPause
@@ -90,9 +80,20 @@ type inquiry struct {
 	tries        int
 }
 
+// eager reports whether no hub was heard since the connection.
+func (i *inquiry) eager(heard time.Time) bool { return i.tries < eagerTries && heard.Before(i.began) }
+
+// pause returns the time until the next look.
+func (i *inquiry) pause(heard time.Time) time.Duration {
+	if i.eager(heard) {
+		return eagerLook
+	}
+	return calmLook
+}
+
 func (i *inquiry) due(now, heard time.Time) bool {
 	pause := silenceAfter
-	if i.tries < eagerTries && heard.Before(i.began) {
+	if i.eager(heard) {
 		pause = eagerPause
 	}
 	if i.tries > 0 && (now.Sub(i.asked) < pause || now.Sub(heard) < pause) {
