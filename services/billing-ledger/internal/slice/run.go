@@ -39,8 +39,13 @@ func (s *Slices) Run(ctx context.Context) {
 	// A turn whose context ends may be committed, so the end of Run's context does not end it.
 	work := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
+		if s.none() { // no turn is due before there is a slice
+			ticker.Stop()
+		}
 		select {
 		case <-ctx.Done():
+		case <-s.begun:
+			ticker.Reset(Every)
 		case <-ticker.C:
 			r.pass(work, s.dueNow())
 		case <-s.alarm:
@@ -49,6 +54,13 @@ func (s *Slices) Run(ctx context.Context) {
 	}
 	s.setRunning(false)
 	r.stop(work)
+}
+
+// none reports whether there is no slice.
+func (s *Slices) none() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.accounts) == 0
 }
 
 func (s *Slices) setRunning(running bool) {

@@ -74,6 +74,8 @@ type Slices struct {
 	// that it is time for that.
 	urgent map[*account]struct{}
 	alarm  chan struct{}
+	// begun has a place for one sign that there is a slice again.
+	begun chan struct{}
 }
 
 // New makes an owner without slices.
@@ -82,7 +84,8 @@ func New(cfg Config, deps Deps) *Slices {
 		deps.Observe = func(Turned) {}
 	}
 	return &Slices{cfg: cfg, deps: deps, seen: newSeen(), accounts: map[ids.AccountID]*account{},
-		keys: map[ids.KeyID]*account{}, urgent: map[*account]struct{}{}, alarm: make(chan struct{}, 1)}
+		keys: map[ids.KeyID]*account{}, urgent: map[*account]struct{}{}, alarm: make(chan struct{}, 1),
+		begun: make(chan struct{}, 1)}
 }
 
 // Open returns the number of accounts that have a slice or are about to.
@@ -168,7 +171,7 @@ func (s *Slices) Saw(r hold.Reservation, d hold.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running && len(s.accounts) < s.cfg.MaxSlices && s.accounts[id] == nil {
-		s.accounts[id] = a
+		s.addLocked(a)
 		s.keys[r.Key] = a
 	}
 }
@@ -197,10 +200,19 @@ func (s *Slices) Recall(ctx context.Context, id ids.AccountID) error {
 			return errStopped
 		}
 		a = newAccount(id, closing, s.deps.Clock.Now())
-		s.accounts[id] = a
+		s.addLocked(a)
 	}
 	s.mu.Unlock()
 	return s.close(ctx, a)
+}
+
+// addLocked adds an account, whose turns begin.
+func (s *Slices) addLocked(a *account) {
+	s.accounts[a.id] = a
+	select {
+	case s.begun <- struct{}{}:
+	default: // there is a sign already
+	}
 }
 
 // close closes an account's slice. Where turns fail, it waits for no longer than the slice may keep others

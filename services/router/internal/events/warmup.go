@@ -50,7 +50,7 @@ func (w *Warmer) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen to warm-ups: %w", err)
 	}
-	for range clock.Every(ctx, planInterval) {
+	for w.await(ctx) {
 		// While nobody can hear it, a warm-up is better asked for later than queued.
 		if w.deps.Bus.Connected() {
 			w.ask(ctx)
@@ -60,6 +60,23 @@ func (w *Warmer) Run(ctx context.Context) error {
 	// left to stop.
 	_ = sub.Stop()
 	return nil
+}
+
+// await waits until there is something to plan, planInterval at the least. It returns false
+// when ctx ends.
+func (w *Warmer) await(ctx context.Context) bool {
+	if clock.Sleep(ctx, planInterval) != nil {
+		return false
+	}
+	rest := time.NewTimer(w.deps.Planner.Rest(w.deps.Clock.Now()))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-w.deps.Planner.News():
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 func (w *Warmer) ask(ctx context.Context) {

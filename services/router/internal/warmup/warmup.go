@@ -115,6 +115,7 @@ type Planner struct {
 	waiting map[Target]pending
 	asked   map[Target]time.Time
 	scanned time.Time
+	news    chan struct{}
 }
 
 // New returns a planner for the nodes of a view. The seed makes replicas differ.
@@ -123,7 +124,7 @@ func New(view *presence.View, said *trust.Registry, seed [2]uint64) *Planner {
 		view: view, trust: said,
 		random:  rand.New(rand.NewPCG(seed[0], seed[1])), //nolint:gosec // spreads requests, guards nothing
 		short:   map[string]struct{}{},
-		waiting: map[Target]pending{}, asked: map[Target]time.Time{},
+		waiting: map[Target]pending{}, asked: map[Target]time.Time{}, news: make(chan struct{}, 1),
 	}
 }
 
@@ -154,7 +155,31 @@ func (p *Planner) Short(model string) {
 	defer p.mu.Unlock()
 	if len(p.short) < MaxShort {
 		p.short[model] = struct{}{}
+		p.ring()
 	}
+}
+
+// News has a sign when there is something to plan before Rest is over.
+func (p *Planner) News() <-chan struct{} { return p.news }
+
+func (p *Planner) ring() {
+	select {
+	case p.news <- struct{}{}:
+	default: // there is a sign already
+	}
+}
+
+// Rest returns for how long nothing is to be planned without news.
+func (p *Planner) Rest(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.scanned.Add(scanInterval)
+	for _, w := range p.waiting {
+		if w.due.Before(next) {
+			next = w.due
+		}
+	}
+	return max(next.Sub(now), 0)
 }
 
 // Suspect makes the planner ask a node soon, because a consumer's requests failed on it.
@@ -169,6 +194,7 @@ func (p *Planner) Suspect(t Target, now time.Time) {
 		return
 	}
 	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(suspectSpread)))), suspected: true}
+	p.ring()
 }
 
 // Heard takes note of a warm-up that this or another replica has asked for.

@@ -13,7 +13,7 @@ import (
 
 // New returns an empty view.
 func New() *View {
-	v := &View{offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{}}
+	v := &View{offered: map[probe.Offer][]Seat{}, references: map[string][]Seat{}, heard: make(chan struct{}, 1)}
 	v.set = sessions.New(MaxSessions, sessions.Hooks[node, *Session]{Serve: v.indexLocked, Retire: v.unindexLocked})
 	return v
 }
@@ -21,6 +21,7 @@ func New() *View {
 // Apply takes over a report and reports whether it completed a full one. The report's
 // sessions must not be changed afterwards.
 func (v *View) Apply(r Report, now time.Time) (complete bool) {
+	defer v.ring()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := v.set.Hear(sessions.Report{Hub: r.Hub, Incarnation: r.Incarnation, Revision: r.Revision, Full: r.Full,

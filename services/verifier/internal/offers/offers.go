@@ -128,6 +128,18 @@ type View struct {
 	offered map[probe.Offer][]Seat
 	// references are the seats of references by model.
 	references map[string][]Seat
+	heard      chan struct{}
+}
+
+// Heard has a sign when a report was heard since the last sign.
+// It is for one reader.
+func (v *View) Heard() <-chan struct{} { return v.heard }
+
+func (v *View) ring() {
+	select {
+	case v.heard <- struct{}{}:
+	default: // there is a sign already
+	}
 }
 
 // node names a node of a provider.

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// waivedInterval is the pause between two looks at the live view. It is short, because
-	// tests wait for a provider to become active.
+	// waivedInterval is the least pause between two looks at the live view.
 	waivedInterval = 50 * time.Millisecond
 	// waivedFor is how long a waived benchmark of an active provider is left alone. It counts
 	// for 30 days.
@@ -22,7 +21,8 @@ const (
 	// not active is told of again. Each is twice the one before.
 	minInactive = 2 * time.Second
 	maxInactive = time.Minute
-	// waivedRetry is the pause after a hub that did not take it.
+	// waivedRetry is the pause after a hub that did not take it, and the longest pause between
+	// two looks.
 	waivedRetry = time.Second
 	// maxWaived bounds the providers that are remembered. All are forgotten when there are
 	// more: then hubs are told again, which changes nothing.
@@ -66,8 +66,15 @@ type waiver struct {
 // Run tells hubs until ctx ends.
 func (w *Waived) Run(ctx context.Context) {
 	w.Log.InfoContext(ctx, "benchmarks_waived: every provider counts as benchmarked, and nobody is asked anything")
-	for range clock.Every(ctx, waivedInterval) {
+	for clock.Sleep(ctx, waivedInterval) == nil {
 		warn(ctx, w.Log, "hubs were not told of waived benchmarks, and will be", w.Pass(ctx))
+		rest := time.NewTimer(waivedRetry)
+		select {
+		case <-w.Offers.Heard():
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+		rest.Stop()
 	}
 }
 
