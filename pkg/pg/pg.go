@@ -123,6 +123,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	pc.MaxConnLifetime = maxConnLifetime
 	pc.MaxConnLifetimeJitter = maxConnLifetime / 10
 	pc.AfterConnect = scanUTC
+	pc.ShouldPing = mustPing
 	return pc, nil
 }
 
