@@ -66,8 +66,8 @@ func (c Config) GoString() string { return c.String() }
 
 // Open returns a pool whose connections have the schema, role, timeouts and time zone of
 // cfg, after one successful round trip. The server compiles no statement of theirs.
-// IsUnavailable reports whether a failure is worth another try. Timestamps are scanned in UTC. Off loopback a login is refused that is a
-// superuser or may change the schema.
+// IsUnavailable reports whether a failure is worth another try. Timestamps are scanned in
+// UTC. Off loopback a login is refused that is a superuser or may change the schema.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	pc, err := cfg.poolConfig()
 	if err != nil {
