@@ -91,7 +91,7 @@ func TestOpenSetsTheSession(t *testing.T) {
 	defer pool.Close()
 	for setting, want := range map[string]string{
 		"search_path": `"shop"`, "role": role, "statement_timeout": "1500ms", "application_name": "till",
-		"TimeZone": "UTC", "idle_in_transaction_session_timeout": "1min", "jit": "off",
+		"TimeZone": "UTC", "idle_in_transaction_session_timeout": "1min", "jit": "off", "constraint_exclusion": "off",
 	} {
 		var got string
 		if err := pool.QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&got); err != nil {
