@@ -22,6 +22,12 @@ func (s *Store) DigestOf(ctx context.Context, day time.Time, version int16) (d s
 // SelectRelated reads which accounts of requests and which providers have one owner.
 const SelectRelated = selectRelated
 
+// The statements of Passbook.Fold that make series and lines.
+const (
+	InsertSeries       = insertSeries
+	InsertLinesOfBooks = insertLinesOfBooks
+)
+
 // The statements of Store.Settled and Store.FirstSettled.
 const (
 	SumSettled   = sumSettled

@@ -142,7 +142,9 @@ const insertSeries = `INSERT INTO usage_series (account_id, key_id, model_id, pr
 			s.unit) = (u.account_id, u.key_id, u.model_id, u.provider_id, u.source, u.unit))`
 
 // insertLinesOfBooks makes lines and sums. Of one moment, entries come before requests,
-// because credit that was spent was there first.
+// because credit that was spent was there first. The balances are read before the first line
+// is inserted: read for each line, they would pass over all lines that this statement has
+// inserted, and its time would grow with the square of their number.
 const insertLinesOfBooks = `WITH moved AS (
 	SELECT p.owner_id AS account_id, e.at, 0 AS class, e.id AS ref, e.kind, sum(p.amount)::bigint AS amount,
 		NULL::bigint AS series_id, NULL::bigint AS prompt, NULL::bigint AS completion, NULL::bigint AS list_price
@@ -155,7 +157,7 @@ const insertLinesOfBooks = `WITH moved AS (
 	FROM usage_settlement u JOIN usage_series s ON (s.account_id, s.key_id, s.model_id, s.provider_id, s.source, s.unit)
 		= (u.account_id, u.key_id, u.model_id, u.provider_id, u.source, u.unit)
 	WHERE u.settled_at >= $1 AND u.settled_at < $2),
-opened AS (
+opened AS MATERIALIZED (
 	SELECT a.account_id, coalesce((SELECT l.balance FROM passbook_line l WHERE l.account_id = a.account_id
 		ORDER BY l.at DESC, l.n DESC LIMIT 1), 0) AS balance
 	FROM (SELECT DISTINCT account_id FROM moved) a),
