@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/lru"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/slice"
@@ -19,7 +20,7 @@ const (
 	// believed is how long a replica is asked as the owner after it has decided last. A replica that is the
 	// owner no longer decides by the exact path.
 	believed = time.Minute
-	// maxKnown bounds the keys whose owners are known. Beyond it all are forgotten.
+	// maxKnown bounds the keys whose owners are known.
 	maxKnown = 10_000
 	// patience is the time after which no other try begins. An owner that cannot be reached counts as dead
 	// before that, after slice.Lease. pause is between two tries.
@@ -39,7 +40,7 @@ type Owners struct {
 	Clock       clock.Clock
 
 	mu    sync.Mutex
-	known map[ids.KeyID]known
+	known *lru.Map[ids.KeyID, known]
 }
 
 type known struct {
@@ -135,9 +136,12 @@ func silent(err error) bool {
 func (o *Owners) find(key ids.KeyID) (address string, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	k, ok := o.known[key]
+	if o.known == nil {
+		return "", false
+	}
+	k, ok := o.known.Get(key)
 	if ok && !o.Clock.Now().Before(k.until) {
-		delete(o.known, key)
+		o.known.Remove(key)
 		return "", false
 	}
 	return k.address, ok
@@ -157,16 +161,18 @@ func (o *Owners) learn(key ids.KeyID, open hold.SliceOpen) bool {
 func (o *Owners) believe(key ids.KeyID, address string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.known[key]; !ok && len(o.known) >= maxKnown || o.known == nil {
-		o.known = map[ids.KeyID]known{}
+	if o.known == nil {
+		o.known = lru.New[ids.KeyID, known](maxKnown, nil)
 	}
-	o.known[key] = known{address: address, until: o.Clock.Now().Add(believed)}
+	o.known.Add(key, known{address: address, until: o.Clock.Now().Add(believed)})
 }
 
 func (o *Owners) forget(key ids.KeyID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.known, key)
+	if o.known != nil {
+		o.known.Remove(key)
+	}
 }
 
 // Recall has the owner of an open slice give it back. It returns nil once the owner has, or once the owner

@@ -114,7 +114,7 @@ func TestAnOwnerThatIsNoneAnyMoreIsForgotten(t *testing.T) {
 		if got := resp.GetAccountId(); got != "here" {
 			t.Errorf("decided by: got %s, want here", got)
 		}
-		if n := len(other.known); n != 0 {
+		if n := other.known.Len(); n != 0 {
 			t.Errorf("known owners: got %d, want 0", n)
 		}
 	})
@@ -177,13 +177,20 @@ func TestTheWaitForAnOwnerIsBounded(t *testing.T) {
 	})
 }
 
-func TestTheKnownOwnersAreBounded(t *testing.T) {
+func TestTheOwnersThatWereAskedLastStayKnown(t *testing.T) {
 	o := owners(&owner{admit: yes})
+	key := func(i int) ids.KeyID { return ids.KeyID{byte(i), byte(i >> 8), byte(i >> 16)} }
 	for i := range maxKnown + 10 {
-		o.learn(ids.KeyID{byte(i), byte(i >> 8), byte(i >> 16)}, elsewhere)
+		o.learn(key(i), elsewhere)
+		o.find(key(0))
 	}
-	if n := len(o.known); n > maxKnown {
-		t.Errorf("known: got %d, want at most %d", n, maxKnown)
+	if n := o.known.Len(); n != maxKnown {
+		t.Errorf("known: got %d, want %d", n, maxKnown)
+	}
+	for i, want := range map[int]bool{0: true, 1: false, maxKnown + 9: true} {
+		if _, got := o.find(key(i)); got != want {
+			t.Errorf("owner %d is known: got %v, want %v", i, got, want)
+		}
 	}
 }
 
