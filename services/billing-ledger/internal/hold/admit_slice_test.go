@@ -58,6 +58,8 @@ type exact struct {
 	meets   map[ids.KeyID]int
 	owner   [16]byte
 	batches []int
+	// names reports whether an error names the slices of all keys.
+	names bool
 }
 
 func (e *exact) Admit(_ context.Context, reservations []Reservation) ([]Decision, error) {
@@ -66,12 +68,21 @@ func (e *exact) Admit(_ context.Context, reservations []Reservation) ([]Decision
 	e.memory.note("decide")
 	e.batches = append(e.batches, len(reservations))
 	decisions := make([]Decision, 0, len(reservations))
+	open := SliceOpen{Account: ids.AccountID{1}, Owner: e.owner}
+	met := SlicesOpen{First: open, Of: map[ids.KeyID]SliceOpen{}}
 	for _, r := range reservations {
+		if e.meets[r.Key] > 0 && e.names {
+			met.Of[r.Key] = open
+			continue
+		}
 		if e.meets[r.Key] > 0 {
 			e.meets[r.Key]--
-			return nil, fmt.Errorf("decide: %w", SliceOpen{Account: ids.AccountID{1}, Owner: e.owner})
+			return nil, fmt.Errorf("decide: %w", open)
 		}
 		decisions = append(decisions, Decision{Outcome: Admitted})
+	}
+	if len(met.Of) > 0 {
+		return nil, fmt.Errorf("decide: %w", met)
 	}
 	return decisions, nil
 }
@@ -215,6 +226,29 @@ func TestAnOpenSliceFailsTheRequestsOfItsKeyAlone(t *testing.T) {
 		t.Errorf("batches: got %v, want %v", e.batches, want)
 	}
 	equal(t, "admissions observed", observed[Admitted], 3)
+}
+
+func TestOpenSlicesThatAreNamedCostTheOthersOneMoreTransaction(t *testing.T) {
+	var m memory
+	e := &exact{memory: &m, meets: map[ids.KeyID]int{}, names: true}
+	b := newBatcher(Config{Batch: 64, Queue: 64, Writers: 1, Timeout: time.Second}, e, func(Outcome, int) {})
+	var batch []*ticket
+	for i := range byte(16) {
+		key := ids.KeyID{15: i}
+		if i%4 != 0 {
+			e.meets[key] = 1
+		}
+		r := Reservation{AdmitRequest: AdmitRequest{Key: key}}
+		batch = append(batch, &ticket{ctx: t.Context(), reservation: r, answered: make(chan answer, 1)})
+	}
+	b.commit(t.Context(), batch)
+	for i := range batch {
+		_, open := AsSliceOpen((<-batch[i].answered).err)
+		equal(t, fmt.Sprintf("request %d: met a slice", i), open, i%4 != 0)
+	}
+	if want := []int{16, 4}; !slices.Equal(e.batches, want) {
+		t.Errorf("batches: got %v, want %v", e.batches, want)
+	}
 }
 
 func TestAnAdmitterThatDoesNotRunAdmitsNothingFromMemory(t *testing.T) {

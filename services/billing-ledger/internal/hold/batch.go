@@ -180,10 +180,31 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	b.decideBatch(ctx, batch)
 }
 
-// decideBatch decides a batch. When it meets an open slice, nothing is decided, and it decides each half of
-// the batch's keys by itself. So accounts that have slices do not fail the others.
+// decideBatch decides a batch. When it meets open slices, nothing is decided. Those who ask for accounts with
+// slices get theirs, and the others are decided about again, so that accounts that have slices do not fail them.
 func (b *batcher) decideBatch(ctx context.Context, batch []*ticket) {
 	decisions, err := b.ask(ctx, batch)
+	if met, ok := errors.AsType[SlicesOpen](err); ok {
+		rest := slices.DeleteFunc(slices.Clone(batch), func(t *ticket) bool {
+			open, has := met.Of[t.reservation.Key]
+			if has {
+				b.answer([]*ticket{t}, nil, open)
+			}
+			return has
+		})
+		if len(rest) < len(batch) {
+			if len(rest) > 0 {
+				b.decideBatch(ctx, rest)
+			}
+			return
+		}
+	}
+	b.halve(ctx, batch, decisions, err)
+}
+
+// halve answers a batch. When it met a slice that was closed before anybody knew whose it was, each half of the
+// batch's keys is decided by itself.
+func (b *batcher) halve(ctx context.Context, batch []*ticket, decisions []Decision, err error) {
 	var keys [][]*ticket
 	if _, ok := AsSliceOpen(err); ok {
 		keys = byKey(batch)

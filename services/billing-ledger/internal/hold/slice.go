@@ -34,6 +34,22 @@ func AsSliceOpen(err error) (SliceOpen, bool) {
 	return SliceOpen{}, false
 }
 
+// SlicesOpen is the error of a decision about several accounts of which some have open slices. Nothing was
+// decided.
+type SlicesOpen struct {
+	// First is one of the slices.
+	First SliceOpen
+	// Of has the slice of each key whose account has one. A slice that opened since is not there.
+	Of map[ids.KeyID]SliceOpen
+}
+
+func (s SlicesOpen) Error() string {
+	return fmt.Sprintf("%v, and so have accounts of %d keys", s.First, len(s.Of))
+}
+
+// Unwrap returns the first slice.
+func (s SlicesOpen) Unwrap() error { return s.First }
+
 // MayBePlain reports whether the reservation may be plain (see Account). One of a gateway model, or with a
 // price for cached input, is not.
 func (r Reservation) MayBePlain() bool { return !r.Gateway && r.Rates.PayoutCachedInput == 0 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"svc.internal/pkg/ids"
@@ -68,26 +67,33 @@ func (s *Store) admit(c hold.Reservation) hold.Decision {
 	return hold.Decision{Outcome: hold.Admitted, Admission: h.admission()}
 }
 
-// keepSlicesOut returns the first open slice of an owner that is alive as an error. Where there is none,
+// keepSlicesOut returns the open slices of owners that are alive as an error. Where there are none,
 // it strands the others.
 func (s *Store) keepSlicesOut(reservations []hold.Reservation) error {
-	asked := map[ids.AccountID]bool{}
-	for _, r := range reservations {
-		if account, ok := s.Account(r.Key); ok {
-			asked[account] = true
-		}
-	}
+	met := hold.SlicesOpen{Of: map[ids.KeyID]hold.SliceOpen{}}
 	var dead []*sliceRow
-	for _, account := range slices.SortedFunc(maps.Keys(asked), compareAccounts) {
-		c := s.openSlice(account)
-		if c != nil && c.aliveUntil.After(s.now()) {
-			return fmt.Errorf("decide reservations: %w",
-				hold.SliceOpen{Account: account, Owner: c.owner.ID, Address: c.owner.Address})
+	for _, r := range reservations {
+		account, ok := s.Account(r.Key)
+		if !ok {
+			continue
 		}
-		if c != nil {
+		c := s.openSlice(account)
+		switch {
+		case c == nil:
+		case c.aliveUntil.After(s.now()):
+			open := hold.SliceOpen{Account: account, Owner: c.owner.ID, Address: c.owner.Address}
+			if len(met.Of) == 0 || compareAccounts(account, met.First.Account) < 0 {
+				met.First = open
+			}
+			met.Of[r.Key] = open
+		case !slices.Contains(dead, c):
 			dead = append(dead, c)
 		}
 	}
+	if len(met.Of) > 0 {
+		return fmt.Errorf("decide reservations: %w", met)
+	}
+	slices.SortFunc(dead, func(a, b *sliceRow) int { return compareAccounts(a.account, b.account) })
 	for _, c := range dead {
 		s.strand(c)
 	}

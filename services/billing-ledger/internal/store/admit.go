@@ -21,8 +21,9 @@ import (
 // transaction of its own. Both are durable when Admit returns. When the second fails, nobody is
 // told what the first decided, as when the connection is lost during a commit.
 //
-// Where an owner of a slice admits for one of the accounts, the error is a SliceOpen, and nobody is
-// told anything either. The caller has that owner give up its slice, and asks again.
+// Where owners of slices admit for some of the accounts, the error is a SliceOpen or, for several keys,
+// SlicesOpen, and nobody is told anything either. The caller has the owners decide or give up their slices,
+// and asks again.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
 	decisions := make([]hold.Decision, len(reservations))
@@ -35,7 +36,7 @@ func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]h
 			time.Second)
 	}
 	if open, ok := sliceOpen(err); ok {
-		return nil, fmt.Errorf("decide reservations: %w", open)
+		return nil, fmt.Errorf("decide reservations: %w", s.slicesOf(ctx, reservations, open))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decide reservations: %w", err)

@@ -1,17 +1,21 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/slice"
@@ -91,4 +95,37 @@ func sliceOpen(err error) (hold.SliceOpen, bool) {
 		return hold.SliceOpen{}, false
 	}
 	return hold.SliceOpen{Account: account.Bytes, Owner: of.Bytes, Address: address}, true
+}
+
+// selectOpen reads which keys have accounts with slices whose owners live.
+const selectOpen = `SELECT ck.id, s.account_id, s.owner, s.address FROM consumer_key ck
+	JOIN slice s ON s.account_id = ck.account_id AND s.state = 'open' AND s.alive_until > now()
+	WHERE ck.id = ANY ($1)`
+
+// slicesOf returns an error that names the open slices of all accounts of reservations, of which the
+// database named the first. It names the first alone where no other can be in the way.
+func (s *Store) slicesOf(ctx context.Context, reservations []hold.Reservation, first hold.SliceOpen) error {
+	keys := make([]ids.KeyID, 0, len(reservations))
+	for i := range reservations {
+		keys = append(keys, reservations[i].Key)
+	}
+	slices.SortFunc(keys, func(a, b ids.KeyID) int { return bytes.Compare(a[:], b[:]) })
+	if keys = slices.Compact(keys); len(keys) < 2 {
+		return first
+	}
+	rows, err := s.pool.Query(ctx, selectOpen, raw(keys))
+	if err != nil {
+		return first
+	}
+	all := hold.SlicesOpen{First: first, Of: map[ids.KeyID]hold.SliceOpen{}}
+	var key, account, owner [16]byte
+	var address string
+	_, err = pgx.ForEachRow(rows, []any{&key, &account, &owner, &address}, func() error {
+		all.Of[key] = hold.SliceOpen{Account: account, Owner: owner, Address: address}
+		return nil
+	})
+	if err != nil {
+		return first
+	}
+	return all
 }

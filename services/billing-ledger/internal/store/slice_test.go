@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -506,6 +507,35 @@ func TestATurnNeverMovesARateBack(t *testing.T) {
 		if got := s.Account.ZeroPriced; got < 35*time.Second || got > 40*time.Second {
 			t.Errorf("the rate of zero-priced models: got %v ahead, want 40 s less what passed", got)
 		}
+	}
+}
+
+func TestTheSlicesOfAllKeysOfABatchAreNamed(t *testing.T) {
+	t.Parallel()
+	e := setup(t, unlimited)
+	o, without := e.sliceOwner(t), e.consumer(t, money.USD)
+	want := map[ids.KeyID]ids.AccountID{}
+	reservations := []hold.Reservation{e.reservation(t, without, 1)}
+	for range 3 {
+		c := e.consumer(t, 100*money.USD)
+		o.opens(t, c, 20)
+		want[c.key] = c.account
+		reservations = append(reservations, e.reservation(t, c, 1), e.reservation(t, c, 1))
+	}
+	_, err := e.store.Admit(t.Context(), reservations)
+	met, ok := errors.AsType[hold.SlicesOpen](err)
+	if !ok {
+		t.Fatalf("beside slices: got the error %v, want one of SlicesOpen", err)
+	}
+	got := map[ids.KeyID]ids.AccountID{}
+	for key, open := range met.Of {
+		got[key] = open.Account
+		if open.Owner != o.owner.ID || open.Address != o.owner.Address {
+			t.Errorf("the owner: got %x at %q, want %x at %q", open.Owner, open.Address, o.owner.ID, o.owner.Address)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("accounts with slices by key: got %v, want %v", got, want)
 	}
 }
 
