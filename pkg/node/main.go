@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/governor"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 )
@@ -39,6 +40,7 @@ func Main(name string, program Program) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	go governor.Run(ctx)
 	return run(ctx, name, os.Args[1:], os.Environ(), program, os.Stdout, os.Stderr)
 }
 

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"svc.internal/pkg/governor"
 	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
 	"svc.internal/services/standalone/memory"
@@ -64,6 +65,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	memory.Fit()
+	go governor.Run(ctx)
 	return standalone.Run(ctx, cfg, standalone.Streams{Out: os.Stdout, Log: os.Stderr})
 }
 
