@@ -42,12 +42,6 @@ step() { at=$SECONDS; echo "  $* ..."; }
 took() { echo "    $((SECONDS - at)) s"; }
 
 . deploy/dev/processes.sh
-# end_last ends what was started last.
-end_last() {
-  local last=$((${#pids[@]} - 1))
-  end "${pids[last]}"
-  unset 'pids[last]' 'names[last]'
-}
 answers() {
   for _ in $(seq 300); do
     if in_use "$1"; then return 0; fi

@@ -7,6 +7,12 @@ end() {
   kill "$1" 2>/dev/null || true
   wait "$1" 2>/dev/null || true
 }
+# end_last ends what was started last.
+end_last() {
+  local last=$((${#pids[@]} - 1))
+  end "${pids[last]}"
+  unset 'pids[last]' 'names[last]'
+}
 # stop ends them in the opposite order of their start.
 stop() {
   trap - EXIT

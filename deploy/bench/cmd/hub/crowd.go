@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"inference-bench/internal/crowd"
 	"inference-bench/internal/steady"
 	"inference-bench/internal/vitals"
 	"svc.internal/pkg/fakeagent"
@@ -79,18 +80,18 @@ func (b *bench) measureCrowd(ctx context.Context) (err error) {
 	for i := range models {
 		models[i] = crowdModel(i)
 	}
-	c, err := b.startCrowd(ctx, b.agents, "-ws", b.ws+"/ws", "-v1", strconv.Itoa(b.v1), "-keys", b.keysFile(),
-		"-models", strings.Join(models, ","), "-rate", strconv.Itoa(starts))
+	c, err := crowd.StartRemote(ctx, b.crowd, b.agents, "-ws", b.ws+"/ws", "-v1", strconv.Itoa(b.v1),
+		"-keys", b.keysFile(), "-models", strings.Join(models, ","), "-rate", strconv.Itoa(starts))
 	if err != nil {
 		return err
 	}
 	closed := false
 	defer func() {
 		if !closed {
-			err = errors.Join(err, c.close())
+			err = errors.Join(err, c.Close())
 		}
 	}()
-	if _, err := b.await(ctx, c, b.agents, limit); err != nil {
+	if _, err := c.Await(ctx, b.agents, limit, b.sayCount); err != nil {
 		return err
 	}
 	b.say("  %.0f s", time.Since(began).Seconds())
@@ -111,7 +112,7 @@ func (b *bench) measureCrowd(ctx context.Context) (err error) {
 		return err
 	}
 	closed = true
-	if err := c.close(); err != nil {
+	if err := c.Close(); err != nil {
 		return err
 	}
 	return b.measureBare(ctx, &figures)
@@ -120,7 +121,7 @@ func (b *bench) measureCrowd(ctx context.Context) (err error) {
 // measureBare opens sockets on the hub that do not register. The hub has had
 // more memory by then: only what is in use behind a garbage collection counts.
 func (b *bench) measureBare(ctx context.Context, figures *crowdFigures) (err error) {
-	if err := b.awaitGauge(ctx, b.hub, "svc_provider_hub_sockets", b.steadyProviders); err != nil {
+	if err := b.hub.AwaitGauge(ctx, "svc_provider_hub_sockets", b.steadyProviders, limit); err != nil {
 		return err
 	}
 	before, err := b.hub.Collect(ctx)
@@ -128,12 +129,12 @@ func (b *bench) measureBare(ctx context.Context, figures *crowdFigures) (err err
 		return err
 	}
 	n := min(bare, b.agents)
-	c, err := b.startCrowd(ctx, n, "-bare", "-ws", b.ws+"/ws", "-rate", strconv.Itoa(bare))
+	c, err := crowd.StartRemote(ctx, b.crowd, n, "-bare", "-ws", b.ws+"/ws", "-rate", strconv.Itoa(bare))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	if _, err := b.await(ctx, c, n, time.Minute); err != nil {
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.Await(ctx, n, time.Minute, b.sayCount); err != nil {
 		return err
 	}
 	// They may stay for 10 s without a registration: it is read at once, and
@@ -142,7 +143,7 @@ func (b *bench) measureBare(ctx context.Context, figures *crowdFigures) (err err
 	if err != nil {
 		return err
 	}
-	if err := b.awaitGauge(ctx, b.hub, "svc_provider_hub_sockets", n+b.steadyProviders); err != nil {
+	if err := b.hub.AwaitGauge(ctx, "svc_provider_hub_sockets", n+b.steadyProviders, limit); err != nil {
 		return err
 	}
 	figures.bare = float64(after.Heap+after.Stacks-before.Heap-before.Stacks) / 1024 / float64(n)
@@ -154,12 +155,12 @@ func (b *bench) measureBare(ctx context.Context, figures *crowdFigures) (err err
 func (b *bench) measureFloor(ctx context.Context, figures *crowdFigures) (err error) {
 	b.say("Connecting %d bare sockets to wsfloor ...", b.agents)
 	before := b.floor.Resident()
-	c, err := b.startCrowd(ctx, b.agents, "-bare", "-ws", b.floor.Admin, "-rate", "2000")
+	c, err := crowd.StartRemote(ctx, b.crowd, b.agents, "-bare", "-ws", b.floor.Admin, "-rate", "2000")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	if _, err := b.await(ctx, c, b.agents, time.Minute); err != nil {
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.Await(ctx, b.agents, time.Minute, b.sayCount); err != nil {
 		return err
 	}
 	if err := wait(ctx, 2*time.Second); err != nil {
@@ -219,27 +220,14 @@ func (b *bench) awaitAnswer(ctx context.Context, model string) error {
 // awaitRouter waits until the router's view has every agent, and no session
 // that is gone.
 func (b *bench) awaitRouter(ctx context.Context) error {
-	return b.awaitGauge(ctx, b.router, "svc_router_sessions", b.agents+b.steadyProviders)
+	return b.router.AwaitGauge(ctx, "svc_router_sessions", b.agents+b.steadyProviders, limit)
 }
 
-// awaitGauge waits until a process says that it has so many of something.
-func (b *bench) awaitGauge(ctx context.Context, p vitals.Process, name string, want int) error {
-	for began := time.Now(); ; {
-		is, err := p.Gauge(ctx, name)
-		if err != nil || is == float64(want) {
-			return err
-		}
-		if time.Since(began) > limit {
-			return fmt.Errorf("%s is %.0f, not %d", name, is, want)
-		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
+// sayCount shows how many there are.
+func (b *bench) sayCount(n int) { b.say("  %d", n) }
 
 // cut breaks all connections of the crowd at once and waits until they are back.
-func (b *bench) cut(ctx context.Context, c *child, load *steady.Load, figures *crowdFigures) error {
+func (b *bench) cut(ctx context.Context, c *crowd.Remote, load *steady.Load, figures *crowdFigures) error {
 	b.say("Requests while nothing else happens, %v ...", quiet)
 	before := steady.Span{From: time.Now()}
 	if err := wait(ctx, quiet); err != nil {
@@ -251,11 +239,11 @@ func (b *bench) cut(ctx context.Context, c *child, load *steady.Load, figures *c
 	profiled.Go(func() { b.saveProfile(ctx, b.hub, "profile?seconds=15", "hub-cut-cpu") })
 	profiled.Go(func() { b.saveProfile(ctx, b.router, "profile?seconds=15", "router-cut-cpu") })
 	during := steady.Span{From: time.Now()}
-	then, err := c.tell("cut")
+	then, err := c.Command("cut")
 	if err != nil {
 		return err
 	}
-	status, err := b.await(ctx, c, b.agents, limit)
+	status, err := c.Await(ctx, b.agents, limit, b.sayCount)
 	if err != nil {
 		return err
 	}

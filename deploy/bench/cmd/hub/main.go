@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"inference-bench/internal/admin"
+	"inference-bench/internal/proc"
 	"inference-bench/internal/sheet"
 	"inference-bench/internal/vitals"
 	"inference-bench/internal/wide"
@@ -84,21 +85,21 @@ func run(ctx context.Context) error {
 	}
 	b.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: 2 * time.Minute}
 	b.operator = admin.Client{Base: operators, Token: os.Getenv("SVC_ADMIN_TOKEN"), HTTP: b.http}
-	before := loadAverage()
+	before := proc.LoadAverage()
 	if err := b.measure(ctx); err != nil {
 		return err
 	}
 	b.sheet.Machine = map[string]string{
 		"cpu": fmt.Sprintf("%d cores", runtime.NumCPU()), "go": runtime.Version(),
 		"agents":              fmt.Sprintf("%d, %d of them v1", b.agents, b.v1),
-		"load_average_before": before, "load_average_after": loadAverage(),
+		"load_average_before": before, "load_average_after": proc.LoadAverage(),
 	}
 	if *asJSON {
 		return b.sheet.JSON(os.Stdout)
 	}
 	fmt.Fprintf(os.Stdout,
 		"\n  %d agents, %d of them v1, each of a provider of its own; %d cores; load average %s before, %s after\n\n",
-		b.agents, b.v1, runtime.NumCPU(), before, loadAverage())
+		b.agents, b.v1, runtime.NumCPU(), before, proc.LoadAverage())
 	return b.sheet.Text(os.Stdout)
 }
 
@@ -111,15 +112,6 @@ func parseProcess(text string, to *vitals.Process) error {
 	}
 	*to = vitals.Process{Pid: n, Admin: at}
 	return nil
-}
-
-// loadAverage is that of the last minute, a question mark where it is not known.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if words := strings.Fields(string(text)); err == nil && len(words) > 0 {
-		return words[0]
-	}
-	return "?"
 }
 
 // longest bounds all parts together.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"inference-bench/internal/admin"
@@ -28,9 +27,6 @@ const (
 	credit        = "1000000"
 	contextTokens = 50_000_000
 )
-
-// callers is how many calls of the admin API are made at a time.
-const callers = 24
 
 // prepare makes models, the consumer, and a provider for each agent.
 func (b *bench) prepare(ctx context.Context) error {
@@ -54,7 +50,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	b.client = wide.Client{Base: b.base + "/v1", Key: key}
 	own := b.steadyProviders + wideAgents + silentAgents()
-	keys, err := b.makeProviders(ctx, b.agents+own)
+	keys, err := b.operator.Providers(ctx, "hub", 0, b.agents+own, b.sayCount)
 	if err != nil {
 		return err
 	}
@@ -64,36 +60,3 @@ func (b *bench) prepare(ctx context.Context) error {
 }
 
 func (b *bench) keysFile() string { return filepath.Join(b.dir, "keys") }
-
-// makeProviders makes n providers and returns a key of each.
-func (b *bench) makeProviders(ctx context.Context, n int) ([]string, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	keys := make([]string, n)
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			for i := range next {
-				key, err := b.operator.Provider(ctx, fmt.Sprintf("hub-%d", i))
-				if err != nil {
-					cancel(fmt.Errorf("make provider %d: %w", i, err))
-					return
-				}
-				keys[i] = key
-			}
-		})
-	}
-	for i := 0; i < n && ctx.Err() == nil; i++ {
-		if i > 0 && i%2000 == 0 {
-			b.say("  %d", i)
-		}
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	wg.Wait()
-	return keys, context.Cause(ctx)
-}

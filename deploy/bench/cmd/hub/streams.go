@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"inference-bench/internal/child"
 	"inference-bench/internal/sheet"
 	"inference-bench/internal/wide"
 )
@@ -30,21 +31,25 @@ func serveWide(ctx context.Context, ws, models string) error {
 	return wide.Serve(ctx, ws+"/ws", os.Getenv("BENCH_PROVIDER_KEY"), strings.Split(models, ","), os.Stdin, os.Stdout)
 }
 
+// wideAgent is such an agent in a process of its own.
+type wideAgent struct{ *child.Child }
+
 // startWide starts such an agent.
-func (b *bench) startWide(ctx context.Context, key string, models ...string) (*child, error) {
+func (b *bench) startWide(ctx context.Context, key string, models ...string) (wideAgent, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return wideAgent{}, err
 	}
 	//nolint:gosec // this program
 	cmd := exec.CommandContext(ctx, program, "-agent", strings.Join(models, ","), "-ws", b.ws)
 	cmd.Env = append(os.Environ(), "BENCH_PROVIDER_KEY="+key)
-	return startChild(cmd)
+	process, err := child.Start(cmd)
+	return wideAgent{process}, err
 }
 
 // sent is how many bytes the last burst of such an agent has sent.
-func (c *child) sent() (int64, error) {
-	answer, err := c.ask("")
+func (w wideAgent) sent() (int64, error) {
+	answer, err := w.Ask("")
 	if err != nil {
 		return 0, err
 	}
@@ -65,12 +70,12 @@ func (b *bench) measureStreams(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, agent.close()) }()
+	defer func() { err = errors.Join(err, agent.Close()) }()
 	other, err := b.startWide(ctx, b.own[b.steadyProviders+1], wide.Elsewhere)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, other.close()) }()
+	defer func() { err = errors.Join(err, other.Close()) }()
 	for _, model := range []string{wide.Answer, wide.Elsewhere} {
 		if err := b.awaitAnswer(ctx, model); err != nil {
 			return err

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,14 +30,20 @@ type Client struct {
 type Model struct {
 	ID            string `json:"model_id"`
 	ContextLength int    `json:"context_length"`
+	// MaxOutputTokens bounds an answer; 0 is 4,096.
+	MaxOutputTokens int `json:"-"`
 }
+
+// maxOutputTokens is the bound of an answer that a model has by default.
+const maxOutputTokens = 4096
 
 type fields = map[string]any
 
-// PutModel makes a model, or leaves it as it is.
+// PutModel makes a model, or makes it what m says.
 func (c Client) PutModel(ctx context.Context, m Model) error {
 	return c.call(ctx, http.MethodPut, "models/"+m.ID, fields{
-		"name": m.ID, "context_length": m.ContextLength, "max_output_tokens": 4096, "capabilities": []string{"chat"},
+		"name": m.ID, "context_length": m.ContextLength,
+		"max_output_tokens": cmp.Or(m.MaxOutputTokens, maxOutputTokens), "capabilities": []string{"chat"},
 		"input_price": "0.10", "output_price": "0.40", "payout_input_price": "0.09", "payout_output_price": "0.36",
 	}, nil)
 }

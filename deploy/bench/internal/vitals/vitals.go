@@ -24,6 +24,8 @@ import (
 const (
 	maxText = 64 << 20
 	timeout = 30 * time.Second
+	// gaugeStep is the pause between two looks at a gauge that is waited for.
+	gaugeStep = 100 * time.Millisecond
 )
 
 // Process is one process.
@@ -44,6 +46,26 @@ func (p Process) Gauge(ctx context.Context, name string) (float64, error) {
 		return 0, err
 	}
 	return gauge(text, name)
+}
+
+// AwaitGauge waits until the sum of a metric is want, limit at most.
+func (p Process) AwaitGauge(ctx context.Context, name string, want int, limit time.Duration) error {
+	tick := time.NewTicker(gaugeStep)
+	defer tick.Stop()
+	for began := time.Now(); ; {
+		is, err := p.Gauge(ctx, name)
+		if err != nil || is == float64(want) {
+			return err
+		}
+		if time.Since(began) > limit {
+			return fmt.Errorf("%s is %.0f, not %d, after %v", name, is, want, limit)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func gauge(text []byte, name string) (sum float64, err error) {

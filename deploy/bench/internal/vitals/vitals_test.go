@@ -1,6 +1,13 @@
 package vitals
 
-import "testing"
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
 
 func TestAGaugeIsSummedOverItsLabelsAndNoOther(t *testing.T) {
 	text := []byte("# HELP x some\n# TYPE x gauge\nx{a=\"1 } 2\"} 3\nx{a=\"2\"} 4.5 1700000000\nx_total 100\nxy 7\n")
@@ -44,4 +51,25 @@ func FuzzReadingWhatAProcessSays(f *testing.F) {
 		_, _ = gauge(text, "x")
 		_, _ = live(text)
 	})
+}
+
+func TestAGaugeIsAwaitedUntilItIsThatMuch(t *testing.T) {
+	looks := 0
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		looks++
+		fmt.Fprintf(w, "sessions %d\n", looks)
+	}))
+	defer program.Close()
+	p := Process{Admin: program.URL}
+	if err := p.AwaitGauge(t.Context(), "sessions", 3, time.Minute); err != nil {
+		t.Errorf("got the error %v, want none", err)
+	}
+	if looks != 3 {
+		t.Errorf("looks: got %d, want 3", looks)
+	}
+	if err := p.AwaitGauge(t.Context(), "sessions", 0, 0); err == nil {
+		t.Error("a gauge that has passed is awaited: got no error")
+	} else if !strings.Contains(err.Error(), "sessions is 4, not 0") {
+		t.Errorf("got the error %v, want what the gauge is", err)
+	}
 }
