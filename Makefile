@@ -254,6 +254,10 @@ bench-batch: postgres ## Measure a daily batch of 10^6 lines and a CSV of 10^7 r
 bench-hub: postgres ## Measure one hub with 10,000 agents: memory, a mass cut, streams that share a socket, half-open connections
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench-hub.sh
 
+.PHONY: bench-growth
+bench-growth: postgres ## Measure whether a request costs the same with more providers, accounts, lines, streams, longer answers (BENCH_MAX=small)
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench-growth.sh
+
 .PHONY: alerts-check
 alerts-check: ## Check the rules of deploy/alerts and run their unit tests (promtool)
 	@tool=$$(deploy/dev/prometheus.sh) && $$tool/promtool check rules deploy/alerts/*.yaml >/dev/null && \
