@@ -32,18 +32,17 @@ const (
 	// of each processor below which it has too many, if half of them were to do the work. The
 	// difference keeps a steady load from changing them for ever.
 	widen  = 0.8
-	narrow = 0.6
-	// tolerated is the share of waits for a processor that may be long; see longWait.
+	narrow = 0.65
+	// tolerated is the share of waits for a processor that may be long (see longWait), and few how
+	// many may be, whatever their share.
 	tolerated = 0.05
-	// longWait is a wait of a ready goroutine for a processor that is longer than a request
-	// should take from another.
-	longWait = time.Millisecond
+	few       = 4
 	// leastCalm is for how long fewer processors must have been enough before they are taken away.
 	// A process that needs them back within steady must be calm for twice as long the next time,
-	// up to mostCalm. Each change stops the process for some ten microseconds.
-	leastCalm = time.Second
-	mostCalm  = time.Minute
-	steady    = 10 * time.Second
+	// up to longestCalm. Each change stops the process for some ten microseconds.
+	leastCalm   = time.Second
+	longestCalm = time.Minute
+	steady      = 10 * time.Second
 )
 
 // Run governs the process until ctx ends, and then gives it all its processors.
@@ -101,26 +100,6 @@ func run(ctx context.Context, read func() (totals, error), set func(n int) (all 
 	}
 }
 
-// totals are what the process has done since it began.
-type totals struct {
-	cpu         time.Duration
-	waits, long uint64 // of goroutines for a processor
-}
-
-// load is what the process did between two looks.
-type load struct {
-	took        time.Duration
-	use         float64
-	waits, long uint64
-}
-
-func (t totals) since(before totals, took time.Duration) load {
-	return load{
-		took: took, use: float64(t.cpu-before.cpu) / float64(max(took, 1)),
-		waits: t.waits - before.waits, long: t.long - before.long,
-	}
-}
-
 // state is what the process has and needs.
 type state struct {
 	all, procs int
@@ -133,13 +112,14 @@ type state struct {
 // number of processors now.
 func (s *state) look(l load) (changed bool) {
 	s.held += l.took
-	crowded := l.use >= widen*float64(s.procs) || float64(l.long) > tolerated*float64(l.waits)
+	waiting := l.long > few && float64(l.long) > tolerated*float64(l.waits)
+	crowded := waiting || l.use >= widen*float64(s.procs)
 	if crowded && s.procs < s.all {
 		if s.calm *= 2; s.held >= steady {
 			s.calm = leastCalm
 		}
 		s.have(s.all)
-		s.calm = min(s.calm, mostCalm)
+		s.calm = min(s.calm, longestCalm)
 		return true
 	}
 	half := s.procs / 2

@@ -35,8 +35,11 @@ const second = int(leastCalm / period)
 func TestProcessorsWithoutWorkAreHalvedEachSecondToOne(t *testing.T) {
 	s := on(8, 8)
 	for _, want := range []int{4, 2, 1} {
-		if at := until(s, 1000, busy(narrow-0.01)); at != second || s.procs != want {
-			t.Fatalf("after look %d there are %d processors, want %d after %d", at, s.procs, want, second)
+		if at := until(s, 1000, busy(narrow-0.01)); at != second {
+			t.Fatalf("look %d took processors away, want %d", at, second)
+		}
+		if s.procs != want {
+			t.Fatalf("there are %d processors, want %d", s.procs, want)
 		}
 	}
 	if at := until(s, 1000, busy(0)); at != 0 {
@@ -70,17 +73,20 @@ func TestUseAndLongWaitsGiveAllProcessorsAtOnce(t *testing.T) {
 		load load
 		at   int
 	}{
-		"use below the bound":   {busy(2*widen - 0.01), 0},
-		"use at the bound":      {busy(2 * widen), 1},
-		"one long wait of 20":   {waiting(20, 1), 0},
-		"two long waits of 39":  {waiting(39, 2), 1},
-		"no wait at all":        {waiting(0, 0), 0},
-		"the only wait is long": {waiting(1, 1), 1},
+		"use below the bound":    {busy(2*widen - 0.01), 0},
+		"use at the bound":       {busy(2 * widen), 1},
+		"five long waits of 100": {waiting(100, 5), 0},
+		"five long waits of 99":  {waiting(99, 5), 1},
+		"few waits, all long":    {waiting(few, few), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := on(2, 8)
-			if s.calm = mostCalm; until(s, 3, c.load) != c.at || (s.procs == 8) != (c.at > 0) {
-				t.Fatalf("there are %d processors", s.procs)
+			s.calm = longestCalm
+			if at := until(s, 3, c.load); at != c.at {
+				t.Fatalf("look %d changed the processors, want %d", at, c.at)
+			}
+			if c.at > 0 && s.procs != s.all {
+				t.Fatalf("there are %d processors, want %d", s.procs, s.all)
 			}
 		})
 	}
@@ -111,11 +117,11 @@ func TestWhoNeedsItsProcessorsBackSoonKeepsThemLonger(t *testing.T) {
 		if got := time.Duration(at) * period; got != want*time.Second {
 			t.Fatalf("a processor was taken away after %v, want %v s", got, int64(want))
 		}
-		s.look(waiting(1, 1))
+		s.look(waiting(10, 10))
 	}
 	until(s, 10_000, busy(0))
 	until(s, int(steady/period), busy(0)) // for long enough
-	s.look(waiting(1, 1))
+	s.look(waiting(10, 10))
 	if at := until(s, 10_000, busy(0)); at != second {
 		t.Fatalf("behind a long time with one a processor was taken away after look %d, want %d", at, second)
 	}
@@ -198,7 +204,11 @@ func TestOnlyWaitsThatAreSurelyLongCountAsLong(t *testing.T) {
 		Counts:  []uint64{1, 10, 100, 1000, 10_000},
 		Buckets: []float64{0, 0.0001, 0.0009, longWait.Seconds(), 0.1, 1},
 	}
-	if waits, long := count(h); waits != 11_111 || long != 11_000 {
-		t.Fatalf("%d waits, of which %d were long", waits, long)
+	waits, long := count(h)
+	if waits != 11_111 {
+		t.Errorf("waits: got %d, want 11111", waits)
+	}
+	if long != 11_000 {
+		t.Errorf("long waits: got %d, want 11000", long)
 	}
 }
