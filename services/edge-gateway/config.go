@@ -323,9 +323,9 @@ func (c Config) auth() auth.Config {
 	}
 }
 
-func (c Config) admission(deps Deps, flush func(context.Context)) admission.Config {
+func (c Config) admission(routerInProcess bool, flush func(context.Context)) admission.Config {
 	return admission.Config{
-		RouterInProcess: deps.RouterInProcess, FlushReports: flush, Ledger: deps.Ledgers,
+		RouterInProcess: routerInProcess, FlushReports: flush,
 		AdmitTimeout: c.AdmitTimeout, SelectTimeout: c.SelectTimeout, SelectGrace: selectGrace, NearHubID: c.NearHubID,
 	}
 }

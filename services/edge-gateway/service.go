@@ -293,17 +293,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Addresses: address.New(proxies),
 		Catalog:   s.models,
 		Runner: inference.New(inference.Deps{
-			Admission: admission.New(deps.Admission, deps.Router, s.releaseSlot,
-				cfg.admission(deps, s.reports.Flush)),
-			Hubs:    deps.Hubs,
-			Models:  s.models,
-			Leases:  s.leases,
-			Reports: s.reports,
-			Metrics: requests,
-			Shapes:  s.shapes,
-			Clock:   deps.Clock,
-			Random:  deps.Random,
-			Log:     deps.Log,
+			Admission: s.admitter(cfg),
+			Hubs:      deps.Hubs,
+			Models:    s.models,
+			Leases:    s.leases,
+			Reports:   s.reports,
+			Metrics:   requests,
+			Shapes:    s.shapes,
+			Clock:     deps.Clock,
+			Random:    deps.Random,
+			Log:       deps.Log,
 		}, cfg.inference()),
 		Receipts:   deps.Receipts,
 		Passbooks:  deps.PassbookExports,
@@ -321,6 +320,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}, cfg.http())
 	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))
 	return s, nil
+}
+
+// admitter returns what admits requests.
+func (s *Service) admitter(cfg Config) *admission.Admitter {
+	c := cfg.admission(s.deps.RouterInProcess, s.reports.Flush)
+	c.Ledger = s.deps.Ledgers
+	return admission.New(s.deps.Admission, s.deps.Router, s.releaseSlot, c)
 }
 
 // builtPages are the console's pages, read and packed once in a process, because packing takes a part of

@@ -169,6 +169,35 @@ func (a *Admitter) hold(ctx context.Context, r *Request) (*billingv1.AdmitRespon
 	})
 }
 
+// admit asks billing-ledger for a hold: the replica that decided last about the key, or any replica where
+// that one is not known, not connected, or does not answer.
+func (a *Admitter) admit(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	resp, err := a.admitByDecider(ctx, req)
+	if resp == nil && err == nil || silent(err) && ctx.Err() == nil {
+		a.deciders.learn(req.GetKeyId(), "")
+		resp, err = a.ledger.Admit(ctx, req)
+	}
+	if err == nil {
+		a.deciders.learn(req.GetKeyId(), resp.GetDeciderAddress())
+	}
+	return resp, err
+}
+
+// admitByDecider asks the replica that decided last. It returns nothing where there is none to ask.
+func (a *Admitter) admitByDecider(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	address := a.deciders.find(req.GetKeyId())
+	if address == "" || a.cfg.Ledger == nil {
+		return nil, nil
+	}
+	ledger, ok := a.cfg.Ledger(address)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, deciderTime)
+	defer cancel()
+	return ledger.Admit(ctx, req)
+}
+
 func (a *Admitter) selectRequest(r *Request, pin string, failed []string) *routerv1.SelectRequest {
 	return &routerv1.SelectRequest{
 		RequestId:            r.ID,

@@ -136,7 +136,7 @@ func TestKnownDecidersAreBounded(t *testing.T) {
 	for n := range maxDeciders + 1 {
 		d.learn(fmt.Sprint("key-", n), "a:1")
 	}
-	if got := len(d.byKey); got > maxDeciders {
+	if got := d.byKey.Len(); got > maxDeciders {
 		t.Errorf("keys: got %d, want at most %d", got, maxDeciders)
 	}
 	if got := d.find(fmt.Sprint("key-", maxDeciders)); got != "a:1" {
