@@ -132,8 +132,12 @@ func TestNoPlanIsCompiledHoweverHighItsPrice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(plan, "\n"); !strings.Contains(text, "Seq Scan") || strings.Contains(text, "JIT:") {
-		t.Errorf("plan: got\n%s\nwant a scan that is not compiled", text)
+	text := strings.Join(plan, "\n")
+	if !strings.Contains(text, "Seq Scan") {
+		t.Errorf("plan: got\n%s\nwant a scan", text)
+	}
+	if strings.Contains(text, "JIT:") {
+		t.Errorf("plan: got\n%s\nwant one that is not compiled", text)
 	}
 }
 

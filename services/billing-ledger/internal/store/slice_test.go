@@ -530,8 +530,8 @@ func TestTheSlicesOfAllKeysOfABatchAreNamed(t *testing.T) {
 	got := map[ids.KeyID]ids.AccountID{}
 	for key, open := range met.Of {
 		got[key] = open.Account
-		if open.Owner != o.owner.ID || open.Address != o.owner.Address {
-			t.Errorf("the owner: got %x at %q, want %x at %q", open.Owner, open.Address, o.owner.ID, o.owner.Address)
+		if owner := (hold.SliceOpen{Account: open.Account, Owner: o.owner.ID, Address: o.owner.Address}); open != owner {
+			t.Errorf("the slice of a key: got %v, want %v", open, owner)
 		}
 	}
 	if !maps.Equal(got, want) {
