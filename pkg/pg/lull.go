@@ -11,12 +11,16 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Rest is for how long a loop that follows a Lull leaves its looks out at the longest. What
-// becomes due by time alone while nobody writes is found that late.
-const Rest = 15 * time.Second
+// Rest is the longest time for which a loop that follows a Lull leaves its looks out. What becomes due by time
+// alone while nobody writes is found late, by at most Rest and one interval of the loop.
+const Rest = 5 * time.Second
 
-// sharedFor is for how long one reading serves all loops, which look at the same moments.
-const sharedFor = 250 * time.Millisecond
+const (
+	// sharedFor is for how long one reading serves all loops, which look at the same moments.
+	sharedFor = 250 * time.Millisecond
+	// readTimeout bounds one reading, because all loops of a service wait for it.
+	readTimeout = 2 * time.Second
+)
 
 // Lull spares loops that look for work in tables their looks while nobody writes to the
 // server. Then an idle service has one short statement an interval, whatever the number of its
@@ -63,6 +67,8 @@ func (l *Lull) current(ctx context.Context, now time.Time) (string, error) {
 		return l.snapshot, nil
 	}
 	l.snapshot = ""
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	if err := l.db.QueryRow(ctx, `SELECT pg_current_snapshot()::text`).Scan(&l.snapshot); err != nil {
 		return "", fmt.Errorf("ask what was written: %w", err)
 	}

@@ -99,7 +99,7 @@ func TestLoopsThatLookAtOnceShareOneStatement(t *testing.T) {
 				break
 			}
 		}
-		if want := len(loops) * 4; looks != want {
+		if want := len(loops) * int(time.Minute/pg.Rest); looks != want {
 			t.Errorf("looks of %d loops in a minute: got %d, want %d", len(loops), looks, want)
 		}
 	})

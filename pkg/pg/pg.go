@@ -147,7 +147,7 @@ func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Du
 	cc.RuntimeParams["statement_timeout"] = millis(statementTimeout)
 	// The planner believes that some of the short statements are long, because tables and
 	// partitions that are new or empty have no statistics. Compiling such a statement takes
-	// longer than to run it, and leaves the compiler in the server process, 24 MiB of memory
+	// longer than running it, and leaves the compiler in the server process, 24 MiB of memory
 	// for each connection.
 	cc.RuntimeParams["jit"] = "off"
 	// Partitions are pruned by their bounds. To rule them out by their CHECKs, too, the server

@@ -38,11 +38,12 @@ func isQuiet(conn net.Conn) bool {
 	if err != nil {
 		return false
 	}
+	// Control waits for nobody, and Read would wait for whoever reads from the connection: pgx may have
+	// left a reader on it.
 	var peeked error
-	err = raw.Read(func(fd uintptr) bool {
+	err = raw.Control(func(fd uintptr) {
 		var one [1]byte
 		_, _, peeked = syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return true
 	})
 	return err == nil && (peeked == syscall.EAGAIN || peeked == syscall.EWOULDBLOCK)
 }

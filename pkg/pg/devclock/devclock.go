@@ -165,6 +165,7 @@ func shift(ctx context.Context, url string, conn *pgx.Conn, ahead time.Duration)
 		`SET ` + setting + ` = '0'`,
 		fmt.Sprintf(`ALTER SYSTEM SET `+setting+` = '%.6f'`, ahead.Seconds()),
 		`SELECT pg_reload_conf()`,
+		`SELECT pg_current_xact_id()`, // which loops that rest while nobody writes notice (pg.Lull)
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("move a development clock: %w", err)
