@@ -38,14 +38,19 @@ func (s *Slices) Run(ctx context.Context) {
 	defer ticker.Stop()
 	// A turn whose context ends may be committed, so the end of Run's context does not end it.
 	work := context.WithoutCancel(ctx)
+	stopped := false
 	for ctx.Err() == nil {
-		if s.none() { // no turn is due before there is a slice
+		if !stopped && s.none() { // no turn is due before there is a slice
 			ticker.Stop()
+			stopped = true
 		}
 		select {
 		case <-ctx.Done():
 		case <-s.begun:
-			ticker.Reset(Every)
+			if stopped { // a ticker that runs is left alone, because each new account would put the next turn off
+				ticker.Reset(Every)
+				stopped = false
+			}
 		case <-ticker.C:
 			r.pass(work, s.dueNow())
 		case <-s.alarm:

@@ -40,6 +40,24 @@ func (b *bundle) requestOf(n byte, amount money.NanoUSD) hold.Reservation {
 	return r
 }
 
+func TestAccountsThatBecomeBusyPutNoTurnOff(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.account.maxOpen = 10_000
+		b.open(t)
+		refused := 0
+		for n := range byte(100) { // each before the next turn
+			b.busyAccount(2 + n)
+			pass(t, Every/2)
+			if _, _, ok := b.Admit(t.Context(), b.request(1)); !ok {
+				refused++
+			}
+		}
+		if refused > 0 {
+			t.Errorf("requests of an account with a slice that are in doubt: got %d, want 0", refused)
+		}
+	})
+}
+
 func TestAWalletThatSomebodyLocksCostsTheOthersNoTrust(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.account.maxOpen = 10_000
