@@ -106,7 +106,7 @@ type Node struct {
 	once     sync.Once
 
 	mu       sync.Mutex
-	replicas map[string]*grpc.ClientConn
+	replicas map[replica]*grpc.ClientConn
 	seen     map[string]bool // peers that have been reached
 }
 
@@ -130,7 +130,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	n := &Node{
 		cfg: cfg, specs: specs, tel: tel, in: in, creds: creds, local: serve.NewInProcess(in),
 		peers:     map[string]grpc.ClientConnInterface{},
-		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), replicas: map[string]*grpc.ClientConn{},
+		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), replicas: map[replica]*grpc.ClientConn{},
 		seen: map[string]bool{},
 	}
 	if creds != nil {
@@ -181,9 +181,9 @@ func (n *Node) closeReplicas() []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var errs []error
-	for address, conn := range n.replicas {
+	for of, conn := range n.replicas {
 		errs = append(errs, conn.Close())
-		delete(n.replicas, address)
+		delete(n.replicas, of)
 	}
 	return errs
 }
@@ -276,6 +276,10 @@ func (n *Node) reached(service string) bool {
 	return n.seen[service]
 }
 
+// replica names a replica of a service. A cluster may give the address of a replica that has gone to one of another
+// service, whose certificate a connection to the first would refuse.
+type replica struct{ service, address string }
+
 // Replica returns the connection to the replica of a service at the address that it gave
 // (DispatchAddress): direct calls for this process, and a kept connection for any other. Where
 // maxReplicas connections are kept, one that is not in use makes room, because clusters give
@@ -286,7 +290,8 @@ func (n *Node) Replica(service, address string) (grpc.ClientConnInterface, error
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if conn, ok := n.replicas[address]; ok {
+	of := replica{service, address}
+	if conn, ok := n.replicas[of]; ok {
 		return conn, nil
 	}
 	if len(n.replicas) >= maxReplicas && !n.dropReplicaLocked() {
@@ -296,13 +301,13 @@ func (n *Node) Replica(service, address string) (grpc.ClientConnInterface, error
 	if err != nil {
 		return nil, err
 	}
-	n.replicas[address] = conn
+	n.replicas[of] = conn
 	return conn, nil
 }
 
-// ConnectedReplica returns what Replica returns where the replica can be called without waiting for a
-// connection. Otherwise it returns false, and a connection is begun: it is for callers that have another
-// way meanwhile.
+// ConnectedReplica returns what Replica returns, if the replica can be called without waiting for a connection.
+// Otherwise it returns false, and begins a connection where Replica gives one. ConnectedReplica is for callers
+// that have another way meanwhile.
 func (n *Node) ConnectedReplica(service, address string) (grpc.ClientConnInterface, bool) {
 	replica, err := n.Replica(service, address)
 	if err != nil {
@@ -319,10 +324,10 @@ func (n *Node) ConnectedReplica(service, address string) (grpc.ClientConnInterfa
 // dropReplicaLocked closes a connection to a replica that is not connected. It returns false where there is
 // none.
 func (n *Node) dropReplicaLocked() bool {
-	for address, conn := range n.replicas {
+	for of, conn := range n.replicas {
 		if state := conn.GetState(); state != connectivity.Ready && state != connectivity.Connecting {
 			_ = conn.Close() // it fails only for a closed connection
-			delete(n.replicas, address)
+			delete(n.replicas, of)
 			return true
 		}
 	}

@@ -314,6 +314,21 @@ func TestConnectionsToReplicasAreBounded(t *testing.T) {
 	}
 }
 
+func TestAnAddressThatPassesToAnotherServiceHasAConnectionOfItsOwn(t *testing.T) {
+	n := newNode(t, DefaultConfig(), deskSpec())
+	ledger, err := n.Replica(BillingLedger, "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, err := n.Replica(ProviderHub, "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hub == ledger {
+		t.Error("a hub at the address of a ledger that has gone is called by the ledger's connection")
+	}
+}
+
 func TestAnAddressInUseIsSaidAtOnceWithItsSetting(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,11 @@ import "runtime"
 // behind all of them.
 type teardown chan struct{}
 
-func newTeardown() teardown { return make(teardown, max(1, runtime.GOMAXPROCS(0))) }
+// processors is how many the process may use. It is read at the start, because package governor takes some away while
+// there is little to do.
+var processors = runtime.GOMAXPROCS(0)
+
+func newTeardown() teardown { return make(teardown, max(1, processors)) }
 
 // pass does a part of a leave. The part must not wait for anything.
 func (t teardown) pass(part func()) {
