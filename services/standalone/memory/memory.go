@@ -5,7 +5,7 @@
 // each request then collects many times a second. With a limit it need not: while it is busy it
 // collects when the heap has grown threefold, and more often only as the process comes near the
 // limit. A process that allocates little does not need so much room, and would only keep it from
-// others: it gets room for a few seconds.
+// others: it gets room for what it allocates in 3 s, and for 16 MiB at least.
 //
 // GOGC and GOMEMLIMIT, Go's own variables, win where they are set.
 package memory
@@ -24,7 +24,7 @@ import (
 // what runs beside it, a database for example, and for the system's caches.
 const share = 2
 
-// Fit sets the limit to half of the memory, and from now on the room for garbage after each
+// Fit sets the limit to half of the memory, and has the room for garbage set anew after each
 // collection. It returns the limit in bytes, or 0 if it left all as it was, because the environment
 // says what to do or because the system does not say how much memory there is.
 func Fit() int64 {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -12,10 +13,10 @@ const (
 	// percent. At 200 standalone collects half as often as at 100. At 300 and 400 its requests
 	// took no less time in total, and the process more memory.
 	maxGrowth = 200
-	// minRoom is the least room between two collections, in bytes. An idle process fills it in
-	// about a minute.
+	// minRoom is the least room between two collections, in bytes, as far as maxGrowth allows it. An
+	// idle process fills it in about a minute.
 	minRoom = 16 << 20
-	// pause is how long a process should fill its room. A collection of a process of many
+	// pause is the time for whose allocations a process gets room. A collection of a process of many
 	// sockets or streams takes 30 ms of CPU time, which is one percent of this time.
 	pause = 3 * time.Second
 	// step is by how much the growth must differ before it is set again, in percent, because
@@ -88,5 +89,5 @@ func growth(kept, allocated uint64, took time.Duration) int {
 		return maxGrowth
 	}
 	room := max(float64(allocated)/took.Seconds()*pause.Seconds(), minRoom)
-	return int(min(100*room/float64(kept), maxGrowth))
+	return max(1, int(math.Ceil(min(100*room/float64(kept), maxGrowth)))) // at 0 one collection would begin the next
 }

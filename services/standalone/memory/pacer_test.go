@@ -19,6 +19,7 @@ func TestRoomLastsForThePauseWithinItsBounds(t *testing.T) {
 		"in between: for the pause":      {60 * mib, 20 * mib, 2 * time.Second, 50},
 		"idle, small: the least room":    {32 * mib, 16 * mib, time.Minute, 50},
 		"idle, large: the least room":    {160 * mib, 16 * mib, time.Minute, 10},
+		"idle, huge: not none":           {8192 * mib, 16 * mib, time.Minute, 1},
 		"idle, tiny: the bound":          {4 * mib, mib, time.Minute, maxGrowth},
 		"nothing kept":                   {0, mib, time.Second, maxGrowth},
 		"no time":                        {mib, mib, 0, maxGrowth},
