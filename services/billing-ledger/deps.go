@@ -42,7 +42,7 @@ type Deps struct {
 	Bus     *bus.Conn
 	DB      *pgxpool.Pool
 	Catalog catalogv1.CatalogServiceClient
-	// Address is where other replicas reach this one, empty for nowhere. Replica connects to another
+	// Address is where other replicas and gateways reach this one, empty for nowhere. Replica connects to another
 	// replica by its address.
 	Address string
 	Replica func(address string) (grpc.ClientConnInterface, error)

@@ -574,12 +574,12 @@ type AdmitResponse struct {
 	// hold of the request may not be written yet. So each later message about the request carries the
 	// ticket, from which the hold can be written. Empty where the hold is written already.
 	Ticket []byte `protobuf:"bytes,12,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// Where the replica answers that admitted the request from memory, host:port: it decides about the
-	// next requests of the account, too, and every other replica would have to ask it. Empty where any
-	// replica decides alike.
-	DeciderAddress string `protobuf:"bytes,13,opt,name=decider_address,json=deciderAddress,proto3" json:"decider_address,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The address (host:port) of the replica that admitted the request from memory, because it owns the account's
+	// slice. The owner decides about the next requests of the account, too: any other replica would have to ask it.
+	// Empty where any replica decides alike.
+	OwnerAddress  string `protobuf:"bytes,13,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdmitResponse) Reset() {
@@ -696,9 +696,9 @@ func (x *AdmitResponse) GetTicket() []byte {
 	return nil
 }
 
-func (x *AdmitResponse) GetDeciderAddress() string {
+func (x *AdmitResponse) GetOwnerAddress() string {
 	if x != nil {
-		return x.DeciderAddress
+		return x.OwnerAddress
 	}
 	return ""
 }
@@ -1416,7 +1416,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xa4\x04\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xa0\x04\n" +
 	"\rAdmitResponse\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12>\n" +
@@ -1433,8 +1433,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\bpriority\x18\n" +
 	" \x01(\bR\bpriority\x122\n" +
 	"\x15discount_basis_points\x18\v \x01(\x05R\x13discountBasisPoints\x12\x16\n" +
-	"\x06ticket\x18\f \x01(\fR\x06ticket\x12'\n" +
-	"\x0fdecider_address\x18\r \x01(\tR\x0edeciderAddress\"J\n" +
+	"\x06ticket\x18\f \x01(\fR\x06ticket\x12#\n" +
+	"\rowner_address\x18\r \x01(\tR\fownerAddress\"J\n" +
 	"\fRenewRequest\x12:\n" +
 	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xf8\x01\n" +
 	"\x0eRunningRequest\x12\x1d\n" +

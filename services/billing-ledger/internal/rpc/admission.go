@@ -71,7 +71,7 @@ func (s *Admission) decide(
 		proof = mac[:]
 	}
 	return &billingv1.AdmitResponse{
-		DeciderAddress: s.decider(a.Pin),
+		OwnerAddress:   s.owner(a.Pin),
 		LedgerMac:      proof,
 		Ticket:         ticket,
 		AccountId:      a.Account.String(),
@@ -88,9 +88,9 @@ func (s *Admission) decide(
 	}, nil
 }
 
-// decider returns where the only replica answers that decides about the account of a request: this one, where
-// it admitted the request from memory, which gave the request a pin.
-func (s *Admission) decider(pin *hold.Pin) string {
+// owner returns the address of this replica where it admitted the request from memory. Only such a request has a
+// pin, and only the owner of its account's slice can admit it so. Otherwise owner returns "".
+func (s *Admission) owner(pin *hold.Pin) string {
 	if pin == nil {
 		return ""
 	}

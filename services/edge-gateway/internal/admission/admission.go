@@ -95,7 +95,7 @@ type Admitter struct {
 	releaseSlot func(context.Context, *eventsv1.Attempt)
 	cfg         Config
 	places      places
-	deciders    deciders
+	owners      owners
 }
 
 // New makes an admitter. releaseSlot reports to routers an attempt for which they booked

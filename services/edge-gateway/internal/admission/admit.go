@@ -169,23 +169,23 @@ func (a *Admitter) hold(ctx context.Context, r *Request) (*billingv1.AdmitRespon
 	})
 }
 
-// admit asks billing-ledger for a hold: the replica that decided last about the key, or any replica where
-// that one is not known, not connected, or does not answer.
+// admit asks billing-ledger for a hold: the owner of the account's slice, or any replica where the owner is not
+// known, not connected, or does not decide.
 func (a *Admitter) admit(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
-	resp, err := a.admitByDecider(ctx, req)
-	if resp == nil && err == nil || silent(err) && ctx.Err() == nil {
-		a.deciders.learn(req.GetKeyId(), "")
+	resp, err := a.admitByOwner(ctx, req)
+	if resp == nil && err == nil || undecided(err) && ctx.Err() == nil {
+		a.owners.learn(req.GetKeyId(), "")
 		resp, err = a.ledger.Admit(ctx, req)
 	}
 	if err == nil {
-		a.deciders.learn(req.GetKeyId(), resp.GetDeciderAddress())
+		a.owners.learn(req.GetKeyId(), resp.GetOwnerAddress())
 	}
 	return resp, err
 }
 
-// admitByDecider asks the replica that decided last. It returns nothing where there is none to ask.
-func (a *Admitter) admitByDecider(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
-	address := a.deciders.find(req.GetKeyId())
+// admitByOwner asks the owner. It returns nothing where there is none to ask.
+func (a *Admitter) admitByOwner(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	address := a.owners.find(req.GetKeyId())
 	if address == "" || a.cfg.Ledger == nil {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func (a *Admitter) admitByDecider(ctx context.Context, req *billingv1.AdmitReque
 	if !ok {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, deciderTime)
+	ctx, cancel := context.WithTimeout(ctx, ownerTime)
 	defer cancel()
 	return ledger.Admit(ctx, req)
 }

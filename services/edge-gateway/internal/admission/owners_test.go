@@ -18,8 +18,8 @@ import (
 // ledgers are the replicas of billing-ledger. Calls lists who was asked, by address; "any" is a call
 // that any replica may answer.
 type ledgers struct {
-	// decider is the address that answers carry.
-	decider string
+	// owner is the address that answers carry.
+	owner string
 	// failing is the error of the replica at an address.
 	failing map[string]error
 	// away reports whether no replica is connected by its address.
@@ -44,12 +44,12 @@ func (l ledger) Admit(
 	} else if err != nil {
 		return nil, err
 	}
-	return &billingv1.AdmitResponse{DeciderAddress: l.of.decider}, nil
+	return &billingv1.AdmitResponse{OwnerAddress: l.of.owner}, nil
 }
 
 func (l *ledgers) admitter() *Admitter {
 	return New(ledger{of: l, address: "any"}, nil, nil, Config{
-		AdmitTimeout: 10 * deciderTime,
+		AdmitTimeout: 10 * ownerTime,
 		Ledger: func(address string) (billingv1.AdmissionServiceClient, bool) {
 			return ledger{of: l, address: address}, !l.away
 		},
@@ -74,40 +74,41 @@ func (l *ledgers) want(t *testing.T, calls ...string) {
 }
 
 func TestTheReplicaThatDecidedIsAskedNext(t *testing.T) {
-	l := &ledgers{decider: "a:1"}
+	l := &ledgers{owner: "a:1"}
 	a := l.admitter()
 	l.admitted(t, a, 2)
-	l.decider = "b:1"
+	l.owner = "b:1"
 	l.admitted(t, a, 2)
 	l.want(t, "any", "a:1", "a:1", "b:1")
 }
 
 func TestAnyReplicaIsAskedOnceNoneDecidesAlone(t *testing.T) {
-	l := &ledgers{decider: "a:1"}
+	l := &ledgers{owner: "a:1"}
 	a := l.admitter()
 	l.admitted(t, a, 1)
-	l.decider = ""
+	l.owner = ""
 	l.admitted(t, a, 2)
 	l.want(t, "any", "a:1", "any")
 }
 
-func TestAnyReplicaIsAskedWhileTheDeciderIsNotConnected(t *testing.T) {
-	l := &ledgers{decider: "a:1", away: true}
+func TestAnyReplicaIsAskedWhileTheOwnerIsNotConnected(t *testing.T) {
+	l := &ledgers{owner: "a:1", away: true}
 	l.admitted(t, l.admitter(), 3)
 	l.want(t, "any", "any", "any")
 }
 
-func TestADeciderThatDoesNotAnswerIsForgottenAndAnyOtherDecides(t *testing.T) {
+func TestAnOwnerThatDoesNotDecideIsForgottenAndAnyOtherDecides(t *testing.T) {
 	for name, err := range map[string]error{
 		"unreachable": fault.New(fault.Unavailable, fault.ServiceUnavailable, "connection refused"),
 		"silent":      context.DeadlineExceeded,
+		"stopping":    fault.New(fault.Unavailable, fault.AdmissionUnavailable, "admission is not running"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &ledgers{decider: "a:1"}
+				l := &ledgers{owner: "a:1"}
 				a := l.admitter()
 				l.admitted(t, a, 1)
-				l.decider, l.failing = "", map[string]error{"a:1": err}
+				l.owner, l.failing = "", map[string]error{"a:1": err}
 				l.admitted(t, a, 2)
 				l.want(t, "any", "a:1", "any", "any")
 			})
@@ -115,31 +116,27 @@ func TestADeciderThatDoesNotAnswerIsForgottenAndAnyOtherDecides(t *testing.T) {
 	}
 }
 
-func TestARefusalOfTheDeciderStands(t *testing.T) {
-	for _, refusal := range []error{
-		fault.New(fault.Precondition, fault.InsufficientCredits, "no credit is left"),
-		fault.New(fault.Unavailable, fault.AdmissionUnavailable, "too many requests wait"),
-	} {
-		l := &ledgers{decider: "a:1"}
-		a := l.admitter()
-		l.admitted(t, a, 1)
-		l.failing = map[string]error{"a:1": refusal}
-		if _, err := a.Hold(t.Context(), &Request{KeyID: "key"}); err == nil {
-			t.Errorf("error: got none, want %v", refusal)
-		}
-		l.want(t, "any", "a:1")
+func TestARefusalOfTheOwnerStands(t *testing.T) {
+	refusal := fault.New(fault.Precondition, fault.InsufficientCredits, "no credit is left")
+	l := &ledgers{owner: "a:1"}
+	a := l.admitter()
+	l.admitted(t, a, 1)
+	l.failing = map[string]error{"a:1": refusal}
+	if _, err := a.Hold(t.Context(), &Request{KeyID: "key"}); err == nil {
+		t.Errorf("error: got none, want %v", refusal)
 	}
+	l.want(t, "any", "a:1")
 }
 
-func TestKnownDecidersAreBounded(t *testing.T) {
-	var d deciders
-	for n := range maxDeciders + 1 {
-		d.learn(fmt.Sprint("key-", n), "a:1")
+func TestKnownOwnersAreBounded(t *testing.T) {
+	var o owners
+	for n := range maxOwners + 1 {
+		o.learn(fmt.Sprint("key-", n), "a:1")
 	}
-	if got := d.byKey.Len(); got > maxDeciders {
-		t.Errorf("keys: got %d, want at most %d", got, maxDeciders)
+	if got := o.byKey.Len(); got > maxOwners {
+		t.Errorf("keys: got %d, want at most %d", got, maxOwners)
 	}
-	if got := d.find(fmt.Sprint("key-", maxDeciders)); got != "a:1" {
-		t.Errorf("the decider of the last key: got %q, want a:1", got)
+	if got := o.find(fmt.Sprint("key-", maxOwners)); got != "a:1" {
+		t.Errorf("the owner of the last key: got %q, want a:1", got)
 	}
 }
