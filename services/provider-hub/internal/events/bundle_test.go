@@ -158,6 +158,17 @@ func TestRareUsageIsPublishedAtOnceAndFrequentUsageTogether(t *testing.T) {
 		if got := time.Since(began); got != gatherTime {
 			t.Errorf("wait of usage right behind it: got %v, want %v", got, gatherTime)
 		}
+		for range usageBatch {
+			u.queue <- waiting{}
+		}
+		full := time.Now()
+		if got := u.gather(t.Context(), waiting{}); len(got) != usageBatch {
+			t.Errorf("usage of a full batch: got %d, want %d", len(got), usageBatch)
+		}
+		if got := time.Since(full); got != 0 {
+			t.Errorf("wait of a full batch: got %v, want 0", got)
+		}
+		<-u.queue
 		rest := time.NewTimer(gatherTime)
 		<-rest.C
 		before := time.Now()

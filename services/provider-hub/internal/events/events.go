@@ -14,7 +14,7 @@
 // room is left to the next sweep; attempts are dropped and counted. A sweep begins with
 // usage that is 30 s old (see DefaultResettle). A usage event is repeated at most that
 // often and at least every 10 minutes, in batches of 256. Usage that is published within
-// 10 ms goes as bundles of at most 64 events and 60 KiB. A batch of attempts is at most
+// 50 ms goes as bundles of at most 64 events and 60 KiB. A batch of attempts is at most
 // 256 or 50 ms old, a part of a presence report at most 500 sessions or about 512 KiB.
 package events
 

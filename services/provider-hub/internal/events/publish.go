@@ -115,9 +115,9 @@ func batch(queue <-chan waiting, first waiting) []waiting {
 
 // gather takes first, and what waits besides. Within gatherTime of the last publication it
 // waits until that time is over, so that frequent usage becomes bundles, and rare usage is
-// not delayed.
+// not delayed. A batch that is full already does not wait.
 func (u *Usage) gather(ctx context.Context, first waiting) []waiting {
-	if rest := gatherTime - u.clock.Now().Sub(u.published); rest > 0 && ctx.Err() == nil {
+	if rest := gatherTime - u.clock.Now().Sub(u.published); rest > 0 && ctx.Err() == nil && len(u.queue) < usageBatch-1 {
 		over := time.NewTimer(rest)
 		defer over.Stop()
 		select {

@@ -10,8 +10,8 @@
 // call of the hub's own, which the hub makes after eight failed calls in a row (record.go). So uptime
 // counts only the time in which the server answered.
 //
-// Leases (leases.go): every 5 s a hub says that it is alive, renews its leases for 20 s, and
-// takes free leases up to its share. A hub that cannot renew stops serving 2 s before its
+// Leases (leases.go): while there is an endpoint, a hub says every 5 s that it is alive, renews its
+// leases for 20 s, and takes free leases up to its share. A hub that cannot renew stops serving 2 s before its
 // leases end, by its own monotonic clock. A hub that cannot open an endpoint's key gives the lease
 // up, and tries again after a minute, and then less often (unreadable.go). Epochs are drawn as for
 // agents, so that a newer session wins everywhere.

@@ -47,8 +47,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// await returns true when the next beat is due, and false when the hub calls no endpoint any
-// more. No beat is due while there is no endpoint.
+// await waits for the next beat, and reports whether it is due: false when the hub calls no endpoint
+// any more. No beat is due while there is no endpoint.
 func (h *Hub) await(ctx context.Context) bool {
 	for {
 		select {
