@@ -47,7 +47,7 @@ func newBatchWork(cfg BatchConfig, st store.Batches, deps Deps, m *metrics) (*ba
 
 // run works at every interval until ctx ends.
 func (w *batchWork) run(ctx context.Context) {
-	for range clock.EveryUnless(ctx, w.interval, w.store.Still()) {
+	for range clock.Every(ctx, w.interval) {
 		w.pass(ctx)
 	}
 }

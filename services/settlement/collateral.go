@@ -48,7 +48,11 @@ func (w *collateralWork) run(ctx context.Context) error {
 		}
 		defer func() { _ = stop() }() // it fails on a connection that is closed already
 	}
-	for range clock.EveryUnless(ctx, collateralInterval, w.still) {
+	still := w.still
+	if d := w.development; d != nil {
+		still = func(ctx context.Context) bool { return !d.Waits() && w.still.Holds(ctx) }
+	}
+	for range clock.EveryUnless(ctx, collateralInterval, still) {
 		if _, err := w.pass(ctx); err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
 				"retry_after", collateral.RetryAfter.String())

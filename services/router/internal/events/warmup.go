@@ -15,7 +15,7 @@ import (
 	"svc.internal/services/router/internal/warmup"
 )
 
-// planInterval is the pause between two plans. It is short compared with the wait for a
+// planInterval is the least pause between two plans. It is short compared with the wait for a
 // slot, and with the random time that keeps replicas apart.
 const planInterval = 250 * time.Millisecond
 

@@ -173,6 +173,9 @@ func (p *Planner) ring() {
 func (p *Planner) Rest(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(p.short) > 0 {
+		return 0 // a plan that could not be sent has taken none of them
+	}
 	next := p.scanned.Add(scanInterval)
 	for _, w := range p.waiting {
 		if w.due.Before(next) {

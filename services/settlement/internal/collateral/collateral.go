@@ -188,6 +188,13 @@ func (d *Development) Heard(id ids.ProviderID) {
 	}
 }
 
+// Waits reports whether a provider was heard of that is not recorded.
+func (d *Development) Waits() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting) > 0
+}
+
 // Pass records the providers that were heard of, and tells the hub what it has not taken.
 // It returns how many facts the hub took.
 func (d *Development) Pass(ctx context.Context) (told int, err error) {

@@ -104,7 +104,8 @@ type dayPage struct {
 
 // AddLines implements batch.Page.
 func (p *dayPage) AddLines(ctx context.Context, lines []batch.Line) error {
-	// With the first lines, because a day that has none yet may be open, and what is made for it is undone.
+	// The partition is made with the first lines, because a day without lines may be open, and the transaction
+	// of an open day is undone.
 	if p.lines == 0 && len(lines) > 0 {
 		if _, err := p.tx.Exec(ctx, `SELECT ensure_batch_partition($1)`, p.day); err != nil {
 			return fmt.Errorf("make a partition: %w", err)

@@ -488,7 +488,7 @@ func (i *idle) Collect(ctx context.Context, day time.Time, each func(batch.Page)
 	return i.Store.Collect(ctx, day, each)
 }
 
-// A closer looks every few seconds, and a day is sealed once a day.
+// A closer looks every 30 s, and a day is sealed once a day.
 func TestADayThatIsOpenCostsNoTransactionAndNoPartition(t *testing.T) {
 	t.Parallel()
 	c := newClosing(t)
