@@ -194,8 +194,7 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 // Connected reports whether the connection is up now, for readiness checks.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnected returns a channel that is closed when the connection is up again after it was
-// lost from now on.
+// Reconnected returns a channel that is closed at the next reconnection.
 func (c *Conn) Reconnected() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,11 +24,11 @@ const (
 	handlerTimeout = 25 * time.Second
 	// pollWait is how long one request waits at the server for a message. An idle consumer asks
 	// that seldom.
-	pollWait = 30 * time.Second
+	pollWait = 10 * time.Second
 	// pollHeartbeat is how often the server says that it still has the request. Two that stay
 	// away end it, so a consumer waits at the longest that long on a request that another
 	// server lost. One that is lost with this connection is made again at once.
-	pollHeartbeat = 5 * time.Second
+	pollHeartbeat = 2 * time.Second
 	maxAckPending = 1000
 
 	defaultRetryMin = 500 * time.Millisecond
