@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -38,15 +39,22 @@ func TestTheOtherCommandsReachTheAgentThatRuns(t *testing.T) {
 		}
 	})
 	hub.AcceptLive()
-	do := func(want string, args ...string) {
+	says := func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
 		if err := command(t.Context(), append(args, "-state", dir), nil, &out, io.Discard); err != nil {
 			t.Fatalf("%s: got the error %v, want none", args[0], err)
 		}
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s: got %q, want %q in it", args[0], out.String(), want)
+		return out.String()
+	}
+	do := func(want string, args ...string) {
+		t.Helper()
+		if got := says(args...); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q in it", args[0], got, want)
 		}
+	}
+	for !strings.Contains(says("status", "-once"), "agent      connected\n") {
+		runtime.Gosched() // the hub has sent its welcome, and the agent is reading it
 	}
 	do("paused: no new requests come", "pause")
 	do("paused: svc-agent resume", "status") // the account cannot be told without a service
