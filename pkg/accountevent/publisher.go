@@ -49,7 +49,7 @@ type Publisher struct {
 	// Notes is the subject of the producer's notes, and Queue is shared by its replicas.
 	Notes, Queue string
 	Log          *slog.Logger
-	// Still reports whether nothing can have come into the outbox.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 }
 

@@ -82,8 +82,8 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	}
 }
 
-// Still reports whether a loop may leave a look out, because it would find what its last one
-// found. Nil never does.
+// Still reports whether a loop may leave a look out, because the look would find what the last one found. A nil
+// Still never holds.
 type Still func(ctx context.Context) bool
 
 // Holds reports whether the look may be left out.

@@ -6,9 +6,10 @@
 // few goroutines, and each of them wakes a thread. With one processor (GOMAXPROCS is 1) no other is
 // idle, so no thread is woken, and the goroutines run one after another.
 //
-// The governor takes half of the processors away when fewer have been enough for a second, and again
-// until one is left. It gives all of them back, within a tenth of a second, once the process uses
-// most of what it has or its goroutines wait for a processor.
+// The governor takes half of the processors away when fewer have been enough for a second, and again until one is
+// left. It waits for longer, up to a minute, after the process has needed them back soon. It gives all of them
+// back at the first look at which the process uses most of what it has, or its goroutines wait for a processor.
+// Looks are 50 ms apart, and 100 ms while the process does next to nothing.
 //
 // Where the environment sets GOMAXPROCS, the operator has decided, and the governor does nothing.
 package governor
@@ -28,13 +29,13 @@ const (
 	// rest is the use below which the process does next to nothing. A use is CPU time by time, so
 	// 1 is one processor that is always busy.
 	rest = 0.05
-	// widen is the use of each processor at which the process gets all of them, and narrow the use
-	// of each processor below which it has too many, if half of them were to do the work. The
-	// difference keeps a steady load from changing them for ever.
+	// widen is the use of each processor at which the process gets all of them. narrow is the use that each
+	// processor may have when half of them do the work: below it, the other half is taken away. The distance
+	// between the two keeps a steady load from changing the processors for ever.
 	widen  = 0.8
 	narrow = 0.65
 	// tolerated is the share of waits for a processor that may be long (see longWait), and few how
-	// many may be, whatever their share.
+	// many may be, whatever their share. Go counts one wait in eight.
 	tolerated = 0.05
 	few       = 4
 	// leastCalm is for how long fewer processors must have been enough before they are taken away.

@@ -36,10 +36,10 @@ func TestProcessorsWithoutWorkAreHalvedEachSecondToOne(t *testing.T) {
 	s := on(8, 8)
 	for _, want := range []int{4, 2, 1} {
 		if at := until(s, 1000, busy(narrow-0.01)); at != second {
-			t.Fatalf("look %d took processors away, want %d", at, second)
+			t.Fatalf("processors taken away: got look %d, want %d", at, second)
 		}
 		if s.procs != want {
-			t.Fatalf("there are %d processors, want %d", s.procs, want)
+			t.Fatalf("processors: got %d, want %d", s.procs, want)
 		}
 	}
 	if at := until(s, 1000, busy(0)); at != 0 {
@@ -62,7 +62,7 @@ func TestOneBusyLookBeginsTheCalmAnew(t *testing.T) {
 			until(s, second-1, busy(0))
 			s.look(l)
 			if at := until(s, 1000, busy(0)); at != second {
-				t.Fatalf("look %d behind it took a processor away, want %d", at, second)
+				t.Fatalf("a processor taken away after the busy look: got look %d, want %d", at, second)
 			}
 		})
 	}
@@ -83,10 +83,10 @@ func TestUseAndLongWaitsGiveAllProcessorsAtOnce(t *testing.T) {
 			s := on(2, 8)
 			s.calm = longestCalm
 			if at := until(s, 3, c.load); at != c.at {
-				t.Fatalf("look %d changed the processors, want %d", at, c.at)
+				t.Fatalf("processors changed: got look %d, want %d", at, c.at)
 			}
 			if c.at > 0 && s.procs != s.all {
-				t.Fatalf("there are %d processors, want %d", s.procs, s.all)
+				t.Fatalf("processors: got %d, want %d", s.procs, s.all)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestWhoNeedsItsProcessorsBackSoonKeepsThemLonger(t *testing.T) {
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		at := until(s, 10_000, busy(0))
 		if got := time.Duration(at) * period; got != want*time.Second {
-			t.Fatalf("a processor was taken away after %v, want %v s", got, int64(want))
+			t.Fatalf("a processor taken away: got after %v, want after %v s", got, int64(want))
 		}
 		s.look(waiting(10, 10))
 	}
@@ -123,7 +123,7 @@ func TestWhoNeedsItsProcessorsBackSoonKeepsThemLonger(t *testing.T) {
 	until(s, int(steady/period), busy(0)) // for long enough
 	s.look(waiting(10, 10))
 	if at := until(s, 10_000, busy(0)); at != second {
-		t.Fatalf("behind a long time with one a processor was taken away after look %d, want %d", at, second)
+		t.Fatalf("a processor taken away after a long time with one: got look %d, want %d", at, second)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestTheGovernorFollowsTheUse(t *testing.T) {
 			return 4
 		})
 		if !slices.Equal(changes, []int{0, 2, 1, 0, 2, 1}) {
-			t.Fatalf("it set %v at %v", changes, at)
+			t.Fatalf("changes: got %v at %v, want [0 2 1 0 2 1]", changes, at)
 		}
 		if wait := at[3] - from; wait > 2*restPeriod {
 			t.Errorf("all processors came %v after the load", wait)
@@ -161,7 +161,7 @@ func TestTheProcessHasAllItsProcessorsWhenTheGovernorEnds(t *testing.T) {
 	cancel()
 	Run(ctx)
 	if now := runtime.GOMAXPROCS(0); now != all {
-		t.Fatalf("it has %d of %d processors", now, all)
+		t.Fatalf("processors at the end: got %d, want %d", now, all)
 	}
 }
 

@@ -4,7 +4,7 @@ package governor
 
 import "errors"
 
-// meter exists on Unix alone, because only Unix systems give the CPU time of a process in one way.
+// meter reads nothing here, because only Unix systems give the CPU time of a process in one way.
 type meter struct{}
 
 func newMeter() (*meter, error) { return nil, errors.ErrUnsupported }

@@ -36,7 +36,7 @@ type PassbookConfig struct {
 	TaxName        string `yaml:"tax_name" env:"SVC_BILLING_TAX_NAME"`
 	TaxBasisPoints int64  `yaml:"tax_basis_points" env:"SVC_BILLING_TAX_BASIS_POINTS"`
 	// FoldInterval is the pause between two looks for what was recorded. What people see is
-	// some two or three of it old, and FoldLag. While nothing is recorded it is up to passbook.Still
+	// some two or three of it old, and FoldLag. While nothing is recorded it is up to passbook.IdleInterval
 	// older.
 	FoldInterval time.Duration `yaml:"fold_interval" env:"SVC_BILLING_FOLD_INTERVAL"`
 	// FoldLag is how much longer a transaction may take, from when it begins until others see

@@ -9,7 +9,7 @@ import (
 	"inference-bench/internal/growth"
 )
 
-// linesAccounts are the accounts whose requests the lines are.
+// linesAccounts is the number of accounts whose requests are written.
 const linesAccounts = 1_000
 
 // rows is the axis of accounts, or that of settled requests. They are written by SQL, because requests would take days.

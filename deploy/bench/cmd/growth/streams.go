@@ -15,7 +15,7 @@ const (
 	streamModel  = "mock-t256-f0-d20-c1"
 	streamEvents = 256
 	streamGap    = 20 * time.Millisecond
-	// manyStreams begin within half of manyWarm, because a thousand at once would be another load.
+	// More than manyStreams streams begin within half of manyWarm, because a thousand at once would be another load.
 	manyStreams = 100
 	manyWarm    = 6 * time.Second
 )

@@ -1,10 +1,8 @@
-// idle measures what a provider's socket costs the product while it serves
-// nothing: it registers many agents that only keep their connection, and
-// divides what the product's memory has grown by their number. The first
-// quarter of them warms the product up: what its processes take once, the
-// caches of a database's connections for example, is no part of a socket. It
-// speaks as much of the provider connection as that takes: the first frame
-// and the answer to it.
+// idle measures what a provider's socket costs the product while it serves nothing. It registers many agents that
+// only keep their connection. The first quarter of the agents warms the product up, because what its processes take
+// once, the caches of a database's connections for example, is no part of a socket. What the other agents add to the
+// product's memory is divided by the number of these agents. idle speaks as much of the provider connection as that
+// takes: the first frame and the answer to it.
 package main
 
 import (

@@ -39,7 +39,7 @@ const maxOutputTokens = 4096
 
 type fields = map[string]any
 
-// PutModel makes a model, or makes it what m says.
+// PutModel creates or replaces a model.
 func (c Client) PutModel(ctx context.Context, m Model) error {
 	return c.call(ctx, http.MethodPut, "models/"+m.ID, fields{
 		"name": m.ID, "context_length": m.ContextLength,

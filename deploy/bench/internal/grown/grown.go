@@ -2,8 +2,8 @@
 // to make them. The rows are such as the product makes, but no entry says where the credit of the accounts came from:
 // the ledger's own verification would object.
 //
-// Settled requests are of the day on which the product was started, before it was: what reads the ledger in the order
-// of settling has passed them already, as it would have in a product that had served them. Each has its hold, its
+// Settled requests are dated on the day on which the product was started, and before its start. So what reads the
+// ledger in the order of settling has passed them already, as it would have in a product that had served them. Each has its hold, its
 // settled line in the partition of its day, and its line in its account's passbook.
 package grown
 
@@ -44,8 +44,8 @@ func (d *Database) Accounts(ctx context.Context, n int, shown func(int)) error {
 	return d.fill(ctx, n, shown, `SELECT count(*) FROM account`, accountsSQL)
 }
 
-// Lines makes settled requests until there are so many that were made so, spread evenly over the accounts there are.
-// shown is called with how many there are.
+// Lines adds settled requests until the database has n of them. They are spread evenly over the keys. shown is called
+// with how many there are.
 func (d *Database) Lines(ctx context.Context, n int, shown func(int)) error {
 	if _, err := d.conn.Exec(ctx, seriesSQL); err != nil {
 		return fmt.Errorf("make series of usage: %w", err)

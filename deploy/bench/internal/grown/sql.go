@@ -16,9 +16,9 @@ const seriesSQL = `INSERT INTO usage_series (account_id, key_id, model_id, provi
 	SELECT account_id, id, 'grown', '00000000-0000-7000-8000-000000000001', 'payg', 0 FROM consumer_key
 	ON CONFLICT DO NOTHING`
 
-// linesSQL makes $2 settled requests behind the $1 there are, in the order of their times. The times of each batch are
-// spread over what there was of the day before the product was started. Two lines of an account at one moment are one
-// line of its passbook.
+// linesSQL makes $2 settled requests after the $1 there are, in the order of their times. The times of each batch are
+// spread over the part of the day before the product was started. Of two lines of an account at one moment, the
+// passbook has the first alone.
 const linesSQL = `WITH owner AS (
 	SELECT array_agg(account_id) AS accounts, array_agg(key_id) AS keys, array_agg(id) AS series
 	FROM usage_series WHERE model_id = 'grown'),

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bound is the most that a judged figure of the last step may be of the first step's in an axis that is flat.
+// Bound is the largest ratio of a judged figure at the last step to the same figure at the first step in a flat axis.
 const Bound = 1.25
 
 // The axes by name.
@@ -72,8 +72,8 @@ type Step struct {
 	Note   string    `json:"note,omitempty"`
 }
 
-// Ratio returns figure f of a step to that of the axis's first step. It returns false where either was not
-// measured, or where the first is not above zero.
+// Ratio returns the ratio of figure f at a step to that at the axis's first step. It returns false where either was
+// not measured, or where the first is not above zero.
 func (a Axis) Ratio(step, f int) (float64, bool) {
 	if f >= len(a.Steps[0].Values) || f >= len(a.Steps[step].Values) || a.Steps[0].Values[f] <= 0 {
 		return 0, false

@@ -180,8 +180,8 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	b.decideBatch(ctx, batch)
 }
 
-// decideBatch decides a batch. When it meets open slices, nothing is decided. Those who ask for accounts with
-// slices get theirs, and the others are decided about again, so that accounts that have slices do not fail them.
+// decideBatch decides a batch. When it meets open slices, no caller gets a decision yet: the callers whose accounts
+// have slices get an error that names the slice, and the batch of the other callers is decided once more.
 func (b *batcher) decideBatch(ctx context.Context, batch []*ticket) {
 	decisions, err := b.ask(ctx, batch)
 	if met, ok := errors.AsType[SlicesOpen](err); ok {
@@ -202,8 +202,9 @@ func (b *batcher) decideBatch(ctx context.Context, batch []*ticket) {
 	b.halve(ctx, batch, decisions, err)
 }
 
-// halve answers a batch. When it met a slice that was closed before anybody knew whose it was, each half of the
-// batch's keys is decided by itself.
+// halve answers a batch, unless its error names an open slice that no key of the batch is known to have: the slice
+// was closed before the store read it, or the store could not read. Then each half of the batch's keys is decided
+// by itself.
 func (b *batcher) halve(ctx context.Context, batch []*ticket, decisions []Decision, err error) {
 	var keys [][]*ticket
 	if _, ok := AsSliceOpen(err); ok {

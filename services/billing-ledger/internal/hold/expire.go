@@ -32,7 +32,7 @@ type Expirer struct {
 	Steps []Step
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Still reports whether nothing can have come to its end but by time.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 
 	// since is the moment since which all has been well. ticked is the end of the last

@@ -34,12 +34,13 @@ func AsSliceOpen(err error) (SliceOpen, bool) {
 	return SliceOpen{}, false
 }
 
-// SlicesOpen is the error of a decision about several accounts of which some have open slices. Nothing was
-// decided.
+// SlicesOpen is the error of a decision about several keys of which some have accounts with open slices. The
+// caller gets no decision of the batch.
 type SlicesOpen struct {
 	// First is one of the slices.
 	First SliceOpen
-	// Of has the slice of each key whose account has one. A slice that opened since is not there.
+	// Of has the open slice of each key whose account has one. It is read after the decision, so a slice that was
+	// closed in between is missing.
 	Of map[ids.KeyID]SliceOpen
 }
 

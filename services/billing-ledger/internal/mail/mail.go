@@ -74,7 +74,7 @@ type Worker struct {
 	Site    string
 	Log     *slog.Logger
 	Observe func(context.Context, Outcome)
-	// Still reports whether no letter can have come.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 }
 

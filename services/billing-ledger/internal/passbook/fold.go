@@ -28,8 +28,7 @@ type Progress struct {
 // FoldStore makes the lines. Steps of several replicas do not meet: one finds the place
 // taken, does nothing, and reports no more.
 type FoldStore interface {
-	// Due reports whether something was recorded that is not folded, or the fold stands where it
-	// is for Still.
+	// Due reports whether something was recorded that is not folded, or the fold has stood for IdleInterval.
 	Due(ctx context.Context) (bool, error)
 	// Mark makes a mark, lag before the database's time.
 	Mark(ctx context.Context, lag time.Duration) (Mark, error)
@@ -40,9 +39,9 @@ type FoldStore interface {
 	Fold(ctx context.Context, upTo time.Time, rows int) (Progress, error)
 }
 
-// Still is for how long the fold stays where it is while nothing is recorded: what people see
-// of an idle service is said to be that old.
-const Still = 15 * time.Second
+// IdleInterval is the pause between two marks of a fold while nothing is recorded. What people see of an idle
+// service is up to that much older.
+const IdleInterval = 15 * time.Second
 
 // The Folder's numbers. foldSteps bounds the steps of one look, so that a long history is
 // made in many looks.

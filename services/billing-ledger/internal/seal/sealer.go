@@ -33,7 +33,7 @@ type Sealer struct {
 	// over, Poll the pause between two looks whether a closed day is quiet.
 	Interval, After, Poll time.Duration
 	Log                   *slog.Logger
-	// Still reports whether no day can have become due but by time.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 }
 

@@ -18,12 +18,12 @@ import (
 
 // Admit decides reservations: those that are plain by a few statements (admit_plain.go), and the
 // others by the database's function admit_requests (functions/admit_requests.sql) in a
-// transaction of its own. Both are durable when Admit returns. When the second fails, nobody is
-// told what the first decided, as when the connection is lost during a commit.
+// transaction of its own. Both are durable when Admit returns. When the second fails, the
+// caller does not hear what the first decided, as when the connection is lost during a commit.
 //
-// Where owners of slices admit for some of the accounts, the error is a SliceOpen or, for several keys,
-// SlicesOpen, and nobody is told anything either. The caller has the owners decide or give up their slices,
-// and asks again.
+// Where owners of slices admit for some of the accounts, the caller gets no decision. The error is a SlicesOpen, or
+// a SliceOpen where there is one key or the slices cannot be read. The caller has the owners decide or give up
+// their slices, and asks again.
 func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
 	decisions := make([]hold.Decision, len(reservations))

@@ -33,9 +33,9 @@ func (p Passbook) Due(ctx context.Context) (bool, error) {
 		FROM passbook_fold f`)
 }
 
-// foldDue asks whether a fold is due; $1 is passbook.Still.
+// foldDue asks whether a fold is due; $1 is passbook.IdleInterval.
 func (s *Store) foldDue(ctx context.Context, sql string) (due bool, err error) {
-	if err := s.pool.QueryRow(ctx, sql, passbook.Still).Scan(&due); err != nil {
+	if err := s.pool.QueryRow(ctx, sql, passbook.IdleInterval).Scan(&due); err != nil {
 		return false, fmt.Errorf("look behind the fold: %w", err)
 	}
 	return due, nil

@@ -15,8 +15,8 @@ import (
 // Kept answers are in a schema of their own, kept, apart from the ledger: a ring of 26
 // slots, one for each hour, made once. Nothing is created or dropped at run time, and no
 // row is deleted. A slot is emptied whole, together with its counts, when its last answer
-// is a day old: every 15 s by whichever replica comes first, and otherwise by the next
-// answer. A slot that somebody reads for long, as pg_dump does, is not waited for. If it
+// is a day old: every 15 s by whichever replica comes first (every 60 s while nobody writes), and
+// otherwise by the next answer. A slot that somebody reads for long, as pg_dump does, is not waited for. If it
 // is still being read when its hour comes, answers of that hour are not kept. A dump may
 // leave the answers out (--exclude-table-data='kept.*'); repeats of their requests are
 // refused after a restore.

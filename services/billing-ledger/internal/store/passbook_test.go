@@ -517,7 +517,7 @@ func TestAnIdleFoldStaysWhereItIsAndGoesOnWithTheNextLine(t *testing.T) {
 		t.Errorf("place of the fold after a request: got %s, want a later one than %s", got, folded)
 	}
 	e.checkLines(t, c)
-	e.past(t, 2*passbook.Still)
+	e.past(t, 2*passbook.IdleInterval)
 	stood := scan[time.Time](t, e, `SELECT until_at FROM passbook_fold`)
 	if got := look(2); !got.After(stood) {
 		t.Errorf("place of a fold that stood for long: got %s, want a later one", got)

@@ -25,8 +25,9 @@ const maxPins = 1000
 // cleared days are left out, because they are closed, and so are those of unknown keys. No request comes
 // twice (unique). $21 is for a planted fault.
 //
-// The first condition is kept_from(), whose call costs more than all of it. What was written is looked for in
-// a table that is hashed: as a join of its own it would compare each pin with each other.
+// The first condition has the text of kept_from(), because a call of that function costs more than the rest of the
+// statement. IS TRUE keeps the planner from making a join of the look-up in written, because the join would compare
+// each pin with each. The look-up uses a hashed table.
 const writePins = `WITH fresh AS MATERIALIZED (
 		SELECT u.*, CASE WHEN sum(u.amount) OVER (PARTITION BY u.account_id, u.epoch ORDER BY u.request_id) <= s.amount
 			THEN u.amount ELSE 0 END AS taken

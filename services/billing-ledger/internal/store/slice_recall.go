@@ -102,8 +102,8 @@ const selectOpen = `SELECT ck.id, s.account_id, s.owner, s.address FROM consumer
 	JOIN slice s ON s.account_id = ck.account_id AND s.state = 'open' AND s.alive_until > now()
 	WHERE ck.id = ANY ($1)`
 
-// slicesOf returns an error that names the open slices of all accounts of reservations, of which the
-// database named the first. It names the first alone where no other can be in the way.
+// slicesOf returns an error that names the open slice of each key of the reservations. The database named first.
+// Where the reservations have one key, or the slices cannot be read, the error is first alone.
 func (s *Store) slicesOf(ctx context.Context, reservations []hold.Reservation, first hold.SliceOpen) error {
 	keys := make([]ids.KeyID, 0, len(reservations))
 	for i := range reservations {

@@ -148,14 +148,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
-
-	"svc.internal/pkg/clock"
-
-	"svc.internal/pkg/pg"
 )
 
 // Schema and Role are billing-ledger's own in a shared database.

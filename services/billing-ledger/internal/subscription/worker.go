@@ -29,7 +29,7 @@ type Worker struct {
 	Log       *slog.Logger
 	// Alarm is told of an invoice that a person must give back.
 	Alarm func(ctx context.Context, invoice, detail string) error
-	// Still reports whether nothing can have become due but by time.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 
 	wake chan struct{}

@@ -61,7 +61,7 @@ type Deliverer struct {
 	// Observe counts a try, and Dropped events without room.
 	Observe func(Result)
 	Dropped func(n int)
-	// Still reports whether no event can have come.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 
 	wake    chan struct{}

@@ -80,7 +80,7 @@ type inquiry struct {
 	tries        int
 }
 
-// eager reports whether no hub was heard since the connection.
+// eager reports whether nobody was heard since the connection, and eagerTries are not used up.
 func (i *inquiry) eager(heard time.Time) bool { return i.tries < eagerTries && heard.Before(i.began) }
 
 // pause returns the time until the next look.

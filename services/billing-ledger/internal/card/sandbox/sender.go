@@ -38,7 +38,7 @@ type Sender struct {
 	URL    string
 	Client *http.Client
 	Log    *slog.Logger
-	// Still reports whether nothing can have become due but by time.
+	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
 	Still clock.Still
 
 	wake chan struct{}
