@@ -64,8 +64,12 @@ func (l *length) step(ctx context.Context, size int) (s growth.Step, err error) 
 	if res.Chunks == 0 {
 		return s, errors.New(join("no event came", failures(res)))
 	}
+	whole := ""
+	if res.Requests == 0 {
+		whole = "no answer came to its end"
+	}
 	return growth.Step{Values: []float64{mebibytes(used), mebibytes(resident), res.ChunkPerSec, float64(res.Requests)},
-		Note: failures(res)}, nil
+		Note: join(whole, failures(res))}, nil
 }
 
 // watch reads memory while a load lasts, behind its warm-up.

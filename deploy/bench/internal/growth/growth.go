@@ -67,9 +67,11 @@ type Figure struct {
 // Step is what was measured at one size.
 type Step struct {
 	Size int `json:"size"`
-	// Values are in the order of the axis's figures; nil where the step was not measured, and Note says why.
+	// Values are in the order of the axis's figures; nil where the step was not measured.
 	Values []float64 `json:"values"`
-	Note   string    `json:"note,omitempty"`
+	// Note says why the step was not measured, or why its values are in doubt: the load was not reached, or requests
+	// failed.
+	Note string `json:"note,omitempty"`
 }
 
 // Ratio returns the ratio of figure f at a step to that at the axis's first step. It returns false where either was
@@ -97,6 +99,11 @@ func (a Axis) Judge() (Verdict, string) {
 		return NotMeasured, "an axis has two steps at least"
 	}
 	last, verdict := len(a.Steps)-1, Flat
+	for _, s := range []Step{a.Steps[0], a.Steps[last]} {
+		if s.Note != "" {
+			return NotMeasured, fmt.Sprintf("the step %s is in doubt: %s", grouped(s.Size), s.Note)
+		}
+	}
 	var parts []string
 	for f := range a.Judged {
 		ratio, ok := a.Ratio(last, f)

@@ -43,8 +43,10 @@ func TestEachJudgedFigureMustBeFlat(t *testing.T) {
 func TestAnAxisWithoutItsEndsIsNotJudged(t *testing.T) {
 	noFirst, noLast, negative := measured(100, 100), measured(100, 100), measured(-1, 100)
 	noFirst.Steps[0].Values, noLast.Steps[1].Values = nil, nil
+	doubtful := measured(100, 100)
+	doubtful.Steps[1].Note = "61 of 100 requests a second"
 	for name, a := range map[string]Axis{"no first": noFirst, "no last": noLast, "below zero": negative,
-		"one step": measured(100), "none": measured()} {
+		"one step": measured(100), "none": measured(), "a doubtful last": doubtful} {
 		if got, _ := a.Judge(); got != NotMeasured {
 			t.Errorf("%s: got %q, want %q", name, got, NotMeasured)
 		}
@@ -89,7 +91,7 @@ func TestTheTableShowsRatiosNotesAndTheVerdict(t *testing.T) {
 		"         10               1234        1.00 ×               3",
 		"        100               1300        1.05 ×               3",
 		"     10,000                  –             –               –  no room",
-		"", "  not measured: CPU a request of the first or the last step is missing", "",
+		"", "  not measured: the step 10,000 is in doubt: no room", "",
 	}, "\n")
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
