@@ -3,8 +3,8 @@
 // the ledger's own verification would object.
 //
 // Settled requests are dated on the day on which the product was started, and before its start. So what reads the
-// ledger in the order of settling has passed them already, as it would have in a product that had served them. Each has its hold, its
-// settled line in the partition of its day, and its line in its account's passbook.
+// ledger in the order of settling has passed them already, as it would have in a product that had served them. Each
+// has its hold, its settled line in the partition of its day, and its line in its account's passbook.
 package grown
 
 import (

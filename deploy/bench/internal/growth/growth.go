@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bound is the largest ratio of a judged figure at the last step to the same figure at the first step in a flat axis.
+// Bound is the largest ratio of a judged figure at the last step to that at the first step in a flat axis.
 const Bound = 1.25
 
 // The axes by name.
