@@ -26,8 +26,8 @@ const (
 	// that seldom.
 	pollWait = 10 * time.Second
 	// pollHeartbeat is how often the server says that it still has the request. Two that stay
-	// away end it, so a consumer waits at the longest that long on a request that another
-	// server lost. One that is lost with this connection is made again at once.
+	// away end the request, so a consumer waits for at most two on a request that another
+	// server lost. A request that is lost with this connection is made again at once.
 	pollHeartbeat = 2 * time.Second
 	maxAckPending = 1000
 

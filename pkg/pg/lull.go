@@ -41,10 +41,10 @@ type rower interface {
 // NewLull returns the lull of the server of a pool.
 func NewLull(db rower) *Lull { return &Lull{db: db} }
 
-// Loop returns a function for one loop, which asks it before each look. It reports whether
-// no transaction has written anything since it last reported false, which is less than rest
-// ago: the look finds what the last one found, unless something has become due by time. Where
-// the server cannot be asked it reports false.
+// Loop returns a function that one loop calls before each look. The function reports whether no
+// transaction has written anything since the last look, and the last look is less than rest ago: the
+// look would find what the last one found, unless something has become due by time. The function
+// reports false where the server cannot be asked.
 func (l *Lull) Loop(rest time.Duration) clock.Still {
 	var seen string
 	var looked time.Time
