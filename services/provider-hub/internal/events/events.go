@@ -43,7 +43,7 @@ const (
 	usageQueue = 4096
 	usageBatch = 256
 	// gatherTime is the least time between two publications of usage that was just served.
-	// It is within the 100 ms for which billing-ledger gathers usage. Each message costs a delivery and an
+	// gatherTime is within the 100 ms for which billing-ledger gathers usage. Each message costs a delivery and an
 	// acknowledgement for each of three consumers, however many events it has.
 	gatherTime = 50 * time.Millisecond
 	// publishTime bounds a batch, and flushTime all batches when the hub stops.
