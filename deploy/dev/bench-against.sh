@@ -14,28 +14,15 @@ root=$PWD
 run=$root/.run/against
 bin=$root/.bin/against
 results=$run/results.jsonl
-exec 3>&1
-json=
-if [ "${2:-}" = --json ]; then
-  json=-json
-  exec 1>&2
-elif [ $# -ne 1 ]; then
-  echo "usage: $0 COMMIT [--json]" >&2
-  exit 2
-fi
-commit=$(git rev-parse --verify --quiet "$1^{commit}") || { echo "$1 is no commit of this repository" >&2; exit 2; }
 . deploy/dev/processes.sh
+usage="COMMIT [--json]"
+[ $# -gt 0 ] || fail_usage
+read_json "${@:2}"
+commit=$(git rev-parse --verify --quiet "$1^{commit}") || { echo "$1 is no commit of this repository" >&2; exit 2; }
 
-umask 077
-mkdir -p "$run" "$bin/base" "$bin/head"
-chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+make_run "$bin/base" "$bin/head"
 rm -f "$results" "$run"/*.log "$run"/target-*.json
-for port in 9100 9102 918{0,1,2,3} 928{0,1,2,3}; do
-  if in_use "$port"; then
-    echo "port $port is in use: another benchmark, or what it left behind" >&2
-    exit 1
-  fi
-done
+need_free 9100 9102 918{0,1,2,3} 928{0,1,2,3}
 
 echo "  Building both commits ..."
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)

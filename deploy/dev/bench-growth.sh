@@ -13,15 +13,8 @@ cd "$(dirname "$0")/../.."
 root=$PWD
 run=$root/.run/bench-growth
 bin=$root/.bin/bench
-exec 3>&1
-json=
-if [ "${1:-}" = --json ]; then
-  json=-json
-  exec 1>&2
-elif [ $# -gt 0 ]; then
-  echo "usage: $0 [--json]" >&2
-  exit 2
-fi
+. deploy/dev/processes.sh
+read_json "$@"
 all=providers,accounts,lines,streams,length
 IFS=, read -ra axes <<<"${BENCH_GROWTH:-$all}"
 for axis in "${axes[@]}"; do
@@ -45,18 +38,10 @@ if whole providers && [ "$files" != unlimited ] && [ "$files" -lt $((agents + 10
 fi
 
 begun=$SECONDS
-. deploy/dev/processes.sh
 
-umask 077
-mkdir -p "$run" "$bin"
-chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+make_run "$bin"
 rm -f "$run"/*.log "$run"/axis-*.json
-for port in 9100 9180 9181 9182 9183; do
-  if in_use "$port"; then
-    echo "port $port is in use: a benchmark, or what it left behind" >&2
-    exit 1
-  fi
-done
+need_free 9100 9180 9181 9182 9183
 
 echo "  Building ..."
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/mockengine ./cmd/probe ./cmd/crowd ./cmd/growth)

@@ -16,15 +16,8 @@ cd "$(dirname "$0")/../.."
 root=$PWD
 run=$root/.run/bench-hub
 bin=$root/.bin/bench
-exec 3>&1
-json=
-if [ "${1:-}" = --json ]; then
-  json=-json
-  exec 1>&2
-elif [ $# -gt 0 ]; then
-  echo "usage: $0 [--json]" >&2
-  exit 2
-fi
+. deploy/dev/processes.sh
+read_json "$@"
 agents=${BENCH_AGENTS:-10000}
 # The hub and the process of the agents have a file for each agent.
 ulimit -n "$(ulimit -Hn)"
@@ -35,7 +28,6 @@ if [ "$files" != unlimited ] && [ "$files" -lt $((agents + 1000)) ]; then
 fi
 
 begun=$SECONDS
-. deploy/dev/processes.sh
 # wait_for WHAT COMMAND...: until it succeeds, a minute at most.
 wait_for() {
   local what=$1
@@ -49,16 +41,9 @@ wait_for() {
   exit 1
 }
 
-umask 077
-mkdir -p "$run" "$bin"
-chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+make_run "$bin"
 rm -f "$run"/*.log
-for port in $(seq 9280 9290); do
-  if in_use "$port"; then
-    echo "port $port is in use: another benchmark, or what it left behind" >&2
-    exit 1
-  fi
-done
+need_free $(seq 9280 9290)
 http=127.0.0.1:9280 ws=127.0.0.1:9281 nats=127.0.0.1:9282 rest=127.0.0.1:9283 hub=127.0.0.1:9284 router=127.0.0.1:9285
 rest_admin=127.0.0.1:9286 hub_admin=127.0.0.1:9287 router_admin=127.0.0.1:9288 floor=127.0.0.1:9289 operators=127.0.0.1:9290
 

@@ -22,15 +22,8 @@ root=$PWD
 run=$root/.run/bench
 bin=$root/.bin/bench
 results=$run/results.jsonl
-exec 3>&1
-json=
-if [ "${1:-}" = --json ]; then
-  json=-json
-  exec 1>&2
-elif [ $# -gt 0 ]; then
-  echo "usage: $0 [--json]" >&2
-  exit 2
-fi
+. deploy/dev/processes.sh
+read_json "$@"
 quick=${BENCH_QUICK:-}
 [ "$quick" != 0 ] || quick=
 rounds=${BENCH_ROUNDS:-$([ -n "$quick" ] && echo 1 || echo 5)}
@@ -41,7 +34,6 @@ at=$SECONDS
 step() { at=$SECONDS; echo "  $* ..."; }
 took() { echo "    $((SECONDS - at)) s"; }
 
-. deploy/dev/processes.sh
 answers() {
   for _ in $(seq 300); do
     if in_use "$1"; then return 0; fi
@@ -55,16 +47,9 @@ answers() {
 wanted() { [[ -z ${BENCH_TARGETS:-} || ,$BENCH_TARGETS, == *,$1,* ]]; }
 probe() { "$bin/probe" "$@" -out "$results"; }
 
-umask 077
-mkdir -p "$run" "$bin"
-chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+make_run "$bin"
 rm -f "$results" "$run"/*.log "$run"/target-*.json "$run"/keys-*.json
-for port in 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182 9183; do
-  if in_use "$port"; then
-    echo "port $port is in use: another benchmark, or what it left behind" >&2
-    exit 1
-  fi
-done
+need_free 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182 9183
 
 step "Building"
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)

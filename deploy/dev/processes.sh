@@ -1,6 +1,41 @@
 # Processes that a script starts and ends, each by its number. Sourced by the
-# scripts beside it, which set $run, the folder of the logs, and have their own
-# standard output as 3. The processes end when the script does.
+# scripts beside it, which set $run, the folder of the logs, and call read_json
+# first. The processes end when the script does.
+
+usage='[--json]'
+fail_usage() {
+  echo "usage: $0 $usage" >&2
+  exit 2
+}
+# read_json ARGUMENT...: file 3 becomes where figures are printed. With --json, $json is
+# the flag for programs, and all but the figures goes to standard error.
+read_json() {
+  exec 3>&1
+  json=
+  case $*,$# in
+  ,0) ;;
+  --json,1)
+    json=-json
+    exec 1>&2
+    ;;
+  *) fail_usage ;;
+  esac
+}
+# make_run FOLDER...: makes $run and these folders, for the owner alone.
+make_run() {
+  umask 077
+  mkdir -p "$run" "$@"
+  chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+}
+# need_free PORT...: ends the script unless nobody listens on them.
+need_free() {
+  local port
+  for port in "$@"; do
+    in_use "$port" || continue
+    echo "port $port is in use: a benchmark, or what one left behind" >&2
+    exit 1
+  done
+}
 
 pids=() names=()
 end() {

@@ -12,27 +12,12 @@ cd "$(dirname "$0")/../.."
 root=$PWD
 run=$root/.run/soak
 bin=$root/.bin/bench
-exec 3>&1
-json=
-if [ "${1:-}" = --json ]; then
-  json=-json
-  exec 1>&2
-elif [ $# -gt 0 ]; then
-  echo "usage: $0 [--json]" >&2
-  exit 2
-fi
 . deploy/dev/processes.sh
+read_json "$@"
 
-umask 077
-mkdir -p "$run" "$bin"
-chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+make_run "$bin"
 rm -f "$run"/*.log
-for port in 9100 9180 9181 9182 9183; do
-  if in_use "$port"; then
-    echo "port $port is in use: a benchmark, or what it left behind" >&2
-    exit 1
-  fi
-done
+need_free 9100 9180 9181 9182 9183
 
 echo "  Building ..."
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/mockengine ./cmd/probe ./cmd/soak)

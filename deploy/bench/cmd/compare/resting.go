@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"inference-bench/internal/pause"
 	"inference-bench/internal/plan"
 	"inference-bench/internal/proc"
 )
@@ -21,7 +22,7 @@ func idleCPU(ctx context.Context, targets []plan.Target, span time.Duration) ([]
 		}
 		groups = append(groups, g)
 	}
-	if err := sleep(ctx, span*2/3); err != nil {
+	if err := pause.For(ctx, span*2/3); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -29,7 +30,7 @@ func idleCPU(ctx context.Context, targets []plan.Target, span time.Duration) ([]
 	for i, g := range groups {
 		before[i] = g.CPU()
 	}
-	if err := sleep(ctx, span); err != nil {
+	if err := pause.For(ctx, span); err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(groups))
@@ -65,12 +66,3 @@ func othersLoad(rest time.Duration) (float64, error) {
 
 // others returns how many threads run or wait beside the caller's own.
 func others(running int) int { return max(running-1, 0) }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

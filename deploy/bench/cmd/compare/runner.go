@@ -57,7 +57,7 @@ func (r *runner) all(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return fmt.Errorf("stopped in %s: %w", s.Name, ctx.Err())
 				}
-				if err := r.one(s, t, round); err != nil {
+				if err := r.one(ctx, s, t, round); err != nil {
 					return err
 				}
 			}
@@ -130,7 +130,7 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 
 // one measures and records. A target that cannot be measured is said and does
 // not end the run.
-func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
+func (r *runner) one(ctx context.Context, s plan.Scenario, t plan.Target, round int) error {
 	busy, err := othersLoad(rest)
 	if err == nil {
 		err = r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.LoadMeasure,
@@ -139,7 +139,10 @@ func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
 	if err != nil {
 		return fmt.Errorf("see what else the machine does: %w", err)
 	}
-	res, err := r.load(s, t)
+	res, err := r.load(ctx, s, t)
+	if ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "    %s %s: %v\n", s.Name, t.Name, err)
 		return r.out.Write(record.Record{Scenario: s.Name, Target: t.Name, Round: round, Result: &loadgen.Result{Errors: 1,
@@ -151,12 +154,12 @@ func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
 	return r.out.Write(record.Record{Scenario: s.Name, Target: t.Name, Round: round, Result: &res})
 }
 
-func (r *runner) load(s plan.Scenario, t plan.Target) (loadgen.Result, error) {
+func (r *runner) load(ctx context.Context, s plan.Scenario, t plan.Target) (loadgen.Result, error) {
 	spec, err := r.spec(s, t)
 	if err != nil {
 		return loadgen.Result{}, err
 	}
-	res, err := loadgen.Run(spec)
+	res, err := loadgen.Run(ctx, spec)
 	runtime.GC()
 	return res, err
 }
@@ -196,7 +199,7 @@ func (r *runner) profileOf(ctx context.Context, s plan.Scenario, t plan.Target, 
 		file := filepath.Join(r.profiles, fmt.Sprintf("%s-%s-%d.%s.pprof", s.Name, t.Name, i, kind))
 		go func() { saved <- saveProfile(ctx, base, kind, file, s.Warm(), s.Dur()) }()
 	}
-	_, err := r.load(s, t)
+	_, err := r.load(ctx, s, t)
 	for range t.Pprof {
 		if failed := <-saved; failed != nil {
 			fmt.Fprintf(os.Stderr, "    %s profile of %s: %v\n", kind, t.Name, failed)

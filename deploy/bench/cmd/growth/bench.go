@@ -11,6 +11,7 @@ import (
 	"inference-bench/internal/admin"
 	"inference-bench/internal/growth"
 	"inference-bench/internal/loadgen"
+	"inference-bench/internal/pause"
 	"inference-bench/internal/proc"
 	"inference-bench/internal/sheet"
 	"inference-bench/internal/vitals"
@@ -87,17 +88,17 @@ func (b *bench) warm(ctx context.Context) error {
 	}
 	load := b.load()
 	load.Dur = b.times.warmUp
-	_, err := loadgen.Run(load)
+	_, err := loadgen.Run(ctx, load)
 	return err
 }
 
 // resting returns the CPU that the product uses while nobody asks it anything, in seconds a second, after a rest.
 func (b *bench) resting(ctx context.Context) (float64, error) {
-	if err := wait(ctx, b.times.rest); err != nil {
+	if err := pause.For(ctx, b.times.rest); err != nil {
 		return 0, err
 	}
 	began, before := time.Now(), b.group.CPU()
-	if err := wait(ctx, b.times.idle); err != nil {
+	if err := pause.For(ctx, b.times.idle); err != nil {
 		return 0, err
 	}
 	_, spent := proc.Spent(before, b.group.CPU())
@@ -120,7 +121,7 @@ func (b *bench) requests(ctx context.Context) (r request, err error) {
 	}
 	load := b.load()
 	load.Warm, load.Dur = b.times.warm, b.times.dur
-	res, err := loadgen.Run(load)
+	res, err := loadgen.Run(ctx, load)
 	if err != nil {
 		return r, err
 	}
@@ -152,15 +153,4 @@ func join(notes ...string) string {
 		}
 	}
 	return strings.Join(said, "; ")
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"inference-bench/internal/admin"
 	"inference-bench/internal/growth"
 	"inference-bench/internal/loadgen"
+	"inference-bench/internal/pause"
 )
 
 const (
@@ -45,7 +46,7 @@ func (l *length) step(ctx context.Context, size int) (s growth.Step, err error) 
 	if err := l.operator.PutModel(ctx, model); err != nil {
 		return s, fmt.Errorf("put a model into the catalog: %w", err)
 	}
-	if err := wait(ctx, l.times.rest); err != nil { // until the gateway knows its bound
+	if err := pause.For(ctx, l.times.rest); err != nil { // until the gateway knows its bound
 		return s, err
 	}
 	dur := l.times.dur + time.Duration(size)*perToken
@@ -53,7 +54,7 @@ func (l *length) step(ctx context.Context, size int) (s growth.Step, err error) 
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		res, err = loadgen.Run(loadgen.Spec{Base: l.base, Keys: l.keys, Mode: "stream", Model: model.ID, PromptBytes: 64,
+		res, err = loadgen.Run(ctx, loadgen.Spec{Base: l.base, Keys: l.keys, Mode: "stream", Model: model.ID, PromptBytes: 64,
 			MaxTokens: longest, Conns: longStreams, Warm: l.times.warm, Dur: dur, Limit: longLimit, Events: size})
 		done <- err
 	}()
@@ -74,12 +75,12 @@ func (l *length) step(ctx context.Context, size int) (s growth.Step, err error) 
 
 // watch reads memory while a load lasts, behind its warm-up.
 func (l *length) watch(ctx context.Context, dur time.Duration) (used, resident int64, err error) {
-	if err := wait(ctx, l.times.warm); err != nil {
+	if err := pause.For(ctx, l.times.warm); err != nil {
 		return 0, 0, err
 	}
 	began, collected := time.Now(), 0
 	for time.Since(began) < dur {
-		if err := wait(ctx, sampling); err != nil {
+		if err := pause.For(ctx, sampling); err != nil {
 			return 0, 0, err
 		}
 		resident = max(resident, l.program.Resident())

@@ -11,10 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/fakeagent"
+
 	"inference-bench/internal/crowd"
+	"inference-bench/internal/pause"
 	"inference-bench/internal/steady"
 	"inference-bench/internal/vitals"
-	"svc.internal/pkg/fakeagent"
 )
 
 const (
@@ -67,7 +69,7 @@ func (b *bench) measureCrowd(ctx context.Context) (err error) {
 		return err
 	}
 	defer end()
-	if err := wait(ctx, warm); err != nil {
+	if err := pause.For(ctx, warm); err != nil {
 		return err
 	}
 	before, err := b.readMemory(ctx)
@@ -98,7 +100,7 @@ func (b *bench) measureCrowd(ctx context.Context) (err error) {
 	if err := b.awaitRouter(ctx); err != nil {
 		return err
 	}
-	if err := wait(ctx, rest); err != nil {
+	if err := pause.For(ctx, rest); err != nil {
 		return err
 	}
 	after, err := b.readMemory(ctx)
@@ -163,7 +165,7 @@ func (b *bench) measureFloor(ctx context.Context, figures *crowdFigures) (err er
 	if _, err := c.Await(ctx, b.agents, time.Minute, b.sayCount); err != nil {
 		return err
 	}
-	if err := wait(ctx, 2*time.Second); err != nil {
+	if err := pause.For(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	figures.floor = float64(b.floor.Resident()-before) / 1024 / float64(b.agents)
@@ -211,7 +213,7 @@ func (b *bench) awaitAnswer(ctx context.Context, model string) error {
 		if time.Since(began) > 20*time.Second {
 			return fmt.Errorf("nobody serves %s: %w", model, err)
 		}
-		if err := wait(ctx, 100*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -230,7 +232,7 @@ func (b *bench) sayCount(n int) { b.say("  %d", n) }
 func (b *bench) cut(ctx context.Context, c *crowd.Remote, load *steady.Load, figures *crowdFigures) error {
 	b.say("Requests while nothing else happens, %v ...", quiet)
 	before := steady.Span{From: time.Now()}
-	if err := wait(ctx, quiet); err != nil {
+	if err := pause.For(ctx, quiet); err != nil {
 		return err
 	}
 	before.To = time.Now()
@@ -256,12 +258,12 @@ func (b *bench) cut(ctx context.Context, c *crowd.Remote, load *steady.Load, fig
 	figures.refusals, figures.losses = status.Refusals-then.Refusals, status.Losses-then.Losses
 	b.say("  all are back after %.1f s", figures.routed.Seconds())
 	profiled.Wait()
-	if err := wait(ctx, 5*time.Second); err != nil {
+	if err := pause.For(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	b.say("Requests while nothing else happens, %v ...", quiet)
 	again := steady.Span{From: time.Now()}
-	if err := wait(ctx, quiet); err != nil {
+	if err := pause.For(ctx, quiet); err != nil {
 		return err
 	}
 	again.To = time.Now()

@@ -145,14 +145,3 @@ func (b *bench) measure(interrupted context.Context) error {
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, "  "+format+"\n", args...)
 }
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"inference-bench/internal/halfopen"
+	"inference-bench/internal/pause"
 	"inference-bench/internal/sheet"
 )
 
@@ -66,7 +67,7 @@ func (b *bench) measureSilent(ctx context.Context) (err error) {
 		}
 		agents = append(agents, a)
 	}
-	if err := wait(ctx, 2*time.Second); err != nil { // until the router knows all
+	if err := pause.For(ctx, 2*time.Second); err != nil { // until the router knows all
 		return err
 	}
 	request := func(ctx context.Context, model string) error { return b.client.Ask(ctx, b.http, model) }
@@ -75,7 +76,7 @@ func (b *bench) measureSilent(ctx context.Context) (err error) {
 		wg.Go(func() {
 			switch {
 			case i < idleAgents:
-				if wait(ctx, time.Duration(i)*stagger) == nil {
+				if pause.For(ctx, time.Duration(i)*stagger) == nil {
 					took, err := a.Idle(ctx)
 					f.note("idle", took, err)
 				}

@@ -16,11 +16,12 @@ import (
 
 	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/encoding/protowire"
+	"svc.internal/pkg/agentwire"
 
 	"inference-bench/internal/admin"
+	"inference-bench/internal/pause"
 	"inference-bench/internal/plan"
 	"inference-bench/internal/record"
-	"svc.internal/pkg/agentwire"
 )
 
 func main() {
@@ -74,7 +75,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, settle); err != nil {
+	if err := pause.For(ctx, settle); err != nil {
 		return err
 	}
 	before := memory(group)
@@ -83,7 +84,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := wait(ctx, settle); err != nil {
+	if err := pause.For(ctx, settle); err != nil {
 		return err
 	}
 	grown := kibEach(before, memory(group), len(measured))
@@ -98,15 +99,6 @@ func run(ctx context.Context) error {
 func closeAll(open []*websocket.Conn) {
 	for _, c := range open {
 		_ = c.Close()
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

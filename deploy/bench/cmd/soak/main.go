@@ -94,7 +94,7 @@ func run(ctx context.Context) error {
 	errs := make([]error, 2)
 	load := func(n int, into *loadgen.Result, s loadgen.Spec) {
 		s.Base, s.Key, s.Warm, s.Dur = o.base, os.Getenv("SVC_API_KEY"), warm, o.lasts-warm
-		wait.Go(func() { *into, errs[n] = loadgen.Run(s) })
+		wait.Go(func() { *into, errs[n] = loadgen.Run(ctx, s) })
 	}
 	load(0, &chat, loadgen.Spec{Mode: "chat", Model: "mock-t16", PromptBytes: 512, Conns: 64, Rate: o.rate})
 	load(1, &stream, loadgen.Spec{Mode: "stream", Model: "mock-t256-f0-d20-c1", PromptBytes: 512, Conns: o.streams,

@@ -1,6 +1,8 @@
 package loadgen
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -101,7 +103,7 @@ func TestConnectionsUseAllKeysInTurn(t *testing.T) {
 
 func TestARunSaysItsRateAndKeepsIt(t *testing.T) {
 	_, base := serve(t)
-	r, err := Run(Spec{Base: base, Key: "k", Conns: 8, Rate: 200, Dur: 300 * time.Millisecond, Enough: 80,
+	r, err := Run(t.Context(), Spec{Base: base, Key: "k", Conns: 8, Rate: 200, Dur: 300 * time.Millisecond, Enough: 80,
 		MaxDur: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -118,6 +120,20 @@ func TestARunSaysItsRateAndKeepsIt(t *testing.T) {
 	}
 	if r.NoUsage != 0 {
 		t.Errorf("answers without usage: got %d, want 0", r.NoUsage)
+	}
+}
+
+func TestALoadEndsWithItsContext(t *testing.T) {
+	_, base := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, spec := range map[string]Spec{
+		"in its warm-up": {Warm: time.Hour}, "in its measured time": {Dur: time.Hour, MaxDur: time.Hour},
+	} {
+		spec.Base, spec.Key, spec.Conns = base, "k", 1
+		if _, err := Run(ctx, spec); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got the error %v, want %v", name, err, context.Canceled)
+		}
 	}
 }
 

@@ -18,14 +18,15 @@ import (
 	"time"
 
 	"inference-bench/internal/hdr"
+	"inference-bench/internal/pause"
 )
 
 const (
 	// Streams are read all the time, each with an event every pace.
 	Streams = 63
 	pace    = 20 * time.Millisecond
-	// pause is how long nothing is kept when a disturbance begins or has ended.
-	pause = 300 * time.Millisecond
+	// calm is how long nothing is kept when a disturbance begins or has ended.
+	calm = 300 * time.Millisecond
 )
 
 // Models are what agents offer: events at a pace, events as fast as they are
@@ -160,26 +161,15 @@ func turn(n, of int) int {
 	return of - 1 - n%of
 }
 
-// keep records gaps for a time, behind a pause.
+// keep records gaps for a time, behind calm.
 func (b *Bench) keep(ctx context.Context, into *hdr.H, each time.Duration) error {
-	if err := wait(ctx, pause); err != nil {
+	if err := pause.For(ctx, calm); err != nil {
 		return err
 	}
 	b.gaps.Store(into)
-	err := wait(ctx, each)
+	err := pause.For(ctx, each)
 	b.gaps.Store(nil)
 	return err
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // opening bounds the time until every stream has brought an event.
