@@ -88,7 +88,7 @@ func (w *world) join(name string, capacity int32) (*agent, int64) {
 	if name == "v1" {
 		a.speak = v1.New(v1.Config{SessionTimeout: 24 * time.Hour, MaxTotal: 300 * time.Second})
 	}
-	a.Session = session.New(w.env, a.speak.Limits, func() {})
+	a.Session = session.New(w.env, a.speak.Limits, func() {}, func() {})
 	a.Begin()
 	if name == "v1" {
 		a.says([]byte(sessiontest.RegisterText("good", node, model)))

@@ -352,7 +352,7 @@ func (c *caller) serve(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-l.session.Wake():
+		case <-l.due:
 		case <-heartbeat.C:
 			l.beat()
 		case <-c.news:

@@ -38,6 +38,7 @@ type live struct {
 	// long the server was silent.
 	called  func(r *session.Request, end *session.End, cause error, silentFor time.Duration)
 	session *session.Session
+	due     chan struct{}   // hears that the session's Next has something to send
 	ctx     context.Context // of all calls
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -55,14 +56,23 @@ func newLive(ctx context.Context, b base, e *Endpoint, k key, offers func() sess
 	env := b.deps.Env
 	l := &live{
 		base: b, endpoint: e, key: k, offers: offers, calls: map[uint32]*call{},
+		due:    make(chan struct{}, 1),
 		credit: agentwire.Credit(env.Config.ConnWindow), window: agentwire.NewWindow(env.Config.ConnWindow),
 	}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	l.session = session.New(env, session.Limits{
 		Name: "v2", Strict: true, Streams: maxStreams, Silence: b.cfg.Silence,
-	}, func() {})
+	}, l.wake, func() {})
 	l.session.Begin()
 	return l
+}
+
+// wake tells the loop of the session that there is something to send.
+func (l *live) wake() {
+	select {
+	case l.due <- struct{}{}:
+	default:
+	}
 }
 
 // register makes the session live, if its provider may connect.

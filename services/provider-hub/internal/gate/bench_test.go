@@ -30,11 +30,11 @@ func BenchmarkIdleSession(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// TestAnIdleSessionIsTwoGoroutines holds what an idle session costs the hub: the goroutine that
-// reads and the goroutine that writes. What registered the session has ended. It is not parallel,
+// TestAnIdleSessionIsOneGoroutine holds what an idle session costs the hub: the goroutine that
+// reads. What registered the session and what wrote the answer have ended. It is not parallel,
 // because it counts the goroutines of all sockets of the process.
-func TestAnIdleSessionIsTwoGoroutines(t *testing.T) {
-	const n, each = 100, 2
+func TestAnIdleSessionIsOneGoroutine(t *testing.T) {
+	const n, each = 100, 1
 	register(t, idleHub(t), n)
 	// The last goroutines of the registrations end by themselves, soon after the answers.
 	var got int

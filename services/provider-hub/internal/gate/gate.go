@@ -1,11 +1,11 @@
 // Package gate is where agents connect. It decides about the HTTP upgrade, who may hold a
-// socket, who may register and when, and how connections are closed. It has the two
+// socket, who may register and when, and how connections are closed. It has the
 // goroutines of each socket. What messages say is for package dialect, and what they lead
 // to for package session.
 //
 // The reader of a socket hands each message to the session and never waits for anyone.
-// The writer takes what is due and writes it as one batch, so an agent that does not read
-// is cut off after the write deadline. A goroutine of its own looks up a registration.
+// A writer starts when something is due, takes all that is due, writes it as one batch, and
+// ends when nothing more is due. An agent that does not read is cut off after the write deadline. A goroutine of its own looks up a registration.
 //
 // Agents of v1 are fragile when they are refused, so the gate rather keeps them waiting.
 // Registrations wait in a queue that lets a steady number through, and are tried again
@@ -125,14 +125,21 @@ type socket struct {
 	lookUps sync.WaitGroup
 	// in is the message that is being read. It is kept here so that none is allocated.
 	in session.Inbound
-	// out is what is being written. On the stack of the writer it would cost each idle
-	// socket 2 KiB.
+	// out is what is being written. It is kept here because each writer's stack begins small.
 	out session.Outbox
+
+	turn turn
+	// writer is write, as a value that is made once.
+	writer func()
+	live   *wsconn.Liveness
+	// rung reports that the timer of live has run.
+	rung atomic.Bool
 }
 
 func newSocket(g *Gate, speaks *dialect.Dialect, from netip.Addr) *socket {
 	c := &socket{gate: g, dialect: speaks, from: from}
-	c.session = session.New(&g.env, speaks.Limits, c.register)
+	c.writer = c.write
+	c.session = session.New(&g.env, speaks.Limits, c.wake, c.register)
 	return c
 }
 
@@ -140,6 +147,19 @@ func newSocket(g *Gate, speaks *dialect.Dialect, from netip.Addr) *socket {
 func (c *socket) register() {
 	c.gate.admission.admitted(c.from)
 	c.registered.Store(true)
+}
+
+// wake has a writer write what is due.
+func (c *socket) wake() {
+	if c.turn.take() {
+		go c.writer()
+	}
+}
+
+// ring has the writer ask about the agent's life.
+func (c *socket) ring() {
+	c.rung.Store(true)
+	c.wake()
 }
 
 // shut ends the session where there is a reason.

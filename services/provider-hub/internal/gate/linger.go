@@ -19,7 +19,7 @@ const (
 // the hold; its pings are answered until then.
 func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 	defer c.conn.Close()
-	began := time.Now()
+	began, due := time.Now(), c.turn.wait()
 	for {
 		rest := c.hold(end, began) - time.Since(began)
 		if rest <= 0 {
@@ -31,7 +31,7 @@ func (c *socket) linger(o *session.Outbox, end dialect.Ending) {
 		case <-c.session.Done():
 			hold.Stop()
 			return
-		case <-c.session.Wake():
+		case <-due:
 			hold.Stop()
 			if c.session.NextPong(o); c.pong(o) != nil {
 				return

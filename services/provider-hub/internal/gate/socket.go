@@ -3,7 +3,6 @@ package gate
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"svc.internal/pkg/agentwire"
@@ -17,11 +16,15 @@ import (
 func (c *socket) run() {
 	c.born = time.Now()
 	c.session.Begin()
-	var writer sync.WaitGroup
-	writer.Go(c.write)
+	cfg := &c.gate.cfg
+	c.live = wsconn.NewLiveness(c.conn, wsconn.Timing{
+		PingInterval: cfg.PingInterval, PongTimeout: cfg.PongTimeout, ProbeTimeout: cfg.ProbeTimeout,
+	}, c.ring)
+	go c.writer()  // for what became due before
 	defer func() { // whatever happens to the reader
 		c.leave()
-		writer.Wait()
+		c.turn.end()
+		c.live.Stop()
 		c.gate.teardown.pass(c.conn.Close)
 	}()
 	var v *wsconn.Violation
@@ -113,46 +116,38 @@ func (c *socket) Ping(payload []byte) { c.shut(c.session.Ping(payload)) }
 // Pong implements wsconn.Handler.
 func (c *socket) Pong() { c.shut(c.session.Pong()) }
 
-// write sends what is due until the socket fails or is closed.
+// write sends what is due until nothing is, or until the socket fails or is closed.
 func (c *socket) write() {
-	cfg := &c.gate.cfg
-	live := wsconn.NewLiveness(c.conn, wsconn.Timing{
-		PingInterval: cfg.PingInterval, PongTimeout: cfg.PongTimeout, ProbeTimeout: cfg.ProbeTimeout,
-	})
-	defer live.Stop()
 	o := &c.out
 	for {
+		if c.rung.Swap(false) && c.live.Rings() {
+			c.conn.Close() // ends the reader too
+			c.turn.quit()
+			return
+		}
 		c.session.Next(o)
 		var end dialect.Ending
 		if o.Closing != nil {
 			end = c.dialect.Ending(o.Closing)
 		}
-		if err := c.send(o, end.Silent, live); err != nil {
-			c.conn.Close() // ends the reader too
+		if err := c.send(o, end.Silent); err != nil {
+			c.conn.Close()
+			c.turn.quit()
 			return
 		}
 		if o.Closing != nil {
 			c.linger(o, end)
+			c.turn.quit()
 			return
 		}
-		if o.More {
-			continue
-		}
-		select {
-		case <-c.session.Wake():
-		case <-c.session.Done():
+		if !o.More && c.turn.give() {
 			return
-		case <-live.C:
-			if live.Rings() {
-				c.conn.Close()
-				return
-			}
 		}
 	}
 }
 
 // send writes one batch, without its messages where it is silent.
-func (c *socket) send(o *session.Outbox, silent bool, live *wsconn.Liveness) error {
+func (c *socket) send(o *session.Outbox, silent bool) error {
 	if len(o.Messages) > 0 && !silent {
 		if err := c.sendMessages(o.Messages); err != nil {
 			return err
@@ -161,9 +156,9 @@ func (c *socket) send(o *session.Outbox, silent bool, live *wsconn.Liveness) err
 	if o.PongDue {
 		c.conn.Pong(o.Pong)
 	}
-	live.Batch(o.Answered, o.Ping)
+	c.live.Batch(o.Answered, o.Ping)
 	if o.Answered {
-		c.session.Measured(live.RoundTrip())
+		c.session.Measured(c.live.RoundTrip())
 	}
 	return c.conn.Flush()
 }

@@ -23,7 +23,7 @@ func (s *Session) closeLocked(t trigger, why *CloseReason) {
 	s.control, s.requests, s.bodies = nil, nil, nil
 	s.failStreamsLocked()
 	s.stopTimersLocked()
-	s.signal()
+	s.wake()
 }
 
 // Shut closes the session: its requests fail at once, messages that still arrive have no

@@ -15,7 +15,7 @@ func (s *Session) Ping(payload []byte) *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pong, s.pongDue = append(s.pong[:0], payload...), true
-	s.signal()
+	s.wake()
 	return s.chatLocked()
 }
 
@@ -24,6 +24,6 @@ func (s *Session) Pong() *CloseReason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pongSeen = true
-	s.signal()
+	s.wake()
 	return s.chatLocked()
 }

@@ -72,7 +72,7 @@ func (s *Session) pushLocked(m Outbound) {
 		s.closeLocked(shuts, protocolError("answers are not read"))
 	default:
 		s.control = append(s.control, m)
-		s.signal()
+		s.wake()
 	}
 }
 

@@ -122,9 +122,9 @@ type Env struct {
 type Session struct {
 	env        *Env
 	limits     Limits
+	wake       func() // tells the writer that there is something to do
 	registered func()
 
-	wake chan struct{} // tells the writer that there is something to do
 	done chan struct{} // closed when the session of a closed socket has ended
 	// joined is set once, before Join. It is atomic, because the registrar reads it under
 	// the registrar's lock. A session takes that lock under the session's lock, so the
@@ -273,12 +273,13 @@ type Stream struct {
 	timing *timing
 }
 
-// New returns a session of an agent that is not registered. registered is called once,
-// under the session's lock, when the agent is registered and before the answer is queued.
-func New(env *Env, limits Limits, registered func()) *Session {
+// New returns a session of an agent that is not registered. wake is called under the session's
+// lock when Next has something to send. registered is called once, under the session's lock, when
+// the agent is registered and before the answer is queued.
+func New(env *Env, limits Limits, wake, registered func()) *Session {
 	now, cfg := env.Clock.Now(), &env.Config
 	s := &Session{
-		env: env, limits: limits, registered: registered, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		env: env, limits: limits, wake: wake, registered: registered, done: make(chan struct{}),
 		models: map[string]*model{}, former: map[string]*model{},
 		streams: map[uint32]*Stream{}, holders: map[*Stream]struct{}{},
 		chatter:       quota.NewBucket(chatterRate, chatterBurst, now),
@@ -325,20 +326,9 @@ func (s *Session) Tell(status string, machines int) {
 	}
 }
 
-// Wake is signalled when Next has something to send.
-func (s *Session) Wake() <-chan struct{} { return s.wake }
-
 // Done returns a channel that is closed when the socket is closed and the session has
 // ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
-
-// signal wakes the writer.
-func (s *Session) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
 
 // failLocked fails a stream that has neither ended nor failed.
 func (st *Stream) failLocked(err error) {

@@ -99,7 +99,7 @@ func fresh(c Config, speak *dialect.Dialect) *wire {
 // freshIn is one of several sessions of a hub.
 func freshIn(env *Env, speak *dialect.Dialect) *wire {
 	w := &wire{speak: speak, env: env, desk: env.Registrar.(*sessiontest.Registrar)}
-	w.Session = New(env, speak.Limits, func() {})
+	w.Session = New(env, speak.Limits, func() {}, func() {})
 	w.Begin()
 	return w
 }

@@ -142,7 +142,7 @@ func drive(t *testing.T, limits Limits) *driven {
 func driveIn(t *testing.T, env *Env, limits Limits) *driven {
 	t.Helper()
 	d := &driven{t: t, strict: limits.Strict, desk: env.Registrar.(*sessiontest.Registrar)}
-	d.Session = New(env, limits, func() { d.live++ })
+	d.Session = New(env, limits, func() {}, func() { d.live++ })
 	d.Begin()
 	return d
 }

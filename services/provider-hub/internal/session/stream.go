@@ -55,7 +55,7 @@ func (s *Session) Open(r Request) (*Stream, error) {
 		s.names[st.name] = st
 	}
 	s.requests = append(s.requests, st)
-	s.signal()
+	s.wake()
 	return st, nil
 }
 
@@ -117,7 +117,7 @@ func (st *Stream) Probe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.probe = true
-	s.signal()
+	s.wake()
 }
 
 // Close notes that nobody takes the answer any more. Bytes that still arrive are dropped.

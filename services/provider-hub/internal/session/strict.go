@@ -203,7 +203,7 @@ func (s *Session) onCreditLocked(credit *agentwire.Credit, bytes uint32) *CloseR
 	if !credit.Grant(bytes) {
 		return protocolError("more credit was granted than a window can hold")
 	}
-	s.signal()
+	s.wake()
 	return nil
 }
 

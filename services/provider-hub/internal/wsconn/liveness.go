@@ -26,12 +26,10 @@ type Timing struct {
 // after one ping without a sign of life, an idle peer after two. It is for the
 // goroutine that writes.
 type Liveness struct {
-	// C is when Rings is due.
-	C <-chan time.Time
-
 	conn    *Conn
 	timing  Timing
 	timer   *time.Timer
+	at      time.Time // when the timer runs
 	due     bool      // the next batch carries a ping
 	wanted  bool      // by a request
 	waiting bool      // for a sign of life behind the last ping
@@ -45,17 +43,27 @@ type Liveness struct {
 	roundTrip time.Duration
 }
 
-// NewLiveness begins to ask. Stop ends it.
-func NewLiveness(c *Conn, t Timing) *Liveness {
-	timer := time.NewTimer(t.PingInterval)
-	return &Liveness{C: timer.C, conn: c, timing: t, timer: timer}
+// NewLiveness begins to ask. Stop ends it. ring is called, in a goroutine of its own, when Rings is due.
+func NewLiveness(c *Conn, t Timing, ring func()) *Liveness {
+	at := time.Now().Add(t.PingInterval)
+	return &Liveness{conn: c, timing: t, at: at, timer: time.AfterFunc(t.PingInterval, ring)}
+}
+
+// reset has the timer run after d.
+func (l *Liveness) reset(d time.Duration) {
+	l.at = time.Now().Add(d)
+	l.timer.Reset(d)
 }
 
 // Stop stops the timer.
 func (l *Liveness) Stop() { l.timer.Stop() }
 
-// Rings takes the timer, and reports whether the peer is dead.
+// Rings takes the timer, and reports whether the peer is dead. A call that is late, because the
+// timer was set anew meanwhile, changes nothing.
 func (l *Liveness) Rings() (dead bool) {
+	if time.Now().Before(l.at) {
+		return false
+	}
 	if l.waiting && l.conn.out.reads.Load() != l.reads {
 		l.lives() // without a pong, but it says something
 		return false
@@ -92,7 +100,7 @@ func (l *Liveness) Batch(answered, wanted bool) {
 	l.sole = !l.waiting && l.misses == 0
 	l.waiting, l.asked, l.due, l.wanted = true, l.wanted, false, false
 	l.reads, l.last = l.conn.out.reads.Load(), time.Now()
-	l.timer.Reset(wait)
+	l.reset(wait)
 	l.conn.Ping()
 }
 
@@ -112,7 +120,7 @@ func (l *Liveness) RoundTrip() time.Duration { return l.roundTrip }
 func (l *Liveness) lives() {
 	l.waiting, l.asked, l.misses = false, false, 0
 	if !l.wanted {
-		l.timer.Reset(l.timing.PingInterval)
+		l.reset(l.timing.PingInterval)
 	}
 }
 
@@ -125,7 +133,7 @@ func (l *Liveness) probed() bool {
 	}
 	l.wanted = true
 	if rest := minPing - time.Since(l.last); !l.waiting && rest > 0 {
-		l.timer.Reset(rest)
+		l.reset(rest)
 		return false
 	}
 	return true

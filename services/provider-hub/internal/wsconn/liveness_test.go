@@ -16,6 +16,17 @@ func at(seconds int) <-chan time.Time {
 	return time.After(time.Duration(seconds) * time.Second)
 }
 
+// asker is a Liveness with a channel on which its timer is heard.
+type asker struct {
+	*Liveness
+	rings chan struct{}
+}
+
+func asking(c *Conn, t Timing) asker {
+	rings := make(chan struct{}, 1)
+	return asker{NewLiveness(c, t, func() { rings <- struct{}{} }), rings}
+}
+
 func TestPeerThatGivesNoSignOfLifeIsDead(t *testing.T) {
 	timing := Timing{PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, ProbeTimeout: 2 * time.Second}
 	for name, c := range map[string]struct {
@@ -47,7 +58,7 @@ func TestPeerThatGivesNoSignOfLifeIsDead(t *testing.T) {
 					pings = append(pings, seconds())
 				}
 			}()
-			l := NewLiveness(conn, timing)
+			l := asking(conn, timing)
 			defer l.Stop()
 			probe, byteAt, pong := at(c.probe), at(c.byte), at(c.pong)
 			for dead := false; !dead; {
@@ -59,7 +70,7 @@ func TestPeerThatGivesNoSignOfLifeIsDead(t *testing.T) {
 				case <-pong:
 					_, _ = peer.Write(masked(finBit|opPong, nil))
 					l.Batch(true, false)
-				case <-l.C:
+				case <-l.rings:
 					if dead = l.Rings(); !dead {
 						l.Batch(false, false)
 					}
@@ -82,7 +93,7 @@ func TestPeerThatGivesNoSignOfLifeIsDead(t *testing.T) {
 func TestPingsThatRequestsAskForAreASecondApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, peer := reading(t, 0)
-		l := NewLiveness(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
+		l := asking(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
 		defer l.Stop()
 		kept := func() int { return len(conn.out.buf) / 2 }
 		l.Batch(false, true)
@@ -91,7 +102,7 @@ func TestPingsThatRequestsAskForAreASecondApart(t *testing.T) {
 			t.Errorf("got %d pings at once, want 1", got)
 		}
 		began := time.Now()
-		<-l.C
+		<-l.rings
 		if l.Rings() {
 			t.Error("a peer that answered is dead")
 		}
@@ -107,14 +118,14 @@ func TestPongOfASlowLinkHasTheTimeOfWhatWasSentBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, peer := reading(t, 0)
 		go func() { _, _ = io.Copy(io.Discard, peer) }()
-		l := NewLiveness(conn, Timing{PingInterval: time.Hour, PongTimeout: 5 * time.Second, ProbeTimeout: 2 * time.Second})
+		l := asking(conn, Timing{PingInterval: time.Hour, PongTimeout: 5 * time.Second, ProbeTimeout: 2 * time.Second})
 		defer l.Stop()
 		if err := conn.Message(nil, make([]byte, 3*slowLink), ""); err != nil {
 			t.Fatal(err)
 		}
 		l.Batch(false, true)
 		began := time.Now()
-		<-l.C
+		<-l.rings
 		if took := time.Since(began); !l.Rings() {
 			t.Error("l.Rings(): got false, want true")
 		} else if took != 5*time.Second {
@@ -128,7 +139,7 @@ func TestTheRoundTripIsThatOfAPongOfTheOnlyPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, peer := reading(t, 0)
 		go func() { _, _ = io.Copy(io.Discard, peer) }()
-		l := NewLiveness(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
+		l := asking(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
 		defer l.Stop()
 		pass := func(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // of a synctest bubble
 		want := func(what string, d time.Duration) {
@@ -154,6 +165,24 @@ func TestTheRoundTripIsThatOfAPongOfTheOnlyPing(t *testing.T) {
 		pass(50 * time.Millisecond)
 		l.Batch(true, false)
 		want("a pong of one of two pings", 30*time.Millisecond)
+		conn.Close()
+	})
+}
+
+func TestATimerThatWasSetAnewMeanwhileMeansNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, peer := reading(t, 0)
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		l := asking(conn, Timing{PingInterval: time.Hour, PongTimeout: time.Minute, ProbeTimeout: time.Minute})
+		defer l.Stop()
+		l.Batch(false, true) // a request waits for the pong
+		if l.Rings() {
+			t.Error("a peer is dead before its time: got true, want false")
+		}
+		<-l.rings
+		if !l.Rings() {
+			t.Error("a peer that says nothing in time is dead: got false, want true")
+		}
 		conn.Close()
 	})
 }
