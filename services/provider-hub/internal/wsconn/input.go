@@ -1,38 +1,40 @@
 package wsconn
 
-import "io"
+import (
+	"io"
+	"syscall"
+)
 
-// idleBytes is the buffer that a connection keeps for reading.
-const idleBytes = 1 << 10
-
-// input buffers what a connection reads. An idle connection keeps a small buffer. One
-// whose buffer was filled by a read borrows a larger one, because more is likely to wait,
-// and gives it back when a read brought no more than the small one takes.
+// input buffers what a connection reads. A connection that waits has no buffer, because many wait
+// and few read. It borrows a buffer when something is there, and gives it back when all of that is
+// read. A connection that is no socket of the system borrows the buffer before it waits.
 type input struct {
-	from io.Reader
-	pool *Pool
-	own  []byte
-	lent *[]byte // nil while own is used
+	from *batch
+	lent *[]byte // nil while nothing is buffered
 	r, w int     // what is buffered lies between them
-	full bool    // the last read filled the buffer
-	few  bool    // the last read brought no more than own takes
+
+	raw syscall.RawConn       // nil for no socket of the system
+	try func(fd uintptr) bool // attempt, as a value that is made once
+	n   int                   // what the last attempt read
+	err error                 // why the last attempt failed
 }
 
-func newInput(from io.Reader, pool *Pool) input {
-	return input{from: from, pool: pool, own: make([]byte, idleBytes)}
-}
-
-func (in *input) buf() []byte {
-	if in.lent != nil {
-		return *in.lent
+// begin reads from a connection.
+func (in *input) begin(from *batch) {
+	in.from = from
+	socket, ok := from.Conn.(syscall.Conn)
+	if !ok {
+		return
 	}
-	return in.own
+	if raw, err := socket.SyscallConn(); err == nil {
+		in.raw, in.try = raw, in.attempt
+	}
 }
 
 // Buffered is how many bytes are here.
 func (in *input) Buffered() int { return in.w - in.r }
 
-// Peek returns the next n bytes without taking them, at most idleBytes. They are valid
+// Peek returns the next n bytes without taking them, at most busyBytes. They are valid
 // until the next call.
 func (in *input) Peek(n int) ([]byte, error) {
 	for in.Buffered() < n {
@@ -40,7 +42,10 @@ func (in *input) Peek(n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return in.buf()[in.r : in.r+n], nil
+	if n == 0 {
+		return nil, nil
+	}
+	return (*in.lent)[in.r : in.r+n], nil
 }
 
 // Discard takes n bytes away.
@@ -62,18 +67,15 @@ func (in *input) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if in.Buffered() == 0 && len(p) >= len(in.buf()) {
-		n, err := in.from.Read(p)
-		// p ends where the message ends, so that a read that fills it says nothing of what waits.
-		in.full, in.few = false, n <= len(in.own)
-		return n, err
-	}
 	if in.Buffered() == 0 {
+		if len(p) >= busyBytes {
+			return in.from.Read(p)
+		}
 		if err := in.fill(); err != nil {
 			return 0, err
 		}
 	}
-	n := copy(p, in.buf()[in.r:in.w])
+	n := copy(p, (*in.lent)[in.r:in.w])
 	in.r += n
 	return n, nil
 }
@@ -83,12 +85,18 @@ const maxEmpty = 100
 
 // fill reads what is there behind the bytes that are buffered.
 func (in *input) fill() error {
-	in.fit()
+	if in.Buffered() == 0 {
+		in.giveBack()
+		if in.raw != nil {
+			return in.await()
+		}
+		in.lent = in.from.pool.inputs.Get().(*[]byte)
+	}
+	in.w = copy(*in.lent, (*in.lent)[in.r:in.w])
+	in.r = 0
 	for range maxEmpty {
-		space := in.buf()[in.w:]
-		n, err := in.from.Read(space)
+		n, err := in.from.Read((*in.lent)[in.w:])
 		in.w += n
-		in.full, in.few = n == len(space), n <= len(in.own)
 		if n > 0 {
 			return nil // an error comes again
 		}
@@ -99,16 +107,43 @@ func (in *input) fill() error {
 	return io.ErrNoProgress
 }
 
-// fit chooses the buffer for the next read, and moves what is buffered to its beginning.
-func (in *input) fit() {
-	before := in.buf()[in.r:in.w]
-	switch {
-	case in.lent == nil && in.full:
-		in.lent = in.pool.inputs.Get().(*[]byte)
-	case in.lent != nil && in.few && len(before) == 0:
-		in.pool.inputs.Put(in.lent)
+func (in *input) giveBack() {
+	if in.lent != nil {
+		in.from.pool.inputs.Put(in.lent)
 		in.lent = nil
 	}
-	in.w = copy(in.buf(), before)
-	in.r = 0
+	in.r, in.w = 0, 0
+}
+
+// await waits until something is there and reads it.
+func (in *input) await() error {
+	if err := in.raw.Read(in.try); err != nil {
+		return err
+	}
+	switch {
+	case in.err != nil:
+		return in.err
+	case in.n == 0:
+		return io.EOF
+	}
+	in.from.heard()
+	in.w = in.n
+	return nil
+}
+
+// attempt reads what is there into a buffer that is borrowed for it. It returns false, and keeps no
+// buffer, while nothing is there.
+func (in *input) attempt(fd uintptr) bool {
+	in.lent = in.from.pool.inputs.Get().(*[]byte)
+	for {
+		in.n, in.err = syscall.Read(int(fd), *in.lent)
+		if in.err != syscall.EINTR { //nolint:errorlint // a system call's error is not wrapped
+			break
+		}
+	}
+	if in.err == nil && in.n > 0 {
+		return true
+	}
+	in.giveBack()
+	return in.err != syscall.EAGAIN //nolint:errorlint // a system call's error is not wrapped
 }

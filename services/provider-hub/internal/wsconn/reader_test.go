@@ -190,59 +190,72 @@ func TestMessageThatThereIsNoRoomForIsHeardOfByItsBeginning(t *testing.T) {
 	}
 }
 
-// bursts is a socket whose reads bring so much each, if there is room.
-type bursts struct {
-	net.Conn
-	sizes []int
-	there io.Reader
-}
-
-func (b *bursts) Read(p []byte) (int, error) {
-	if len(b.sizes) == 0 {
-		return 0, io.EOF
+// sockets returns a connection over TCP, and its peer.
+func sockets(t *testing.T) (*Conn, net.Conn) {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	n := min(b.sizes[0], len(p))
-	if b.sizes[0] -= n; b.sizes[0] == 0 {
-		b.sizes = b.sizes[1:]
+	defer lis.Close()
+	peer, err := net.Dial("tcp", lis.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return io.ReadFull(b.there, p[:n])
-}
-
-func TestALargeReadBufferIsBorrowedWhileMuchComesAtOnce(t *testing.T) {
-	var all []byte
-	frame := masked(finBit|opText, []byte(strings.Repeat("x", 118))) // 124 bytes
-	for range 200 {
-		all = append(all, frame...)
+	t.Cleanup(func() { _ = peer.Close() })
+	conn, err := lis.Accept()
+	if err != nil {
+		t.Fatal(err)
 	}
-	near, far := net.Pipe()
-	defer far.Close()
-	socket := &bursts{Conn: near, sizes: []int{124, 20 * 124, 124, 178 * 124}, there: bytes.NewReader(all)}
-	c := newConn(socket, Config{Kind: Text, WriteTimeout: time.Minute, LargeTimeout: time.Minute},
+	t.Cleanup(func() { _ = conn.Close() })
+	c := newConn(conn, Config{Kind: Text, WriteTimeout: time.Minute, LargeTimeout: time.Minute},
 		NewPool(quota.NewBudget(1<<20), &Counts{}))
 	c.out.begin()
-	var borrowed []bool
-	e := &ear{}
-	if err := c.Read(&each{ear: e, message: func() { borrowed = append(borrowed, c.br.lent != nil) }}); !errors.Is(err,
-		io.EOF) {
-		t.Fatalf("read: got the error %v, want %v", err, io.EOF)
-	}
-	if len(e.heard) != 200 {
-		t.Errorf("messages: got %d, want 200", len(e.heard))
-	}
-	for _, step := range []struct {
-		name    string
-		message int
-		want    bool
-	}{
-		{"the first message, which comes alone", 0, false},
-		{"the last of twenty that came at once", 20, true},
-		{"one that comes alone again", 21, true},
-		{"the first of many", 22, false},
-		{"the last of many", 199, true},
-	} {
-		if borrowed[step.message] != step.want {
-			t.Errorf("%s is read through a borrowed buffer: got %t, want %t", step.name, borrowed[step.message], step.want)
+	return c, peer
+}
+
+func TestASocketThatWaitsKeepsNoBuffer(t *testing.T) {
+	c, peer := sockets(t)
+	if err := c.br.raw.Control(func(fd uintptr) {
+		if c.br.attempt(fd) {
+			t.Errorf("an attempt while nothing is there: got true, want false")
 		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c.br.lent != nil {
+		t.Error("a buffer is kept while nothing is there")
+	}
+	var all []byte
+	const messages = 400
+	for n := range messages { // many fit into a buffer, and some are cut by its end
+		all = append(all, masked(finBit|opText, []byte(strings.Repeat("x", 100+n)))...)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := peer.Write(all)
+		sent <- errors.Join(err, peer.Close())
+	}()
+	e := &each{ear: &ear{}}
+	e.message = func() {
+		if last := e.last; len(last) != 100+len(e.heard)-1 {
+			t.Errorf("message %d: got %d bytes, want %d", len(e.heard), len(last), 100+len(e.heard)-1)
+		}
+	}
+	if err := c.Read(e); !errors.Is(err, io.EOF) {
+		t.Errorf("read: got the error %v, want %v", err, io.EOF)
+	}
+	if err := <-sent; err != nil {
+		t.Errorf("sent: got the error %v, want none", err)
+	}
+	if len(e.heard) != messages {
+		t.Errorf("messages: got %d, want %d", len(e.heard), messages)
+	}
+	if c.br.lent != nil {
+		t.Error("a buffer is kept after all was read")
+	}
+	if c.out.reads.Load() == 0 {
+		t.Error("reads are no sign of life: got 0, want some")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"svc.internal/services/provider-hub/internal/quota"
 )
 
 // masked is a frame as a client sends it.
@@ -40,8 +42,9 @@ func FuzzReadHead(f *testing.F) {
 	f.Add(masked(opBinary, make([]byte, 300)))
 	f.Add(masked(finBit|opBinary, make([]byte, 70_000))[:14])
 	f.Add([]byte{finBit | opPing, maskBit | 127, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0})
+	pool := NewPool(quota.NewBudget(0), &Counts{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := newInput(bytes.NewReader(data), nil)
+		r := input{from: &batch{Conn: script{there: bytes.NewReader(data)}, pool: pool}}
 		h, err := readHead(&r)
 		if err != nil {
 			return

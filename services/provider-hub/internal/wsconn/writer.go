@@ -35,14 +35,19 @@ const (
 	maxHead = 16
 )
 
-// Read notes that the peer lives.
+// Read reads from the socket.
 func (b *batch) Read(p []byte) (int, error) {
 	n, err := b.Conn.Read(p)
 	if n > 0 {
-		b.reads.Add(1)
-		b.unheard.Store(0)
+		b.heard()
 	}
 	return n, err
+}
+
+// heard notes that the peer lives.
+func (b *batch) heard() {
+	b.reads.Add(1)
+	b.unheard.Store(0)
 }
 
 // Write writes p, or keeps it for the next flush.

@@ -7,8 +7,8 @@
 // that a batch leaves with one system call. Only the answer to a close frame is
 // written by the reader.
 //
-// An idle connection holds 1 KiB for reading, and no buffer for messages. While reads fill its
-// buffer, a connection borrows 16 KiB that connections share. Messages are read
+// A connection that waits holds no buffer. When something is there, it borrows 16 KiB that
+// connections share, and gives the buffer back when all of that is read. Messages are read
 // into buffers of 65 KiB that all connections share. A larger message gets a buffer of its own, which grows as
 // its bytes arrive and is taken out of a budget; where there is no room, the message
 // is thrown away and the handler hears of its beginning. A message that has begun
@@ -53,7 +53,7 @@ type Conn struct {
 
 func newConn(conn net.Conn, cfg Config, pool *Pool) *Conn {
 	c := &Conn{out: batch{Conn: conn, pool: pool}, cfg: cfg, pool: pool}
-	c.br = newInput(&c.out, pool)
+	c.br.begin(&c.out)
 	return c
 }
 
