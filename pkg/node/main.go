@@ -13,6 +13,7 @@ import (
 
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/governor"
+	"svc.internal/pkg/memory"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 )
@@ -40,6 +41,7 @@ func Main(name string, program Program) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	memory.Fit()
 	go governor.Run(ctx)
 	return run(ctx, name, os.Args[1:], os.Environ(), program, os.Stdout, os.Stderr)
 }

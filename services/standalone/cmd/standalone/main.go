@@ -21,9 +21,9 @@ import (
 	"syscall"
 
 	"svc.internal/pkg/governor"
+	"svc.internal/pkg/memory"
 	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
-	"svc.internal/services/standalone/memory"
 )
 
 func main() {

@@ -7,7 +7,7 @@
 // limit. A process that allocates little does not need so much room, and would only keep it from
 // others: it gets room for what it allocates in 3 s, and for 16 MiB at least.
 //
-// GOGC and GOMEMLIMIT, Go's own variables, win where they are set.
+// Go's own variables win where they are set: GOMEMLIMIT is then the limit, and GOGC leaves all to Go.
 package memory
 
 import (
@@ -25,23 +25,28 @@ import (
 const share = 2
 
 // Fit sets the limit to half of the memory, and has the room for garbage set anew after each
-// collection. It returns the limit in bytes, or 0 if it left all as it was, because the environment
-// says what to do or because the system does not say how much memory there is.
-func Fit() int64 {
-	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
-		if os.Getenv(name) != "" {
-			return 0
-		}
-	}
-	available := available(os.ReadFile)
-	if available <= 0 {
-		return 0
-	}
-	limit := available / share
-	debug.SetMemoryLimit(limit)
+// collection. It does neither without a limit, which is missing where the system does not say how
+// much memory there is.
+func Fit() { fit(os.Getenv, os.ReadFile, debug.SetMemoryLimit, pace) }
+
+// pace gives the process the largest room until its first collection, and then what the pacer finds.
+func pace() {
 	debug.SetGCPercent(maxGrowth)
 	newPacer(func(percent int) { debug.SetGCPercent(percent) }).arm()
-	return limit
+}
+
+func fit(getenv func(string) string, read func(name string) ([]byte, error), limit func(int64) int64, pace func()) {
+	if getenv("GOGC") != "" {
+		return
+	}
+	if getenv("GOMEMLIMIT") == "" {
+		available := available(read)
+		if available <= 0 {
+			return
+		}
+		limit(available / share)
+	}
+	pace()
 }
 
 // available returns the memory of the machine, or of the control group of this process (of version

@@ -21,6 +21,8 @@ func TestRoomLastsForThePauseWithinItsBounds(t *testing.T) {
 		"idle, large: the least room":    {160 * mib, 16 * mib, time.Minute, 10},
 		"idle, huge: not none":           {8192 * mib, 16 * mib, time.Minute, 1},
 		"idle, tiny: the bound":          {4 * mib, mib, time.Minute, maxGrowth},
+		"busy, tiny: the least room":     {4 * mib, 12 * mib, time.Second, 400},
+		"in between, tiny: the pause":    {4 * mib, 4 * mib, time.Second, 300},
 		"nothing kept":                   {0, mib, time.Second, maxGrowth},
 		"no time":                        {mib, mib, 0, maxGrowth},
 	} {

@@ -38,15 +38,36 @@ func TestTheSmallestLimitCounts(t *testing.T) {
 }
 
 func TestTheEnvironmentWins(t *testing.T) {
-	if available(os.ReadFile) == 0 {
-		t.Skip("this system does not say how much memory there is")
-	}
-	for name, value := range map[string]string{"GOGC": "150", "GOMEMLIMIT": "1GiB"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv(name, value)
-			if got := Fit(); got != 0 {
-				t.Errorf("with %s: got the limit %d, want none", name, got)
-			}
-		})
+	t.Parallel()
+	const machine = "MemTotal:        1024 kB\n"
+	for name, c := range map[string]struct {
+		environ map[string]string
+		meminfo string
+		limit   int64
+		paced   bool
+	}{
+		"nothing is set":        {nil, machine, 512 << 10, true},
+		"GOMEMLIMIT":            {map[string]string{"GOMEMLIMIT": "1GiB"}, machine, 0, true},
+		"GOMEMLIMIT, no memory": {map[string]string{"GOMEMLIMIT": "1GiB"}, "", 0, true},
+		"GOGC":                  {map[string]string{"GOGC": "150"}, machine, 0, false},
+		"both":                  {map[string]string{"GOGC": "150", "GOMEMLIMIT": "1GiB"}, machine, 0, false},
+		"the memory is unknown": {nil, "", 0, false},
+	} {
+		var limit int64
+		paced := false
+		fit(func(name string) string { return c.environ[name] },
+			func(name string) ([]byte, error) {
+				if name == "/proc/meminfo" {
+					return []byte(c.meminfo), nil
+				}
+				return nil, os.ErrNotExist
+			},
+			func(to int64) int64 { limit = to; return 0 }, func() { paced = true })
+		if limit != c.limit {
+			t.Errorf("%s: got the limit %d, want %d", name, limit, c.limit)
+		}
+		if paced != c.paced {
+			t.Errorf("%s: paced: got %t, want %t", name, paced, c.paced)
+		}
 	}
 }
