@@ -38,6 +38,16 @@ const (
 	idleLook  = 50 * time.Millisecond
 	// maxStreams bounds the calls of one connection.
 	maxStreams = 10_000
+	// streamWindow and connWindow bound what one end may send of a stream and of a connection before the other
+	// takes it, in bytes. They are fixed at both ends, because windows that grow with the traffic are found by a
+	// ping for nearly every message, which nearly doubles the writes of a unary call. A message longer than the
+	// window of its stream passes at once where the other end awaits it.
+	streamWindow = 256 << 10
+	connWindow   = 4 << 20
+	// streamWorkers is how many goroutines wait for calls. A call that finds one of them idle gets a stack that has
+	// grown already; every other call gets a goroutine of its own. Those who watch the health of this server keep
+	// one each.
+	streamWorkers = 32
 )
 
 // GRPCConfig says who may call a server.
@@ -61,6 +71,9 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: keepAlive, Timeout: keepAlive / 2, MaxConnectionAge: maxAge, MaxConnectionAgeGrace: ageGrace,
 		}),
