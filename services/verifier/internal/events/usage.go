@@ -20,8 +20,9 @@ import (
 	"svc.internal/services/verifier/internal/probe"
 )
 
-// usageLinger lets single events become batches. A probe waits some seconds for its claim.
-const usageLinger = 100 * time.Millisecond
+// usageLinger lets single events become batches, of which each costs a request to NATS and a message for each hub to
+// every replica. It is short beside the 15 s for which a probe waits for its claim.
+const usageLinger = 500 * time.Millisecond
 
 // maxClaim bounds what a claim may be; what is above was absurd at the hub.
 const maxClaim = 1 << 40
