@@ -122,7 +122,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	}
 	pc.MaxConnLifetime = maxConnLifetime
 	pc.MaxConnLifetimeJitter = maxConnLifetime / 10
-	pc.AfterConnect = scanUTC
+	pc.AfterConnect = setTypes
 	pc.ShouldPing = mustPing
 	return pc, nil
 }
@@ -161,7 +161,9 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt((d + time.Millisecond - 1).Milliseconds(), 10)
 }
 
-func scanUTC(_ context.Context, conn *pgx.Conn) error {
+// setTypes gives a connection the types that it encodes and scans in our own way.
+func setTypes(_ context.Context, conn *pgx.Conn) error {
+	registerArrays(conn.TypeMap())
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name:  "timestamptz",
 		OID:   pgtype.TimestamptzOID,
