@@ -13,6 +13,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+
+	"svc.internal/pkg/mac"
 )
 
 // KeyID names a key of a hub.
@@ -55,10 +57,10 @@ func ParseKey(id, secret []byte) (Key, error) {
 
 // Derive returns a key that is derived from a secret for a purpose.
 func Derive(secret []byte, purpose string) Key {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(purpose))
+	of := hmac.New(sha256.New, secret)
+	of.Write([]byte(purpose))
 	var k Key
-	mac.Sum(k.Secret[:0])
+	of.Sum(k.Secret[:0])
 	return k
 }
 
@@ -68,10 +70,13 @@ func (k Key) Seal(payload []byte) []byte {
 	out = append(out, payload...)
 	out = append(out, head...)
 	out = append(out, k.ID[:]...)
-	mac := hmac.New(sha256.New, k.Secret[:])
-	mac.Write(payload)
-	return mac.Sum(out)
+	m := macs.Get(&k.Secret)
+	defer macs.Put(m)
+	return m.Append(out, payload)
 }
+
+// macs are under the few keys of the hubs that this process hears of.
+var macs mac.Pool
 
 // Opens reports whether the event was sealed with the key.
 func (k Key) Opens(event []byte) bool {
@@ -79,10 +84,9 @@ func (k Key) Opens(event []byte) bool {
 	if !ok || id != k.ID {
 		return false
 	}
-	mac := hmac.New(sha256.New, k.Secret[:])
-	mac.Write(body)
-	var want [sha256.Size]byte
-	return hmac.Equal(sum, mac.Sum(want[:0]))
+	m := macs.Get(&k.Secret)
+	defer macs.Put(m)
+	return m.Matches(sum, body)
 }
 
 func split(event []byte) (body []byte, id KeyID, sum []byte, ok bool) {

@@ -24,6 +24,7 @@ import (
 	"encoding/binary"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/mac"
 	"svc.internal/pkg/workreceipt"
 )
 
@@ -40,9 +41,9 @@ type Secret [sha256.Size]byte
 // Derive makes the secret of proofs from another secret. The derived secret says nothing
 // of the other.
 func Derive(from []byte) Secret {
-	mac := hmac.New(sha256.New, from)
-	mac.Write([]byte("svc.internal/services/provider-hub: secret of dispatch proofs"))
-	return Secret(mac.Sum(nil))
+	of := hmac.New(sha256.New, from)
+	of.Write([]byte("svc.internal/services/provider-hub: secret of dispatch proofs"))
+	return Secret(of.Sum(nil))
 }
 
 // String hides the secret.
@@ -95,20 +96,20 @@ func (s Secret) Issue(a Attempt, d Dispatch) []byte {
 	return s.sum(out, out, a)
 }
 
+// macs are under the one or two secrets of the fleet.
+var macs mac.Pool
+
 // sum appends the HMAC over the head of a proof and its attempt.
 func (s Secret) sum(dst, head []byte, a Attempt) []byte {
-	mac := hmac.New(sha256.New, s[:])
-	mac.Write([]byte(domain))
-	mac.Write(head)
-	mac.Write(a.Request[:])
-	mac.Write(a.Provider[:])
-	var numbers [14]byte
-	binary.BigEndian.PutUint32(numbers[:], a.Attempt)
-	binary.BigEndian.PutUint64(numbers[4:], uint64(a.Epoch))
-	binary.BigEndian.PutUint16(numbers[12:], uint16(len(a.Model)))
-	mac.Write(numbers[:])
-	mac.Write([]byte(a.Model))
-	return mac.Sum(dst)
+	m := macs.Get((*mac.Key)(&s))
+	defer macs.Put(m)
+	b := append(append(m.Buf, domain...), head...)
+	b = append(append(b, a.Request[:]...), a.Provider[:]...)
+	b = binary.BigEndian.AppendUint32(b, a.Attempt)
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Epoch))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(a.Model)))
+	m.Buf = append(b, a.Model...)
+	return m.Append(dst, m.Buf)
 }
 
 // Check reads a proof, and reports whether it is genuine and of this attempt.
