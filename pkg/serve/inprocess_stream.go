@@ -53,10 +53,26 @@ func (c conn) NewStream(
 	}
 	go func() {
 		defer cancel()
+		deepen()
 		s.serve(c.in, &call)
 	}()
 	return &callerStream{stream: s}, nil
 }
+
+// deepen makes room for the handler on the stack of its new goroutine. Otherwise the stack would
+// grow in steps, and each step would copy all frames that stand by then.
+//
+//go:noinline
+func deepen() {
+	var room [handlerStack]byte
+	occupy(&room)
+}
+
+// handlerStack is how much stack most handlers of streams need, in bytes. It makes a stack of 8 KiB.
+const handlerStack = 4 << 10
+
+//go:noinline
+func occupy(*[handlerStack]byte) {}
 
 // serve runs the handler and ends the stream.
 func (s *stream) serve(in Interceptors, caller *call) {

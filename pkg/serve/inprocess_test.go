@@ -577,3 +577,31 @@ func BenchmarkStreamInProcess(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStreamOfADeepHandler is one stream whose handler needs about as much stack as a dispatch does.
+func BenchmarkStreamOfADeepHandler(b *testing.B) {
+	conn := local(b, &script{stream: func(stream grpc.ServerStream) error { return descend(stream, 16) }})
+	b.ReportAllocs()
+	for b.Loop() {
+		stream := open(b.Context(), b, conn, bidiMethod)
+		if err := stream.RecvMsg(new(wrapperspb.BytesValue)); !errors.Is(err, io.EOF) {
+			b.Fatal(err)
+		}
+	}
+}
+
+// descend needs about 300 bytes of stack for each level.
+//
+//go:noinline
+func descend(stream grpc.ServerStream, levels int) error {
+	var room [256]byte
+	room[levels] = 1
+	if levels == 0 {
+		return stream.Context().Err()
+	}
+	err := descend(stream, levels-1)
+	if room[levels] != 1 {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
