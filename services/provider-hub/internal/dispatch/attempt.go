@@ -95,8 +95,10 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 	total := after(a.order.Total, a.outOfTime)
 	defer total.Stop()
-	first := after(a.firstWait(), a.noContentYet)
-	defer first.Stop()
+	if a.order.Stream { // a whole answer shows nothing before its end
+		first := after(min(a.order.FirstContent, a.order.Total), a.noContentYet)
+		defer first.Stop()
+	}
 	var stall Timer
 	stall = after(a.dispatcher.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
 	defer stall.Stop()
@@ -124,15 +126,6 @@ func (a *attempt) run(ctx context.Context) error {
 			return a.conclude(ctx, v)
 		}
 	}
-}
-
-// firstWait is how long the first content of a stream may take. A whole answer shows
-// nothing before its end, so it has no such bound.
-func (a *attempt) firstWait() time.Duration {
-	if a.order.Stream {
-		return min(a.order.FirstContent, a.order.Total)
-	}
-	return a.order.Total
 }
 
 // left judges a caller that is no longer there. A caller that closed its side had a
