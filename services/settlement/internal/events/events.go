@@ -25,8 +25,9 @@ import (
 // durable names settlement's consumer of the stream, which its replicas share.
 const durable = bus.DurableSettlement
 
-// linger lets single events become batches, because nobody waits for a line.
-const linger = 250 * time.Millisecond
+// linger lets single events become batches, because nobody waits for a line. A batch costs a
+// transaction, and the server writes the consumer's position to a new file up to twice.
+const linger = time.Second
 
 // Ledger stores lines, and events that could not become one.
 type Ledger interface {
