@@ -7,13 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/pkg/money/moneypb"
 	"svc.internal/pkg/usagebundle"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/verifier/internal/claims"
@@ -63,9 +60,9 @@ func (u *Usage) handle(ctx context.Context, batch []bus.Msg) error {
 				continue // what cannot be read, or is not its hub's, is the ledger's to set aside
 			}
 			passages = passOn(passages, m.Subject, data)
-			if event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
+			if event.state == eventsv1.ClaimState_CLAIM_STATE_ABSURD && m.Deliveries <= 1 {
 				u.absurd(ctx, o)
-				u.warn(ctx, o, event.GetRequestId())
+				u.warn(ctx, o, string(event.request))
 			}
 		}
 	}
@@ -121,17 +118,16 @@ func (l *Listener) claims(_ context.Context, m bus.Message) {
 
 func (l *Listener) claim(subject string, data []byte) {
 	event, o, ok := usageFrom(subject, data)
-	request, err := ids.ParseRequest(event.GetRequestId())
+	request, err := ids.ParseRequest(string(event.request))
 	if !ok || err != nil {
 		l.refused.Add(1)
 		return
 	}
 	l.deps.Claims.Put(request, claims.Claim{
-		Valid:  event.GetClaimState() == eventsv1.ClaimState_CLAIM_STATE_VALID,
-		Prompt: event.GetClaimedPromptTokens(), Output: event.GetClaimedCompletionTokens(),
+		Valid:  event.state == eventsv1.ClaimState_CLAIM_STATE_VALID,
+		Prompt: event.claimedPrompt, Output: event.claimedCompletion,
 	})
-	payout, err := moneypb.ToRates(event.GetRates()).Payout(money.Tokens{
-		Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()})
+	payout, err := event.rates.Payout(money.Tokens{Prompt: event.billablePrompt, Completion: event.billableCompletion})
 	if err == nil {
 		l.deps.Traffic.Earned(o, payout, l.deps.Clock.Now())
 	}
@@ -140,21 +136,25 @@ func (l *Listener) claim(subject string, data []byte) {
 // usageFrom reads usage of a hub. It reports false for what another than its own hub says,
 // and for usage that rests on anything but a hub's journal, because claims are the hub's to
 // tell.
-func usageFrom(subject string, data []byte) (*eventsv1.UsageEvent, probe.Offer, bool) {
-	event := &eventsv1.UsageEvent{}
+func usageFrom(subject string, data []byte) (claimed, probe.Offer, bool) {
 	hub, ofUsage := strings.CutPrefix(subject, bus.SubjectUsagePrefix)
-	if !ofUsage || proto.Unmarshal(data, event) != nil || event.GetHubId() != hub ||
-		event.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB || event.GetSettled() {
+	event, read := readClaimed(data)
+	if !ofUsage || !read || string(event.hub) != hub ||
+		event.source > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB || event.settled {
 		return event, probe.Offer{}, false
 	}
-	provider, err := ids.ParseProvider(event.GetProviderId())
-	if err != nil || !text(event.GetModelId(), 1, maxModelID) {
+	provider, err := ids.ParseProvider(string(event.provider))
+	if err != nil || len(event.model) > maxModelID {
 		return event, probe.Offer{}, false
 	}
-	for _, n := range []int64{event.GetClaimedPromptTokens(), event.GetClaimedCompletionTokens()} {
+	model := string(event.model)
+	if !text(model, 1, maxModelID) {
+		return event, probe.Offer{}, false
+	}
+	for _, n := range []int64{event.claimedPrompt, event.claimedCompletion} {
 		if n > maxClaim || n < -maxClaim {
 			return event, probe.Offer{}, false
 		}
 	}
-	return event, probe.Offer{Provider: provider, Model: event.GetModelId()}, true
+	return event, probe.Offer{Provider: provider, Model: model}, true
 }
