@@ -51,6 +51,7 @@ func (s *Session) enrolLocked(r *Register) {
 	s.moveLocked(enrols)
 	if s.deadline != nil {
 		s.deadline.Stop()
+		s.deadline = nil // an idle session keeps no timer that is over
 	}
 }
 
