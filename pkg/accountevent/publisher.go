@@ -49,8 +49,8 @@ type Publisher struct {
 	// Notes is the subject of the producer's notes, and Queue is shared by its replicas.
 	Notes, Queue string
 	Log          *slog.Logger
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 }
 
 // Run publishes until ctx ends. What it cannot publish waits.
@@ -65,7 +65,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if !ensured {
 			ensured = p.Bus.EnsureStream(limited, bus.AccountStream) == nil
 		}
-		if err := p.Publish(limited); err != nil && ctx.Err() == nil {
+		if err := p.Still.Learn(p.Publish(limited)); err != nil && ctx.Err() == nil {
 			p.Log.WarnContext(ctx, "events of accounts were not published", "error", err)
 		}
 		cancel()

@@ -82,15 +82,43 @@ func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	}
 }
 
-// Still reports whether a loop may leave a look out, because the look would find what the last one found. A nil
-// Still never holds.
-type Still func(ctx context.Context) bool
+// Still says which looks of a loop may be left out, because they would find what the last one found. A nil Still leaves
+// no look out. It is for one loop.
+type Still struct {
+	holds  func(ctx context.Context) bool
+	failed func()
+}
 
-// Holds reports whether the look may be left out.
-func (s Still) Holds(ctx context.Context) bool { return s != nil && s(ctx) }
+// NewStill returns a Still that asks holds before each look, and calls failed, which may be nil, after a look that
+// failed.
+func NewStill(holds func(ctx context.Context) bool, failed func()) *Still {
+	return &Still{holds, failed}
+}
+
+// Holds reports whether the next look may be left out.
+func (s *Still) Holds(ctx context.Context) bool { return s != nil && s.holds(ctx) }
+
+// Learn takes the outcome of a look, and returns it. A look that failed is no look, so the next one is not left out.
+func (s *Still) Learn(err error) error {
+	if err != nil && s != nil && s.failed != nil {
+		s.failed()
+	}
+	return err
+}
+
+// Both leaves out the looks that a and b both leave out. Each learns the outcome of a look.
+func Both(a, b *Still) *Still {
+	return NewStill(func(ctx context.Context) bool { return a.Holds(ctx) && b.Holds(ctx) }, func() {
+		for _, s := range []*Still{a, b} {
+			if s != nil && s.failed != nil {
+				s.failed()
+			}
+		}
+	})
+}
 
 // EveryUnless is Every without the times at which still holds.
-func EveryUnless(ctx context.Context, d time.Duration, still Still) iter.Seq[time.Time] {
+func EveryUnless(ctx context.Context, d time.Duration, still *Still) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for now := range Every(ctx, d) {
 			if !still.Holds(ctx) && !yield(now) {
@@ -102,7 +130,7 @@ func EveryUnless(ctx context.Context, d time.Duration, still Still) iter.Seq[tim
 
 // Next waits until a loop looks again: when it is woken, and at a tick unless still holds. It
 // returns false when ctx ends.
-func Next(ctx context.Context, ticks <-chan time.Time, wake <-chan struct{}, still Still) bool {
+func Next(ctx context.Context, ticks <-chan time.Time, wake <-chan struct{}, still *Still) bool {
 	for {
 		select {
 		case <-ctx.Done():

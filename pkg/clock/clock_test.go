@@ -66,3 +66,75 @@ func TestEveryYieldsAtEachIntervalUntilTheEndOfTheContext(t *testing.T) {
 		})
 	}
 }
+
+// A look that failed is no look: the next tick looks again, and no look is left out before one succeeds.
+func TestALookThatFailedIsMadeAgainAtTheNextTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var looked bool
+		still := clock.NewStill(func(context.Context) bool {
+			was := looked
+			looked = true
+			return was
+		}, func() { looked = false })
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second+1)
+		defer cancel()
+		var got []time.Duration
+		for range clock.EveryUnless(ctx, time.Second, still) {
+			got = append(got, time.Since(began)/time.Second)
+			if len(got) < 3 {
+				_ = still.Learn(errors.New("the database is away"))
+			}
+		}
+		if want := []time.Duration{1, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("looks at seconds: got %d, want %d", got, want)
+		}
+	})
+}
+
+func TestALoopWithoutAStillLooksAtEachTick(t *testing.T) {
+	var none *clock.Still
+	if none.Holds(t.Context()) {
+		t.Error("a look is left out")
+	}
+	want := errors.New("it failed")
+	if got := none.Learn(want); !errors.Is(got, want) {
+		t.Errorf("the outcome: got %v, want %v", got, want)
+	}
+}
+
+func TestBothLeaveOutWhatEachLeavesOut(t *testing.T) {
+	failed := 0
+	fixed := func(holds bool) *clock.Still {
+		return clock.NewStill(func(context.Context) bool { return holds }, func() { failed++ })
+	}
+	for _, a := range []bool{false, true} {
+		for _, b := range []bool{false, true} {
+			if got := clock.Both(fixed(a), fixed(b)).Holds(t.Context()); got != (a && b) {
+				t.Errorf("%v and %v: got %v, want %v", a, b, got, a && b)
+			}
+		}
+	}
+	if clock.Both(fixed(true), nil).Holds(t.Context()) {
+		t.Error("a look is left out that one has made")
+	}
+	_ = clock.Both(fixed(true), fixed(true)).Learn(errors.New("it failed"))
+	if failed != 2 {
+		t.Errorf("those that learn of a failure: got %d, want 2", failed)
+	}
+}
+
+func TestAWakeIsNotLeftOut(t *testing.T) {
+	still := clock.NewStill(func(context.Context) bool { return true }, nil)
+	ticks, wake := make(chan time.Time, 1), make(chan struct{}, 1)
+	wake <- struct{}{}
+	if !clock.Next(t.Context(), ticks, wake, still) {
+		t.Error("a wake: got the end, want a look")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ticks <- time.Time{}
+	if clock.Next(ctx, ticks, wake, still) {
+		t.Error("a tick at which nothing is to be found: got a look, want none")
+	}
+}

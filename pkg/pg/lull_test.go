@@ -2,11 +2,16 @@ package pg_test
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
@@ -34,7 +39,7 @@ func TestALoopRestsUntilSomethingIsCommitted(t *testing.T) {
 	if _, err := tx.Exec(ctx, "INSERT INTO items (name) VALUES ('a')"); err != nil {
 		t.Fatal(err)
 	}
-	still := pg.NewLull(pool).Loop(time.Hour)
+	still := pg.NewLull(pool).Loop(time.Hour).Holds
 	if still(ctx) {
 		t.Error("a loop leaves its first look out")
 	}
@@ -43,7 +48,7 @@ func TestALoopRestsUntilSomethingIsCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A transaction that had begun before the last look counts, however long it took.
-	if after := pg.NewLull(pool).Loop(time.Hour); after(ctx) {
+	if after := pg.NewLull(pool).Loop(time.Hour); after.Holds(ctx) {
 		t.Error("another loop leaves its first look out")
 	}
 	for deadline := time.Now().Add(patience); still(ctx); {
@@ -55,7 +60,7 @@ func TestALoopRestsUntilSomethingIsCommitted(t *testing.T) {
 
 func TestALoopLooksWhenItHasRestedForLong(t *testing.T) {
 	pool := pgtest.Pool(t, schema, role, migrations())
-	still := pg.NewLull(pool).Loop(0)
+	still := pg.NewLull(pool).Loop(0).Holds
 	for range 3 {
 		if still(t.Context()) {
 			t.Error("a loop rests for longer than it may")
@@ -63,19 +68,45 @@ func TestALoopLooksWhenItHasRestedForLong(t *testing.T) {
 	}
 }
 
-// counting counts the statements that pass through it.
-type counting struct{ n int }
-
-func (c *counting) QueryRow(context.Context, string, ...any) pgx.Row {
-	c.n++
-	return row("1:1:")
+// counting is a server in which nothing happens, but what a test does. It counts the statements.
+type counting struct {
+	n, asked int
+	writes   int
+	err      error
+	// due is when the first of each loop of Until is due; nil where nothing waits.
+	due []*float64
 }
 
-// row is a row with one text.
-type row string
+func (c *counting) QueryRow(_ context.Context, sql string, _ ...any) pgx.Row {
+	c.n++
+	if strings.Contains(sql, "ARRAY") {
+		c.asked++
+	}
+	return row{c}
+}
+
+// write is a transaction of somebody.
+func (c *counting) write() { c.writes++ }
+
+// at has the work of a loop due at a time.
+func (c *counting) at(loop int, at time.Time) {
+	seconds := float64(at.UnixMicro()) / 1e6
+	c.due[loop] = &seconds
+	c.write()
+}
+
+// row is what the server answers.
+type row struct{ of *counting }
 
 func (r row) Scan(into ...any) error {
-	*into[0].(*string) = string(r)
+	if r.of.err != nil {
+		return r.of.err
+	}
+	*into[0].(*string) = strconv.Itoa(r.of.writes) + ":"
+	if len(into) > 1 {
+		*into[1].(*float64) = float64(time.Now().UnixMicro()) / 1e6
+		*into[2].(*[]*float64) = slices.Clone(r.of.due)
+	}
 	return nil
 }
 
@@ -87,7 +118,7 @@ func TestLoopsThatLookAtOnceShareOneStatement(t *testing.T) {
 		looks := 0
 		loops := make([]func(context.Context) bool, 20)
 		for i := range loops {
-			loops[i] = lull.Loop(pg.Rest)
+			loops[i] = lull.Loop(pg.Rest).Holds
 		}
 		for range clock.Every(t.Context(), time.Second) {
 			for _, still := range loops {
@@ -103,4 +134,145 @@ func TestLoopsThatLookAtOnceShareOneStatement(t *testing.T) {
 			t.Errorf("looks of %d loops in a minute: got %d, want %d", len(loops), looks, want)
 		}
 	})
+}
+
+func TestALoopLooksAgainAfterALookThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		still := pg.NewLull(&counting{}).Loop(time.Hour)
+		for i := range 3 {
+			if still.Holds(t.Context()) {
+				t.Fatalf("look %d is left out behind one that failed", i)
+			}
+			_ = still.Learn(errors.New("the database is away"))
+		}
+		if still.Holds(t.Context()) || !still.Holds(t.Context()) {
+			t.Error("a loop does not rest behind a look that succeeded")
+		}
+	})
+}
+
+// looks returns the seconds at which a loop looks until d is over.
+func looks(t *testing.T, still *clock.Still, d time.Duration, do func()) (at []int) {
+	t.Helper()
+	began := time.Now()
+	for range clock.Every(t.Context(), time.Second) {
+		if !still.Holds(t.Context()) {
+			at = append(at, int(time.Since(began).Seconds()))
+			do()
+		}
+		if time.Since(began) >= d {
+			return at
+		}
+	}
+	return at
+}
+
+func TestALoopThatKnowsWhenSomethingIsDueLooksThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counting{due: make([]*float64, 2)}
+		lull := pg.NewLull(db)
+		idle, busy := lull.Until("SELECT NULL"), lull.Until("SELECT NULL")
+		if idle.Holds(t.Context()) || busy.Holds(t.Context()) {
+			t.Fatal("a loop leaves its first look out")
+		}
+		db.at(1, time.Now().Add(3500*time.Millisecond))
+		// Until the third look nothing is done about it, so it is still due.
+		done := 0
+		at := looks(t, busy, 8*time.Second, func() {
+			if done++; done == 3 {
+				db.due[1] = nil
+				db.write()
+			}
+		})
+		if want := []int{4, 5, 6}; !slices.Equal(at, want) {
+			t.Errorf("looks at seconds: got %d, want %d", at, want)
+		}
+		for range 20 { // others write
+			db.write()
+			if _ = clock.Sleep(t.Context(), time.Second); !idle.Holds(t.Context()) {
+				t.Fatal("a loop looks although nothing of it is due")
+			}
+		}
+	})
+}
+
+func TestALoopThatKnowsWhenSomethingIsDueLooksNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counting{due: make([]*float64, 1)}
+		still := pg.NewLull(db).Until("SELECT NULL")
+		if at, want := looks(t, still, 130*time.Second, func() {}), []int{1, 61, 121}; !slices.Equal(at, want) {
+			t.Errorf("looks at seconds: got %d, want %d", at, want)
+		}
+		if db.asked != 1 {
+			t.Errorf("questions when something is due, while nobody writes: got %d, want 1", db.asked)
+		}
+	})
+}
+
+func TestALoopLooksWhereTheServerCannotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counting{due: make([]*float64, 1)}
+		lull := pg.NewLull(db)
+		stills := map[string]*clock.Still{"Until": lull.Until("SELECT NULL"), "Loop": lull.Loop(time.Hour)}
+		for _, still := range stills {
+			still.Holds(t.Context())
+		}
+		db.err = errors.New("the server is away")
+		_ = clock.Sleep(t.Context(), time.Second)
+		for name, still := range stills {
+			if still.Holds(t.Context()) {
+				t.Errorf("%s: a look is left out", name)
+			}
+		}
+	})
+}
+
+// What one loop of a process has written is seen by the next one in the same tick.
+func TestWhatAProcessWroteIsNoticedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counting{due: make([]*float64, 1)}
+		lull := pg.NewLull(db)
+		still := lull.Until("SELECT NULL")
+		if still.Holds(t.Context()) || !still.Holds(t.Context()) {
+			t.Fatal("a loop does not rest")
+		}
+		db.at(0, time.Now())
+		if !still.Holds(t.Context()) {
+			t.Error("a reading does not serve for a moment")
+		}
+		lull.Wrote()
+		if still.Holds(t.Context()) {
+			t.Error("what the process has written is not noticed")
+		}
+	})
+}
+
+// The services of a process share the readings of their server.
+func TestPoolsOfOneServerShareAReading(t *testing.T) {
+	one := pgtest.Pool(t, schema, role, migrations())
+	other, err := pgxpool.NewWithConfig(t.Context(), one.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := pg.NewLull(one).Loop(time.Hour)
+	second := pg.NewLull(other).Loop(time.Hour)
+	first.Holds(t.Context())
+	other.Close() // it could not ask the server
+	second.Holds(t.Context())
+	untilStill(t, func() bool { first.Holds(t.Context()); return second.Holds(t.Context()) })
+}
+
+func TestALoopAsksTheServerWhenItsWorkIsDue(t *testing.T) {
+	pool := pgtest.Pool(t, schema, role, migrations())
+	lull := pg.NewLull(pool)
+	for next, due := range map[string]bool{
+		"SELECT NULL::timestamptz": false, "SELECT now() - interval '1 second'": true, "SELECT timestamptz '-infinity'": true,
+		"SELECT now() + interval '1 hour'": false, "SELECT timestamptz 'infinity'": false,
+	} {
+		still := lull.Until(next)
+		still.Holds(t.Context()) // the first look
+		if got := !still.Holds(t.Context()); got != due {
+			t.Errorf("%s: due: got %v, want %v", next, got, due)
+		}
+	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
-	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/card/sandbox"
@@ -68,7 +67,7 @@ func newCardWork(cfg CardConfig, deps cardDeps) (*cardWork, error) {
 		Store: cards, Processors: only, Checkouts: w.checkouts, Refunds: w.refunds, Plans: deps.plans,
 		Fingerprints: deps.fingerprints, Clock: deps.clock,
 		Random: deps.random, Log: deps.log, Observe: deps.observe,
-		Still: deps.store.Still(pg.Rest),
+		Still: deps.store.Due(store.DueCards),
 	})
 	w.receiver = &card.Receiver{Processor: only.Default.Name(), Store: cards, Keys: keys,
 		Clock: deps.clock, Wake: w.worker.Wake}
@@ -89,7 +88,7 @@ func (w *cardWork) processors(cfg CardConfig, deps cardDeps, keys card.Keys) (ca
 	w.sandbox = &sandbox.Sandbox{Store: store.Sandbox{Store: deps.store}, URL: url, Tariff: cfg.tariff()}
 	w.sender = sandbox.NewSender(sandbox.Sender{
 		Store: w.sandbox.Store, Renew: w.sandbox.Renew, Keys: keys, Clock: deps.clock, URL: url + "/webhooks/card",
-		Log: deps.log, Still: deps.store.Still(pg.Rest),
+		Log: deps.log, Still: deps.store.Due(store.DueSandbox),
 		Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirects},
 	})
 	return card.Processors{Default: card.Bounded{Processor: w.sandbox}}, nil

@@ -64,7 +64,7 @@ func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}
 // sealer returns the sealer that runs in the background.
 func (s *Service) sealer() *seal.Sealer {
 	return &seal.Sealer{Store: s.store, Interval: s.cfg.SealInterval, After: s.cfg.SealAfter, Poll: sealPoll,
-		Log: s.deps.Log}
+		Log: s.deps.Log, Still: s.store.DueSeal(s.cfg.SealAfter)}
 }
 
 // reconcile compares a part of the ledger with itself at every interval until ctx ends:

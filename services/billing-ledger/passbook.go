@@ -123,8 +123,9 @@ func newPassbookWork(cfg PassbookConfig, deps passbookDeps) (*passbookWork, erro
 	st := store.Passbook{Store: deps.store, Maker: cfg.maker()}
 	return &passbookWork{
 		store: st, exports: passbook.NewExports(), cursors: passbook.NewCursors(deps.secret), clock: deps.clock,
-		folder: &passbook.Folder{Store: st, Name: "passbook", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.log},
-		log:    deps.log, meter: deps.meter, lag: lag,
+		folder: &passbook.Folder{Store: st, Name: "passbook", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.log,
+			Still: deps.store.Due(store.DuePassbook)},
+		log: deps.log, meter: deps.meter, lag: lag,
 	}, nil
 }
 

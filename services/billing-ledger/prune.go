@@ -30,43 +30,44 @@ type pruner struct {
 	batch, batches int
 	steps          []pruneStep
 	log            *slog.Logger
-	still          clock.Still
 }
 
 // pruneStep deletes up to limit expired rows of one kind, and returns how many.
 type pruneStep struct {
-	name string
-	do   func(ctx context.Context, limit int) (int, error)
+	name  string
+	do    func(ctx context.Context, limit int) (int, error)
+	still *clock.Still
 }
 
 // newPruner makes the pruner of the service's store.
 func newPruner(st *store.Store, retentionDays int, log *slog.Logger) *pruner {
-	return &pruner{interval: pruneInterval, batch: pruneBatch, batches: pruneBatches, log: log, still: st.Still(pruneRest),
+	return &pruner{interval: pruneInterval, batch: pruneBatch, batches: pruneBatches, log: log,
 		steps: []pruneStep{
-			{"claims of idempotency keys", st.PruneClaims},
-			{"kept answers", func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
+			{"claims of idempotency keys", st.PruneClaims, st.Due(store.ExpiredClaims)},
+			{"kept answers", func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) },
+				st.Still(pruneRest)},
 			{"requests of cleared days", func(ctx context.Context, limit int) (int, error) {
 				return st.DropCleared(ctx, retentionDays, limit)
-			}},
-			{"visitors", st.PruneVisitors},
-			{"sessions of visitors", st.PruneVisitorSessions},
-			{"sessions", st.PruneSessions},
-			{"session families", st.PruneFamilies},
-			{"tokens of letters", st.PruneLetterTokens},
-			{"letters", st.PruneLetters},
-			{"used proofs", st.PruneProofs},
-			{"attempts to sign in", st.PruneAttempts},
-			{"known networks", st.PruneNetworks},
-			{"events of accounts", st.PruneAccountEvents},
-			{"sessions of operators", st.PruneOperatorSessions},
-			{"sums of requests", st.PruneStats},
-			{"enterprise contacts", st.PruneContacts},
+			}, st.Still(pruneRest)},
+			{"visitors", st.PruneVisitors, st.Due(store.ExpiredVisitors)},
+			{"sessions of visitors", st.PruneVisitorSessions, st.Due(store.ExpiredVisitorSessions)},
+			{"sessions", st.PruneSessions, st.Due(store.ExpiredSessions)},
+			{"session families", st.PruneFamilies, st.Due(store.ExpiredFamilies)},
+			{"tokens of letters", st.PruneLetterTokens, st.Due(store.ExpiredLetterTokens)},
+			{"letters", st.PruneLetters, st.Due(store.ExpiredLetters)},
+			{"used proofs", st.PruneProofs, st.Due(store.ExpiredProofs)},
+			{"attempts to sign in", st.PruneAttempts, st.Due(store.ExpiredAttempts)},
+			{"known networks", st.PruneNetworks, st.Due(store.ExpiredNetworks)},
+			{"events of accounts", st.PruneAccountEvents, st.Due(store.ExpiredAccountEvents)},
+			{"sessions of operators", st.PruneOperatorSessions, st.Due(store.ExpiredOperatorSessions)},
+			{"sums of requests", st.PruneStats, st.Due(store.ExpiredStats)},
+			{"enterprise contacts", st.PruneContacts, st.Due(store.ExpiredContacts)},
 		}}
 }
 
 // run prunes at every interval until ctx ends.
 func (p *pruner) run(ctx context.Context) {
-	for range clock.EveryUnless(ctx, p.interval, p.still) {
+	for range clock.Every(ctx, p.interval) {
 		p.tick(ctx)
 	}
 }
@@ -74,7 +75,10 @@ func (p *pruner) run(ctx context.Context) {
 // tick is what run does at every interval. A step that fails stops no other.
 func (p *pruner) tick(ctx context.Context) {
 	for _, step := range p.steps {
-		if err := p.take(ctx, step); err != nil && ctx.Err() == nil {
+		if step.still.Holds(ctx) {
+			continue
+		}
+		if err := step.still.Learn(p.take(ctx, step)); err != nil && ctx.Err() == nil {
 			p.log.WarnContext(ctx, "what is over could not be pruned", "step", step.name, "error", err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 // rows are so many that are over.
@@ -24,7 +26,7 @@ func rows(left *int, calls *int) func(context.Context, int) (int, error) {
 func TestPruningTakesFullBatchesUpToItsBound(t *testing.T) {
 	var left, calls int
 	p := pruner{batch: 10, batches: 3, log: slog.New(slog.DiscardHandler),
-		steps: []pruneStep{{"x", rows(&left, &calls)}}}
+		steps: []pruneStep{{name: "x", do: rows(&left, &calls)}}}
 	for _, tc := range []struct{ had, left, calls int }{{0, 0, 1}, {9, 0, 1}, {10, 0, 2}, {25, 0, 3}, {30, 0, 3},
 		{45, 15, 3}} {
 		left, calls = tc.had, 0
@@ -43,8 +45,8 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 		left, calls := 5, 0
 		p := pruner{interval: time.Minute, batch: 10, batches: 1, log: slog.New(slog.NewTextHandler(&log, nil)),
 			steps: []pruneStep{
-				{"broken", func(context.Context, int) (int, error) { return 0, errors.New("no") }},
-				{"sound", rows(&left, &calls)},
+				{name: "broken", do: func(context.Context, int) (int, error) { return 0, errors.New("no") }},
+				{name: "sound", do: rows(&left, &calls)},
 			}}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
 		defer cancel()
@@ -58,4 +60,31 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 			t.Errorf("the log tells of it %d times:\n%s", n, log.String())
 		}
 	})
+}
+
+// A step rests for itself, and not behind a try that failed.
+func TestAStepRestsUntilItIsDue(t *testing.T) {
+	calls := map[string]int{}
+	step := func(name string, fails bool) pruneStep {
+		looked := false
+		still := clock.NewStill(func(context.Context) bool { was := looked; looked = true; return was },
+			func() { looked = false })
+		return pruneStep{name: name, still: still, do: func(context.Context, int) (int, error) {
+			if calls[name]++; fails {
+				return 0, errors.New("no")
+			}
+			return 0, nil
+		}}
+	}
+	p := pruner{batch: 10, batches: 1, log: slog.New(slog.DiscardHandler),
+		steps: []pruneStep{step("broken", true), step("sound", false)}}
+	for range 3 {
+		p.tick(t.Context())
+	}
+	if calls["broken"] != 3 {
+		t.Errorf("tries of a step that fails: got %d, want 3", calls["broken"])
+	}
+	if calls["sound"] != 1 {
+		t.Errorf("tries of a step that is not due again: got %d, want 1", calls["sound"])
+	}
 }

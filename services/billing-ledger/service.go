@@ -253,19 +253,21 @@ func newExpirer(cfg Config, deps Deps, st *store.Store, consumer *events.Consume
 	return &hold.Expirer{
 		Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
 		Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,
-		Still: st.Still(pg.Rest),
 		Steps: []hold.Step{
-			{Name: "expire", Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
-				n, err := st.ExpireHolds(ctx, asOf, limit)
-				m.expired.Add(ctx, int64(n))
-				return n, err
-			}},
-			{Name: "review", Do: hold.Whenever(reviewer.Open)},
-			{Name: "reclaim", Do: st.ReclaimSlices},
-			{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
-				return usage.CorrectLateReports(ctx, st, deps.Log, limit)
-			})},
-			{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
+			{Name: "expire", Still: st.Due(store.DueHolds),
+				Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
+					n, err := st.ExpireHolds(ctx, asOf, limit)
+					m.expired.Add(ctx, int64(n))
+					return n, err
+				}},
+			{Name: "review", Still: st.Due(store.DueHolds), Do: hold.Whenever(reviewer.Open)},
+			{Name: "reclaim", Still: st.Due(store.DueSlices), Do: st.ReclaimSlices},
+			// A report makes one late, and no time does.
+			{Name: "give back", Still: st.Still(pg.LongRest),
+				Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
+					return usage.CorrectLateReports(ctx, st, deps.Log, limit)
+				})},
+			{Name: "publish again", Still: st.Due(store.DuePublications), Do: hold.Whenever(reviewer.Settled)},
 		},
 	}
 }

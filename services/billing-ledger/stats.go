@@ -22,8 +22,9 @@ type statsWork struct {
 func newStatsWork(cfg PassbookConfig, st *store.Store, deps Deps) *statsWork {
 	sums := store.Stats{Store: st}
 	return &statsWork{
-		folder: &passbook.Folder{Store: sums, Name: "stats", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.Log},
-		cache:  stats.NewCache(sums, deps.Clock, deps.Log),
+		folder: &passbook.Folder{Store: sums, Name: "stats", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.Log,
+			Still: st.Due(store.DueStats)},
+		cache: stats.NewCache(sums, deps.Clock, deps.Log),
 	}
 }
 

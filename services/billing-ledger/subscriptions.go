@@ -13,7 +13,6 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/card"
 	"svc.internal/services/billing-ledger/internal/plan"
@@ -46,7 +45,7 @@ func newSubscriptionWork(deps subscriptionDeps) *subscriptionWork {
 	offers := plan.NewOffers(deps.store, deps.clock)
 	w := &subscriptionWork{offers: offers, worker: subscription.NewWorker(subscription.Worker{
 		Store: keeper, Processor: planProcessor{deps.cards.checkouts.Processors}, Clock: deps.clock, Random: deps.random,
-		Log: deps.log, Still: deps.store.Still(pg.Rest),
+		Log: deps.log, Still: deps.store.Due(store.DueSubscriptions),
 		Alarm: func(ctx context.Context, invoice, detail string) error {
 			fresh, err := store.Cards{Store: deps.store}.Raise(ctx, card.Alarm{Reason: card.AlarmRefundFailed,
 				Object: invoice, Detail: detail})

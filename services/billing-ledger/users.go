@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 
 	"svc.internal/pkg/apikey"
-	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
@@ -63,7 +62,7 @@ func newUserWork(
 		},
 	}}
 	w.mail = &mail.Worker{Store: store.Letters{Store: st}, Tokens: w.users, Sender: sender, Site: cfg.Mail.SiteURL,
-		Log: deps.Log, Observe: m.letter, Still: st.Still(pg.Rest)}
+		Log: deps.Log, Observe: m.letter, Still: st.Due(store.DueLetters)}
 	return w, nil
 }
 

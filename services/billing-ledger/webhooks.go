@@ -12,7 +12,6 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/rpc"
@@ -73,7 +72,7 @@ func newWebhookWork(cfg WebhookConfig, deps webhookDeps) (*webhookWork, error) {
 	kept := store.Webhooks{Store: deps.store}
 	d := webhook.NewDeliverer()
 	d.Queue, d.Log, d.Observe, d.Dropped = kept, deps.log, m.tried, m.lost
-	d.Still = deps.store.Still(pg.Rest)
+	d.Still = deps.store.Due(store.DueTurns)
 	d.Send = webhook.NewSender(deps.sealer, deps.clock, nil, cfg.Development).Send
 	return &webhookWork{
 		deliverer: d,

@@ -135,7 +135,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	secrets.RenewFailed = m.renewFailed
 	s.accounts = provider.NewDirectory(tables, secrets, cfg.site(), deps.Clock, deps.Random)
 	s.told = &accountevent.Publisher{Outbox: tables, Bus: deps.Bus, Notes: bus.SubjectNotedHubs, Queue: "hubs",
-		Log: deps.Log, Still: tables.Still()}
+		Log: deps.Log, Still: tables.DueAccountEvents()}
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
 	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)

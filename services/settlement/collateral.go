@@ -21,7 +21,7 @@ type collateralWork struct {
 	pass        func(context.Context) (told int, err error)
 	bus         *bus.Conn
 	log         *slog.Logger
-	still       clock.Still
+	still       *clock.Still
 }
 
 func newCollateralWork(
@@ -50,10 +50,11 @@ func (w *collateralWork) run(ctx context.Context) error {
 	}
 	still := w.still
 	if d := w.development; d != nil {
-		still = func(ctx context.Context) bool { return !d.Waits() && w.still.Holds(ctx) }
+		heard := clock.NewStill(func(context.Context) bool { return !d.Waits() }, nil)
+		still = clock.Both(heard, w.still)
 	}
 	for range clock.EveryUnless(ctx, collateralInterval, still) {
-		if _, err := w.pass(ctx); err != nil && ctx.Err() == nil {
+		if _, err := w.pass(ctx); w.still.Learn(err) != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "the hub was not told of all collateral, and will be", "error", err,
 				"retry_after", collateral.RetryAfter.String())
 		}

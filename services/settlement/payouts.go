@@ -39,6 +39,8 @@ type payoutWork struct {
 	signs   bool
 	log     *slog.Logger
 	metrics *payoutMetrics
+	// still is nil where transactions of chains are looked at.
+	still *clock.Still
 }
 
 func newPayoutWork(
@@ -64,6 +66,9 @@ func newPayoutWork(
 		signer, w.signs = peers.ChainSigner{Client: deps.Signer}, true
 	}
 	w.pipeline = sending.New(w.store, signer, nodes...)
+	if len(nodes) == 0 {
+		w.still = st.Due(store.DuePayouts)
+	}
 	w.keeper = payout.NewKeeper(payout.Config{Assets: w.wallet.assets, Own: own(cfg.Chains),
 		Alone:      money.NanoUSD(cfg.Payouts.AloneUSD) * money.USD,
 		AloneDaily: money.NanoUSD(cfg.Payouts.AloneDailyUSD) * money.USD,
@@ -105,8 +110,12 @@ func (w *payoutWork) kept(ctx context.Context, p payout.Payout, err error) {
 func (w *payoutWork) run(ctx context.Context) {
 	last := time.Time{}
 	for now := range clock.Every(ctx, payoutInterval) {
+		rechecks := now.Sub(last) >= w.rechecks
+		if !rechecks && w.still.Holds(ctx) {
+			continue
+		}
 		w.pass(ctx)
-		if now.Sub(last) >= w.rechecks {
+		if rechecks {
 			w.recheck(ctx)
 			last = now
 		}

@@ -24,7 +24,7 @@ type penaltyWork struct {
 	bus     *bus.Conn
 	log     *slog.Logger
 	metrics *metrics
-	still   clock.Still
+	still   *clock.Still
 }
 
 func newPenaltyWork(store penalty.Store, conn *bus.Conn, log *slog.Logger, m *metrics) *penaltyWork {
@@ -54,7 +54,7 @@ func (w *penaltyWork) run(ctx context.Context) {
 func (w *penaltyWork) executeDue(ctx context.Context) {
 	for range maxPenaltyBatches {
 		_, more, err := w.keeper.ExecuteDue(ctx)
-		if err != nil && ctx.Err() == nil {
+		if w.still.Learn(err) != nil && ctx.Err() == nil {
 			w.log.ErrorContext(ctx, "penalties that are due could not be executed", "error", err)
 		}
 		if !more {

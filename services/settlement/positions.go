@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
 	"svc.internal/services/settlement/internal/chain"
 	"svc.internal/services/settlement/internal/peers"
 	"svc.internal/services/settlement/internal/penalty"
@@ -125,36 +126,57 @@ func (a chainAppeals) AppealOnChain(ctx context.Context, id penalty.ID, by chain
 	return err
 }
 
-// run looks at every interval until ctx ends.
+// run looks at every interval until ctx ends. What chains and the ledger have is not in settlement's tables, so nobody
+// knows when there is something new.
 func (w *positionWork) run(ctx context.Context) {
-	for range clock.EveryUnless(ctx, positionInterval, w.store.Still()) {
-		w.pass(ctx)
+	others, own := w.store.Still(pg.Rest), w.store.Due(store.DueParts)
+	for range clock.Every(ctx, positionInterval) {
+		if !others.Holds(ctx) {
+			_ = others.Learn(w.followAll(ctx)) // it is logged
+			w.store.Wrote()
+		}
+		if !own.Holds(ctx) {
+			_ = own.Learn(w.move(ctx)) // it is logged
+		}
 	}
 }
 
 // pass makes one look.
-func (w *positionWork) pass(ctx context.Context) {
+func (w *positionWork) pass(ctx context.Context) error {
+	return errors.Join(w.followAll(ctx), w.move(ctx))
+}
+
+// followAll follows what stands behind providers.
+func (w *positionWork) followAll(ctx context.Context) error {
+	var faults []error
 	for _, r := range w.store.Terms.Chains {
-		w.follow(ctx, r.Chain)
+		faults = append(faults, w.follow(ctx, r.Chain))
 	}
 	if w.books.Cards != nil {
-		w.warn(ctx, "collateral by card could not be read", position.FollowCards(ctx, w.store.Terms.Card, w.books, w.store))
+		faults = append(faults, w.warn(ctx, "collateral by card could not be read",
+			position.FollowCards(ctx, w.store.Terms.Card, w.books, w.store)))
 	}
+	return errors.Join(faults...)
+}
+
+// move moves the parts of penalties and refunds that are due.
+func (w *positionWork) move(ctx context.Context) error {
 	_, err := w.slashes.Pass(ctx)
-	w.warn(ctx, "parts of penalties could not be moved", err)
+	err = w.warn(ctx, "parts of penalties could not be moved", err)
 	if w.books.Cards != nil {
-		_, err = w.payer.Pass(ctx)
-		w.warn(ctx, "refunds could not be moved", err)
+		_, failed := w.payer.Pass(ctx)
+		err = errors.Join(err, w.warn(ctx, "refunds could not be moved", failed))
 	}
 	if backlog, err := w.store.Backlog(ctx); err == nil {
 		w.metrics.measured(ctx, backlog)
 	}
+	return err
 }
 
 // follow follows the positions of a chain.
-func (w *positionWork) follow(ctx context.Context, on chain.ID) {
+func (w *positionWork) follow(ctx context.Context, on chain.ID) error {
 	applied, err := w.follower.Follow(ctx, on)
-	w.warn(ctx, "positions could not follow their chain", err)
+	_ = w.warn(ctx, "positions could not follow their chain", err)
 	w.metrics.followed(ctx, on, applied, err != nil)
 	for _, e := range applied.Foreign {
 		w.log.ErrorContext(ctx, "a penalty on a chain is none of ours: who has the slasher's key?", "chain", on.String(),
@@ -166,13 +188,15 @@ func (w *positionWork) follow(ctx context.Context, on chain.ID) {
 			"free_was", r.Was.Free.String(), "free_is", r.Is.Free.String(), "escrow_was", r.Was.Escrow.String(),
 			"escrow_is", r.Is.Escrow.String())
 	}
-	w.warn(ctx, "the books were not told of what contracts hold", w.follower.Post(ctx, on))
+	return errors.Join(err, w.warn(ctx, "the books were not told of what contracts hold", w.follower.Post(ctx, on)))
 }
 
-func (w *positionWork) warn(ctx context.Context, what string, err error) {
+// warn logs an error, and returns it.
+func (w *positionWork) warn(ctx context.Context, what string, err error) error {
 	if err != nil && ctx.Err() == nil {
 		w.log.WarnContext(ctx, what, "error", err)
 	}
+	return err
 }
 
 // Ask asks for the refund of a provider's collateral.

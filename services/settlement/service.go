@@ -141,16 +141,16 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}
 	s.accounts = &accountevent.Publisher{Outbox: store.AccountEvents{Store: st}, Bus: deps.Bus,
-		Notes: bus.SubjectNotedSettlement, Queue: node.Settlement, Log: deps.Log, Still: st.Still()}
+		Notes: bus.SubjectNotedSettlement, Queue: node.Settlement, Log: deps.Log, Still: st.Due(store.DueAccountEvents)}
 	terms, err := cfg.terms()
 	if err != nil {
 		return nil, err
 	}
 	s.penalties = newPenaltyWork(store.Penalties{Store: st, Terms: terms}, deps.Bus, deps.Log, made)
-	s.penalties.still = st.Still()
+	s.penalties.still = st.Due(store.DuePenalties)
 	s.collateral = newCollateralWork(cfg.DevelopmentCollateral, store.Collateral{Store: st},
 		peers.NewCollateralHub(deps.Collateral), deps.Bus, deps.Log)
-	s.collateral.still = st.Still()
+	s.collateral.still = st.Due(store.DueCollateral)
 	if s.batches, err = newBatchWork(cfg.Batch, store.Batches{Store: st}, deps, made); err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func (w *Worker) Look(ctx context.Context) {
 		{"debts", w.lookAtDebts},
 		{"what was made at the card processor", w.list},
 	} {
-		if err := step.do(ctx); err != nil && ctx.Err() == nil {
+		if err := w.Still.Learn(step.do(ctx)); err != nil && ctx.Err() == nil {
 			w.Log.WarnContext(ctx, "card payments could not be looked at", "step", step.name, "error", err)
 		}
 	}

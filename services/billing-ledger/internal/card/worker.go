@@ -28,8 +28,8 @@ type Worker struct {
 	Log          *slog.Logger
 	// Observe is told of every alarm that is new.
 	Observe func(AlarmReason)
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 
 	wake chan struct{}
 }

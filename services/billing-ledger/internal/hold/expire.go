@@ -32,8 +32,6 @@ type Expirer struct {
 	Steps []Step
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
 
 	// since is the moment since which all has been well. ticked is the end of the last
 	// look, or of the decision to skip one.
@@ -46,7 +44,9 @@ type Expirer struct {
 // over at asOf already. It returns the number of holds that it handled.
 type Step struct {
 	Name string
-	Do   func(ctx context.Context, asOf time.Time, limit int) (int, error)
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
+	Do    func(ctx context.Context, asOf time.Time, limit int) (int, error)
 }
 
 // Whenever makes the work of a step to which asOf does not matter.
@@ -78,7 +78,7 @@ func (e *Expirer) Tick(ctx context.Context) {
 	now := e.Clock.Now()
 	stoodStill := began.Sub(e.ticked) > 2*e.Interval || now.Sub(began) > e.Interval/2
 	e.say(ctx, err)
-	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.Still.Holds(ctx) && !e.look(ctx, asOf) {
+	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.look(ctx, asOf) {
 		e.since = e.Clock.Now()
 	}
 	e.ticked = e.Clock.Now()
@@ -103,12 +103,15 @@ func (e *Expirer) ready(ctx context.Context) (time.Time, error) {
 // when a step failed.
 func (e *Expirer) look(ctx context.Context, asOf time.Time) bool {
 	for _, step := range e.Steps {
+		if step.Still.Holds(ctx) {
+			continue
+		}
 		for {
 			n, err := step.Do(ctx, asOf, e.Batch)
 			if ctx.Err() != nil {
 				return true
 			}
-			if err != nil {
+			if step.Still.Learn(err) != nil {
 				e.Log.ErrorContext(ctx, "holds that are over could not be looked after", "step", step.Name, "error", err)
 				return false
 			}

@@ -62,7 +62,8 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 		}
 		p := &pile{over: 25}
 		e := &Expirer{
-			Interval: time.Second, Batch: 10, Grace: time.Minute, Ready: ready, Steps: []Step{{"expire", p.ExpireHolds}},
+			Interval: time.Second, Batch: 10, Grace: time.Minute, Ready: ready,
+			Steps: []Step{{Name: "expire", Do: p.ExpireHolds}},
 			Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -122,7 +123,7 @@ func TestAServiceThatStoodStillWaitsForTheGrace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := &pile{over: 5}
 	e := &Expirer{
-		Interval: time.Second, Batch: 10, Grace: 10 * time.Second, Steps: []Step{{"expire", p.ExpireHolds}},
+		Interval: time.Second, Batch: 10, Grace: 10 * time.Second, Steps: []Step{{Name: "expire", Do: p.ExpireHolds}},
 		Ready: func(context.Context) (time.Time, error) { return now, nil },
 		Clock: moved{&now}, Log: slog.New(slog.DiscardHandler),
 	}

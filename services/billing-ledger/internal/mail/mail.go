@@ -74,8 +74,8 @@ type Worker struct {
 	Site    string
 	Log     *slog.Logger
 	Observe func(context.Context, Outcome)
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 }
 
 // Run sends what is due, at every interval until ctx ends.
@@ -89,7 +89,7 @@ func (w *Worker) Run(ctx context.Context) {
 func (w *Worker) SendDue(ctx context.Context) {
 	for range maxAtOnce {
 		l, ok, err := w.Store.Take(ctx)
-		if err != nil && ctx.Err() == nil {
+		if w.Still.Learn(err) != nil && ctx.Err() == nil {
 			w.Log.WarnContext(ctx, "letters could not be read", "error", err)
 		}
 		if err != nil || !ok {

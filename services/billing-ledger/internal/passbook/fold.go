@@ -59,6 +59,8 @@ type Folder struct {
 	// database's time: a transaction takes its time a moment before others can see it.
 	Interval, Lag time.Duration
 	Log           *slog.Logger
+	// Still leaves out looks at which no mark waits and nothing is due.
+	Still *clock.Still
 
 	mark *Mark
 }
@@ -67,7 +69,10 @@ type Folder struct {
 // again.
 func (f *Folder) Run(ctx context.Context) {
 	for range clock.Every(ctx, f.Interval) {
-		if err := f.Look(ctx); err != nil && ctx.Err() == nil {
+		if f.mark == nil && f.Still.Holds(ctx) {
+			continue
+		}
+		if err := f.Still.Learn(f.Look(ctx)); err != nil && ctx.Err() == nil {
 			f.Log.ErrorContext(ctx, "a fold could not be brought up to date", "fold", f.Name, "error", err)
 		}
 	}

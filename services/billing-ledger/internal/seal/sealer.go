@@ -33,8 +33,8 @@ type Sealer struct {
 	// over, Poll the pause between two looks whether a closed day is quiet.
 	Interval, After, Poll time.Duration
 	Log                   *slog.Logger
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 }
 
 // Run seals what is due, now and at every interval until ctx ends. A failure is
@@ -52,7 +52,7 @@ func (s *Sealer) look(ctx context.Context) {
 			"entries", d.Entries, "root", fmt.Sprintf("%x", d.Root))
 		return nil
 	})
-	if err != nil && ctx.Err() == nil {
+	if s.Still.Learn(err) != nil && ctx.Err() == nil {
 		s.Log.ErrorContext(ctx, "a day could not be sealed", "error", err)
 	}
 }

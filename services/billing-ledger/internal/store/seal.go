@@ -57,8 +57,7 @@ var sealedEntries = []sealedPart{
 // the first account, before which nothing can be recorded.
 func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, bool, error) {
 	var day *time.Time
-	err := s.pool.QueryRow(ctx, `SELECT due.day FROM (SELECT coalesce((SELECT max(day) + 1 FROM seal),
-				least((SELECT min(created_at) FROM account), (SELECT min(at) FROM entry))::date) AS day) due
+	err := s.pool.QueryRow(ctx, `SELECT due.day FROM (`+unsealedDay+`) due
 		WHERE (due.day + 1)::timestamptz + $1::interval <= now()`, after).Scan(&day)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows), err == nil && day == nil:
@@ -68,6 +67,10 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 	}
 	return *day, true, nil
 }
+
+// unsealedDay is the first day without a seal.
+const unsealedDay = `SELECT coalesce((SELECT max(day) + 1 FROM seal),
+	least((SELECT min(created_at) FROM account), (SELECT min(at) FROM entry))::date) AS day`
 
 // CloseDay closes a day and returns the number of a transaction that began after that was
 // committed. A transaction that has not seen the day closed has a smaller number.

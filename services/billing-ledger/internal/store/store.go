@@ -196,7 +196,7 @@ func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
 }
 
 // Still is for one loop that looks for work; see pg.Lull.
-func (s *Store) Still(rest time.Duration) clock.Still { return s.lull.Loop(rest) }
+func (s *Store) Still(rest time.Duration) *clock.Still { return s.lull.Loop(rest) }
 
 // Ping returns an error unless the database answers.
 func (s *Store) Ping(ctx context.Context) error {

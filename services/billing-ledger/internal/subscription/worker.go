@@ -29,8 +29,8 @@ type Worker struct {
 	Log       *slog.Logger
 	// Alarm is told of an invoice that a person must give back.
 	Alarm func(ctx context.Context, invoice, detail string) error
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 
 	wake chan struct{}
 }
@@ -54,7 +54,7 @@ func (w *Worker) Run(ctx context.Context) {
 	timer := time.NewTicker(LookInterval)
 	defer timer.Stop()
 	for more := true; more; more = clock.Next(ctx, timer.C, w.wake, w.Still) {
-		if err := w.Look(ctx); err != nil && ctx.Err() == nil {
+		if err := w.Still.Learn(w.Look(ctx)); err != nil && ctx.Err() == nil {
 			w.Log.WarnContext(ctx, "subscriptions could not be looked at", "error", err)
 		}
 	}

@@ -61,8 +61,8 @@ type Deliverer struct {
 	// Observe counts a try, and Dropped events without room.
 	Observe func(Result)
 	Dropped func(n int)
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 
 	wake    chan struct{}
 	mu      sync.Mutex
@@ -92,7 +92,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		more, err := d.look(ctx, &under)
-		if err != nil && ctx.Err() == nil {
+		if d.Still.Learn(err) != nil && ctx.Err() == nil {
 			d.Log.WarnContext(ctx, "webhooks could not be sent", "error", err)
 		}
 		if more && err == nil {

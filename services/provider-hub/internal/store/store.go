@@ -43,8 +43,10 @@ type Store struct {
 // New returns a store on pool.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool, lull: pg.NewLull(pool)} }
 
-// Still is for one loop that looks for work; see pg.Lull.
-func (s *Store) Still() clock.Still { return s.lull.Loop(pg.Rest) }
+// DueAccountEvents is for the loop that publishes events of accounts; see pg.Lull.Until.
+func (s *Store) DueAccountEvents() *clock.Still {
+	return s.lull.Until(`SELECT min(due_at) FROM account_event`)
+}
 
 // accountColumns are the columns of scanAccount, of provider as p. A machine counts from
 // when it was last seen for as long as nodes are kept. Machines are looked up row by row,

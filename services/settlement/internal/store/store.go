@@ -44,7 +44,7 @@ type Store struct {
 func New(pool *pgxpool.Pool) *Store { return &Store{pool, pg.NewLull(pool)} }
 
 // Still is for one loop that looks for work; see pg.Lull.
-func (s *Store) Still() clock.Still { return s.lull.Loop(pg.Rest) }
+func (s *Store) Still(rest time.Duration) *clock.Still { return s.lull.Loop(rest) }
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {

@@ -38,8 +38,8 @@ type Sender struct {
 	URL    string
 	Client *http.Client
 	Log    *slog.Logger
-	// Still reports whether nothing was written since the last look. What is due by time alone waits then (pg.Rest).
-	Still clock.Still
+	// Still leaves out looks that would find nothing.
+	Still *clock.Still
 
 	wake chan struct{}
 }
@@ -63,7 +63,7 @@ func (s *Sender) Run(ctx context.Context) {
 	timer := time.NewTicker(sendInterval)
 	defer timer.Stop()
 	for more := true; more; more = clock.Next(ctx, timer.C, s.wake, s.Still) {
-		if err := errors.Join(s.Renew(ctx), s.SendDue(ctx)); err != nil && ctx.Err() == nil {
+		if err := s.Still.Learn(errors.Join(s.Renew(ctx), s.SendDue(ctx))); err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "the sandbox could not renew or send its events", "error", err)
 		}
 	}
