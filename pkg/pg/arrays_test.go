@@ -72,7 +72,8 @@ func TestArraysAreScannedAsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got [][16]byte
-	if err := m.Scan(pgtype.UUIDArrayOID, pgtype.BinaryFormatCode, data, &got); err != nil || !reflect.DeepEqual(got, want) {
+	err = m.Scan(pgtype.UUIDArrayOID, pgtype.BinaryFormatCode, data, &got)
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }

@@ -48,7 +48,8 @@ func FuzzMessagesAreReadWithinBounds(f *testing.F) {
 
 // What the verifier reads of usage is what protobuf reads.
 func FuzzClaimedIsReadAsProtobufReadsIt(f *testing.F) {
-	for _, m := range []*eventsv1.UsageEvent{{}, usage(ids.RequestID{15: 1}, "hub-1", eventsv1.ClaimState_CLAIM_STATE_VALID),
+	for _, m := range []*eventsv1.UsageEvent{{},
+		usage(ids.RequestID{15: 1}, "hub-1", eventsv1.ClaimState_CLAIM_STATE_VALID),
 		{RequestId: "request", HubId: "hub", ProviderId: "provider", ModelId: "model", PriceVersionId: "price", Attempt: 7,
 			Rates: &moneyv1.Rates{InputPicoUsdPerToken: 1, OutputPicoUsdPerToken: -2, PayoutInputPicoUsdPerToken: 3,
 				PayoutOutputPicoUsdPerToken: 4, Unit: moneyv1.Unit_UNIT_IMAGE, PayoutCachedInputPicoUsdPerToken: 6},
@@ -84,7 +85,8 @@ func FuzzClaimedIsReadAsProtobufReadsIt(f *testing.F) {
 			t.Errorf("got %+v, want %+v", got, expected)
 		}
 		texts := [...]string{string(got.request), string(got.hub), string(got.provider), string(got.model)}
-		if wanted := [...]string{want.GetRequestId(), want.GetHubId(), want.GetProviderId(), want.GetModelId()}; texts != wanted {
+		wanted := [...]string{want.GetRequestId(), want.GetHubId(), want.GetProviderId(), want.GetModelId()}
+		if texts != wanted {
 			t.Errorf("texts: got %q, want %q", texts, wanted)
 		}
 	})
