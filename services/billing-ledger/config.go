@@ -75,7 +75,7 @@ type Config struct {
 	AdmitTimeout time.Duration `yaml:"admit_timeout" env:"SVC_BILLING_ADMIT_TIMEOUT"`
 
 	// Slices has this replica admit the requests of busy accounts from memory, on credit that it has set
-	// aside for them, and write their holds down at the next turn, which begins within 100 ms. Without it
+	// aside for them, and write their holds down at the next turn, which begins within 200 ms. Without it
 	// each request waits for a commit of the database.
 	Slices bool `yaml:"slices" env:"SVC_BILLING_SLICES"`
 

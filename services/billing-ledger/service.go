@@ -5,7 +5,7 @@
 // (Verify). All amounts are integers in nano-USD.
 //
 // The requests of a busy account are admitted from memory, by the one replica that owns a slice of
-// the account's credit; their holds are written at the next turn, which begins within 100 ms, many in one
+// the account's credit; their holds are written at the next turn, which begins within 200 ms, many in one
 // transaction (package slice). All others are admitted by the exact path, in batches under the lock on the
 // account's wallet: three replicas admit some 10,000 requests a second for one account so, on two cores
 // with fsync on (BenchmarkLedger).

@@ -17,7 +17,7 @@ type PinWriter interface {
 // fresh is the age below which the hold of a pin is probably not written yet. It is somewhat longer
 // than an owner takes to write it. Nothing rests on it but the price: a hold that turns out to be
 // missing is written then, and costs a second transaction.
-const fresh = 250 * time.Millisecond
+const fresh = 400 * time.Millisecond
 
 // WriteFresh writes the holds of the pins that are probably not written yet by the clock. Pins that
 // are nil count for nothing. Without a writer it does nothing.

@@ -112,7 +112,7 @@ func TestAReportBeforeItsHoldIsWrittenIsKept(t *testing.T) {
 		// After the owner of a slice was killed, holds may be missing that are minutes old.
 		"a minute old":                   {late, [][]ids.RequestID{{missing}}},
 		"just begun":                     {clock.NewManual(admittedAt.Add(fresh - 1)), [][]ids.RequestID{{known, missing}}},
-		"a quarter of a second old":      {clock.NewManual(admittedAt.Add(fresh)), [][]ids.RequestID{{missing}}},
+		"probably written":               {clock.NewManual(admittedAt.Add(fresh)), [][]ids.RequestID{{missing}}},
 		"of a database that is ahead":    {clock.NewManual(admittedAt.Add(-time.Hour)), [][]ids.RequestID{{known, missing}}},
 		"of an age that nobody can tell": {nil, [][]ids.RequestID{{missing}}},
 	} {

@@ -40,8 +40,10 @@ import (
 )
 
 // Every is the pause between two regular turns. While turns succeed, a hold is written about Every after
-// its admission, plus the time of the turns before its own.
-const Every = 100 * time.Millisecond
+// its admission, plus the time of the turns before its own. Those who settle and those who report wait for
+// that turn, so Every also paces their transactions. Each transaction has a price of its own, which a few
+// hundred requests a second share.
+const Every = 200 * time.Millisecond
 
 // Lease is how long an owner counts as alive after a turn, by the database's clock. An owner admits
 // for Trust after the moment at which it began its last turn that succeeded, by its own clock. The

@@ -3,6 +3,7 @@ package slice
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +136,33 @@ func TestManyPinsThatAreAwaitedHaveATurnAtOnce(t *testing.T) {
 	})
 }
 
+func TestASteadyFlowSharesRegularTurns(t *testing.T) {
+	setup(t, func(t *testing.T, b *bundle) {
+		b.account.maxOpen = 10_000
+		b.open(t)
+		var awaited sync.WaitGroup
+		flow := func(d time.Duration) { // 480 requests a second, whose usage follows them
+			for range d / (50 * time.Millisecond) {
+				pins := make([]hold.Pin, 0, 24)
+				for range cap(pins) {
+					pins = append(pins, b.admit(t, 1))
+				}
+				awaited.Go(func() {
+					if err := b.Write(t.Context(), pins); err != nil {
+						t.Error(err)
+					}
+				})
+				pass(t, 50*time.Millisecond)
+			}
+		}
+		flow(5 * time.Second) // until the slice has places for so many
+		taken := b.spy.taken()
+		flow(2 * time.Second)
+		same(t, "turns in 2 s", b.spy.taken()-taken, 10)
+		awaited.Wait()
+	})
+}
+
 func TestAPinThatCannotBeWrittenIsAnErrorAndStays(t *testing.T) {
 	setup(t, func(t *testing.T, b *bundle) {
 		b.open(t)
@@ -156,7 +184,7 @@ func TestOneSliceThatCannotBeWrittenDoesNotKeepTheOthersFromIt(t *testing.T) {
 		b.open(t)
 		bad, key := b.account.id, b.key
 		var others []hold.Pin
-		for n := range byte(12) {
+		for n := range byte(8) {
 			b.account = b.world.addWallet(10+n, money.USD, 100, 6000, 1)
 			b.key = ids.KeyID{14: 10 + n, 15: 1}
 			b.open(t)
