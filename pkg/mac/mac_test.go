@@ -61,8 +61,11 @@ func TestWhatIsPutTogetherIsForgotten(t *testing.T) {
 	m.Buf = append(m.Buf, "a secret"...)
 	room := m.Buf
 	pool.Put(m)
-	if !bytes.Equal(room, make([]byte, len(room))) || len(m.Buf) != 0 {
-		t.Errorf("after Put: got %q and %d bytes, want zeros and none", room, len(m.Buf))
+	if !bytes.Equal(room, make([]byte, len(room))) {
+		t.Errorf("after Put: got %q, want zeros", room)
+	}
+	if len(m.Buf) != 0 {
+		t.Errorf("after Put: got %d bytes, want none", len(m.Buf))
 	}
 }
 

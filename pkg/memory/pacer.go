@@ -91,6 +91,6 @@ func growth(kept, allocated uint64, took time.Duration) int {
 	}
 	needed := float64(allocated) / took.Seconds() * pause.Seconds()
 	room, kept100 := max(needed, minRoom), float64(kept)/100
-	most := max(maxGrowth*kept100, min(needed, minRoom))
-	return max(1, int(math.Ceil(min(room, most)/kept100))) // at 0 one collection would begin the next
+	bound := max(maxGrowth*kept100, min(needed, minRoom))
+	return max(1, int(math.Ceil(min(room, bound)/kept100))) // at 0 one collection would begin the next
 }

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -56,8 +57,15 @@ func TestArraysAreEncodedAsTheDriverEncodesThem(t *testing.T) {
 		for _, format := range []int16{pgtype.BinaryFormatCode, pgtype.TextFormatCode} {
 			want, wantErr := theirs.Encode(c.oid, format, c.value, []byte("before"))
 			got, err := ours.Encode(c.oid, format, c.value, []byte("before"))
-			if !bytes.Equal(got, want) || (got == nil) != (want == nil) || (err == nil) != (wantErr == nil) {
-				t.Errorf("%T as type %d in format %d: got %x, %v, want %x, %v", c.value, c.oid, format, got, err, want, wantErr)
+			name := fmt.Sprintf("%T as type %d in format %d", c.value, c.oid, format)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: got %x, want %x", name, got, want)
+			}
+			if null := got == nil; null != (want == nil) {
+				t.Errorf("%s: NULL: got %v, want %v", name, null, !null)
+			}
+			if failed := err != nil; failed != (wantErr != nil) {
+				t.Errorf("%s: got the error %v, want %v", name, err, wantErr)
 			}
 		}
 	}
@@ -73,8 +81,11 @@ func TestArraysAreScannedAsBefore(t *testing.T) {
 	}
 	var got [][16]byte
 	err = m.Scan(pgtype.UUIDArrayOID, pgtype.BinaryFormatCode, data, &got)
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -113,7 +113,7 @@ func (l *Lull) before(ctx context.Context, i int, now time.Time) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if snapshot != l.at && l.ask(ctx, now) != nil {
+	if snapshot != l.at && l.askLocked(ctx, now) != nil {
 		return false
 	}
 	if l.dues[i] == nil {
@@ -123,8 +123,8 @@ func (l *Lull) before(ctx context.Context, i int, now time.Time) bool {
 	return *l.dues[i] > max(theirs, ours)
 }
 
-// ask reads for all loops of Until when something is due.
-func (l *Lull) ask(ctx context.Context, now time.Time) error {
+// askLocked reads for all loops of Until when something is due.
+func (l *Lull) askLocked(ctx context.Context, now time.Time) error {
 	l.at = ""
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -84,7 +84,8 @@ func TestACallIsFollowedByNoPing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range calls {
-		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -38,8 +38,8 @@ func (s *streams) step(ctx context.Context, size int) (out growth.Step, err erro
 	if size > manyStreams {
 		warm = max(warm, manyWarm)
 	}
-	res, err := loadgen.Run(ctx, loadgen.Spec{Base: s.base, Keys: s.keys, Mode: "stream", Model: streamModel, PromptBytes: 64,
-		Conns: size, Warm: warm, Dur: s.times.dur, Events: streamEvents, Gap: streamGap, Procs: s.group})
+	res, err := loadgen.Run(ctx, loadgen.Spec{Base: s.base, Keys: s.keys, Mode: "stream", Model: streamModel,
+		PromptBytes: 64, Conns: size, Warm: warm, Dur: s.times.dur, Events: streamEvents, Gap: streamGap, Procs: s.group})
 	if err != nil {
 		return out, err
 	}

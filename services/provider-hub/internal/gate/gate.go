@@ -5,7 +5,8 @@
 //
 // The reader of a socket hands each message to the session and never waits for anyone.
 // A writer starts when something is due, takes all that is due, writes it as one batch, and
-// ends when nothing more is due. An agent that does not read is cut off after the write deadline. A goroutine of its own looks up a registration.
+// ends when nothing more is due. An agent that does not read is cut off after the write
+// deadline. A goroutine of its own looks up a registration.
 //
 // Agents of v1 are fragile when they are refused, so the gate rather keeps them waiting.
 // Registrations wait in a queue that lets a steady number through, and are tried again
@@ -138,7 +139,6 @@ type socket struct {
 
 func newSocket(g *Gate, speaks *dialect.Dialect, from netip.Addr) *socket {
 	c := &socket{gate: g, dialect: speaks, from: from}
-	c.writer = c.write
 	c.session = session.New(&g.env, speaks.Limits, c.wake, c.register)
 	return c
 }

@@ -20,6 +20,7 @@ func (c *socket) run() {
 	c.live = wsconn.NewLiveness(c.conn, wsconn.Timing{
 		PingInterval: cfg.PingInterval, PongTimeout: cfg.PongTimeout, ProbeTimeout: cfg.ProbeTimeout,
 	}, c.ring)
+	c.writer = c.write
 	go c.writer()  // for what became due before
 	defer func() { // whatever happens to the reader
 		c.leave()

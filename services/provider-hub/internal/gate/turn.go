@@ -10,9 +10,9 @@ type turn struct {
 	free  bool // no writer runs
 	again bool // something became due since the writer looked last
 	over  bool // no writer starts any more
-	// bell tells a writer that waits that something became due; nil while none waits. left is closed
+	// news tells a writer that waits that something became due; nil while none waits. left is closed
 	// when the last writer has left; nil while nobody waits for that.
-	bell, left chan struct{}
+	news, left chan struct{}
 }
 
 // take reports whether the caller starts a writer. Otherwise the writer that runs looks again.
@@ -24,7 +24,7 @@ func (t *turn) take() bool {
 		return true
 	}
 	t.again = true
-	t.ringLocked()
+	t.tellLocked()
 	return false
 }
 
@@ -59,16 +59,16 @@ func (t *turn) leaveLocked() {
 func (t *turn) wait() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.bell = make(chan struct{}, 1)
+	t.news = make(chan struct{}, 1)
 	if t.again {
-		t.ringLocked()
+		t.tellLocked()
 	}
-	return t.bell
+	return t.news
 }
 
-func (t *turn) ringLocked() {
+func (t *turn) tellLocked() {
 	select {
-	case t.bell <- struct{}{}:
+	case t.news <- struct{}{}:
 	default:
 	}
 }

@@ -2,6 +2,7 @@ package wsconn
 
 import (
 	"io"
+	"net"
 	"syscall"
 )
 
@@ -9,7 +10,8 @@ import (
 // and few read. It borrows a buffer when something is there, and gives it back when all of that is
 // read. A connection that is no socket of the system borrows the buffer before it waits.
 type input struct {
-	from *batch
+	from source
+	pool *Pool
 	lent *[]byte // nil while nothing is buffered
 	r, w int     // what is buffered lies between them
 
@@ -19,10 +21,17 @@ type input struct {
 	err error                 // why the last attempt failed
 }
 
-// begin reads from a connection.
-func (in *input) begin(from *batch) {
-	in.from = from
-	socket, ok := from.Conn.(syscall.Conn)
+// source is what an input reads from.
+type source interface {
+	io.Reader
+	// heard notes that something came that the input has read by itself.
+	heard()
+}
+
+// readFrom has the input read from a source, whose connection conn is.
+func (in *input) readFrom(from source, conn net.Conn, pool *Pool) {
+	in.from, in.pool = from, pool
+	socket, ok := conn.(syscall.Conn)
 	if !ok {
 		return
 	}
@@ -90,7 +99,7 @@ func (in *input) fill() error {
 		if in.raw != nil {
 			return in.await()
 		}
-		in.lent = in.from.pool.inputs.Get().(*[]byte)
+		in.lent = in.pool.inputs.Get().(*[]byte)
 	}
 	in.w = copy(*in.lent, (*in.lent)[in.r:in.w])
 	in.r = 0
@@ -109,7 +118,7 @@ func (in *input) fill() error {
 
 func (in *input) giveBack() {
 	if in.lent != nil {
-		in.from.pool.inputs.Put(in.lent)
+		in.pool.inputs.Put(in.lent)
 		in.lent = nil
 	}
 	in.r, in.w = 0, 0
@@ -134,7 +143,7 @@ func (in *input) await() error {
 // attempt reads what is there into a buffer that is borrowed for it. It returns false, and keeps no
 // buffer, while nothing is there.
 func (in *input) attempt(fd uintptr) bool {
-	in.lent = in.from.pool.inputs.Get().(*[]byte)
+	in.lent = in.pool.inputs.Get().(*[]byte)
 	for {
 		in.n, in.err = syscall.Read(int(fd), *in.lent)
 		if in.err != syscall.EINTR { //nolint:errorlint // a system call's error is not wrapped

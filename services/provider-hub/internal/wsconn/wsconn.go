@@ -53,7 +53,7 @@ type Conn struct {
 
 func newConn(conn net.Conn, cfg Config, pool *Pool) *Conn {
 	c := &Conn{out: batch{Conn: conn, pool: pool}, cfg: cfg, pool: pool}
-	c.br.begin(&c.out)
+	c.br.readFrom(&c.out, conn, pool)
 	return c
 }
 

@@ -34,7 +34,7 @@ func Works() []Work {
 // dues say when the first work of a kind is due, as pg.Lull.Until wants it.
 var dues = map[Work]string{
 	DueAccountEvents: `SELECT min(due_at) FROM account_event`,
-	DueCollateral:    first(untold("provider_collateral"), untold("provider_suspension")),
+	DueCollateral:    first(unsent("provider_collateral"), unsent("provider_suspension")),
 	// A penalty whose time to appeal is over may wait for a chain.
 	DuePenalties: first(any1(`penalty WHERE state = 'upheld'`),
 		`SELECT min(appeal_until) FROM penalty WHERE state = 'proposed'`),
@@ -60,8 +60,8 @@ func first(queries ...string) string { return `SELECT least((` + strings.Join(qu
 // any1 is a time that has passed where there is a row.
 func any1(rows string) string { return `SELECT '-infinity'::timestamptz FROM ` + rows + ` LIMIT 1` }
 
-// untold is when the hub is told of the first fact that it was not told of.
-func untold(table string) string {
+// unsent is when the hub is told of the first fact that it was not told of.
+func unsent(table string) string {
 	return fmt.Sprintf(`SELECT coalesce(tried_at + make_interval(secs => %f), '-infinity') FROM %s
 		WHERE told_at IS NULL ORDER BY tried_at NULLS FIRST LIMIT 1`, collateral.RetryAfter.Seconds(), table)
 }
