@@ -44,7 +44,7 @@ func FuzzReadHead(f *testing.F) {
 	f.Add([]byte{finBit | opPing, maskBit | 127, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0})
 	pool := NewPool(quota.NewBudget(0), &Counts{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := input{from: &batch{Conn: script{there: bytes.NewReader(data)}, pool: pool}}
+		r := input{from: &batch{Conn: script{there: bytes.NewReader(data)}}, pool: pool}
 		h, err := readHead(&r)
 		if err != nil {
 			return
