@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,11 @@ const (
 	sharedFor = 250 * time.Millisecond
 	// readTimeout bounds one reading, because all loops of a service wait for it.
 	readTimeout = 2 * time.Second
+	// slow is when the question what is due has become slow, by a table that many look at or that was not vacuumed for
+	// long. Then costly times as long passes until the next question, so that questions take a hundredth of the time
+	// at most. Meanwhile no look is left out.
+	slow   = 50 * time.Millisecond
+	costly = 100
 )
 
 // Lull spares loops that look for work in tables their looks while there is nothing to find. An idle process has one
@@ -46,6 +52,8 @@ type Lull struct {
 	dues  []*float64
 	clock float64
 	read  time.Time
+	// again is when the next question may be asked.
+	again time.Time
 }
 
 // rower is the part of a pool that a Lull needs.
@@ -87,8 +95,12 @@ func (l *Lull) Loop(rest time.Duration) *clock.Still {
 func (l *Lull) Until(next string) *clock.Still {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := len(l.next)
-	l.next, l.at = append(l.next, "extract(epoch FROM ("+next+"))::float8"), ""
+	next = "extract(epoch FROM (" + next + "))::float8"
+	i := slices.Index(l.next, next)
+	if i < 0 {
+		i = len(l.next)
+		l.next, l.at = append(l.next, next), ""
+	}
 	l.sql = "SELECT pg_current_snapshot()::text, extract(epoch FROM clock_timestamp())::float8, ARRAY[" +
 		strings.Join(l.next, ", ") + "]"
 	var looked time.Time // of the loop's goroutine alone
@@ -113,7 +125,7 @@ func (l *Lull) before(ctx context.Context, i int, now time.Time) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if snapshot != l.at && l.askLocked(ctx, now) != nil {
+	if snapshot != l.at && (now.Before(l.again) || l.askLocked(ctx, now) != nil) {
 		return false
 	}
 	if l.dues[i] == nil {
@@ -125,11 +137,18 @@ func (l *Lull) before(ctx context.Context, i int, now time.Time) bool {
 
 // askLocked reads for all loops of Until when something is due.
 func (l *Lull) askLocked(ctx context.Context, now time.Time) error {
+	began := time.Now()
+	defer func() {
+		if took := time.Since(began); took >= slow {
+			l.again = time.Now().Add(min(costly*took, LongRest))
+		}
+	}()
 	l.at = ""
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var at string
 	if err := l.db.QueryRow(ctx, l.sql).Scan(&at, &l.clock, &l.dues); err != nil {
+		l.again = time.Now().Add(Rest) // because each loop would wait for an answer
 		return fmt.Errorf("ask when something is due: %w", err)
 	}
 	l.at, l.read = at, now
@@ -144,7 +163,7 @@ type server struct {
 	read     time.Time
 }
 
-// servers are the servers of this process, by address.
+// servers are the servers of this process, by address. One address must not lead to several servers.
 var servers sync.Map
 
 // serverOf returns the server of a pool. A pool that may connect to several addresses shares with no other, because

@@ -73,8 +73,11 @@ type counting struct {
 	n, asked int
 	writes   int
 	err      error
+	asks     error // of questions what is due
 	// due is when the first of each loop of Until is due; nil where nothing waits.
 	due []*float64
+	// takes is how long a question what is due takes.
+	takes time.Duration
 }
 
 func (c *counting) QueryRow(_ context.Context, sql string, _ ...any) pgx.Row {
@@ -103,7 +106,11 @@ func (r row) Scan(into ...any) error {
 		return r.of.err
 	}
 	*into[0].(*string) = strconv.Itoa(r.of.writes) + ":"
+	if len(into) > 1 && r.of.asks != nil {
+		return r.of.asks
+	}
 	if len(into) > 1 {
+		time.Sleep(r.of.takes)
 		*into[1].(*float64) = float64(time.Now().UnixMicro()) / 1e6
 		*into[2].(*[]*float64) = slices.Clone(r.of.due)
 	}
@@ -172,7 +179,7 @@ func TestALoopThatKnowsWhenSomethingIsDueLooksThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &counting{due: make([]*float64, 2)}
 		lull := pg.NewLull(db)
-		idle, busy := lull.Until("SELECT NULL"), lull.Until("SELECT NULL")
+		idle, busy := lull.Until("SELECT 1"), lull.Until("SELECT 2")
 		for name, still := range map[string]*clock.Still{"idle": idle, "busy": busy} {
 			if still.Holds(t.Context()) {
 				t.Fatalf("the %s loop leaves its first look out", name)
@@ -208,6 +215,49 @@ func TestALoopThatKnowsWhenSomethingIsDueLooksNowAndThen(t *testing.T) {
 		}
 		if db.asked != 1 {
 			t.Errorf("questions when something is due, while nobody writes: got %d, want 1", db.asked)
+		}
+	})
+}
+
+// Loops look by themselves where asking for all of them would cost more.
+func TestASlowQuestionIsNotAskedSoonAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		err   error
+		asked int
+	}{
+		"quick":  {49 * time.Millisecond, nil, 20},
+		"slow":   {50 * time.Millisecond, nil, 4},
+		"failed": {0, errors.New("no such table"), 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := &counting{due: make([]*float64, 1), takes: c.takes, asks: c.err}
+				still := pg.NewLull(db).Until("SELECT NULL")
+				for range 20 {
+					still.Holds(t.Context())
+					db.write()
+					time.Sleep(time.Second - c.takes)
+				}
+				if db.asked != c.asked {
+					t.Errorf("questions in 20 s: got %d, want %d", db.asked, c.asked)
+				}
+			})
+		})
+	}
+}
+
+// Loops that wait for the same thing share the answer.
+func TestOneExpressionIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &counting{due: make([]*float64, 1)}
+		lull := pg.NewLull(db)
+		one, other := lull.Until("SELECT NULL"), lull.Until("SELECT NULL")
+		for name, still := range map[string]*clock.Still{"one": one, "other": other} {
+			still.Holds(t.Context()) // the first look
+			if !still.Holds(t.Context()) {
+				t.Errorf("%s does not rest", name)
+			}
 		}
 	})
 }

@@ -38,10 +38,11 @@ const (
 	idleLook  = 50 * time.Millisecond
 	// maxStreams bounds the calls of one connection.
 	maxStreams = 10_000
-	// streamWindow and connWindow bound what one end may send of a stream and of a connection before the other
-	// takes it, in bytes. They are fixed at both ends, because windows that grow with the traffic are found by a
-	// ping for nearly every message, which nearly doubles the writes of a unary call. A message longer than the
-	// window of its stream passes at once where the other end awaits it.
+	// streamWindow bounds what one end may send of a stream before the other takes it, and connWindow what it may
+	// send of a connection before that has arrived, in bytes. A stream that nobody reads stops no other. Both are
+	// fixed at both ends, because windows that grow with the traffic are found by a ping for nearly every message,
+	// which nearly doubles the writes of a unary call. A message longer than the window of its stream passes at once
+	// where the other end awaits it.
 	streamWindow = 256 << 10
 	connWindow   = 4 << 20
 	// streamWorkers is how many goroutines wait for calls. A call that finds one of them idle gets a stack that has

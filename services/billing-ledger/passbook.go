@@ -124,7 +124,7 @@ func newPassbookWork(cfg PassbookConfig, deps passbookDeps) (*passbookWork, erro
 	return &passbookWork{
 		store: st, exports: passbook.NewExports(), cursors: passbook.NewCursors(deps.secret), clock: deps.clock,
 		folder: &passbook.Folder{Store: st, Name: "passbook", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.log,
-			Still: deps.store.Due(store.DuePassbook)},
+			Still: deps.store.Still(passbook.IdleInterval)},
 		log: deps.log, meter: deps.meter, lag: lag,
 	}, nil
 }

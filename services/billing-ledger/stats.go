@@ -23,7 +23,7 @@ func newStatsWork(cfg PassbookConfig, st *store.Store, deps Deps) *statsWork {
 	sums := store.Stats{Store: st}
 	return &statsWork{
 		folder: &passbook.Folder{Store: sums, Name: "stats", Interval: cfg.FoldInterval, Lag: cfg.FoldLag, Log: deps.Log,
-			Still: st.Due(store.DueStats)},
+			Still: st.Still(passbook.IdleInterval)},
 		cache: stats.NewCache(sums, deps.Clock, deps.Log),
 	}
 }

@@ -165,13 +165,20 @@ func shift(ctx context.Context, url string, conn *pgx.Conn, ahead time.Duration)
 		`SET ` + setting + ` = '0'`,
 		fmt.Sprintf(`ALTER SYSTEM SET `+setting+` = '%.6f'`, ahead.Seconds()),
 		`SELECT pg_reload_conf()`,
-		`SELECT pg_current_xact_id()`, // which loops that rest while nobody writes notice (pg.Lull)
 	} {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("move a development clock: %w", err)
 		}
 	}
-	return settle(ctx, url, ahead)
+	if err := settle(ctx, url, ahead); err != nil {
+		return err
+	}
+	// Loops that rest while nobody writes notice a transaction (pg.Lull). They ask for the time, too, so it must be the
+	// new one by then.
+	if _, err := conn.Exec(ctx, `SELECT pg_current_xact_id()`); err != nil {
+		return fmt.Errorf("move a development clock: %w", err)
+	}
+	return nil
 }
 
 // settle returns once a new session has the shift: the server has read its settings then, and has told the others.

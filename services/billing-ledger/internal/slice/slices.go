@@ -19,7 +19,7 @@ const (
 	patience = 250 * time.Millisecond
 	// enough is how many unwritten holds have a turn at once where somebody waits for some of them. Fewer
 	// wait for the next regular turn, so that a quiet moment has no transaction for each request. It is less than
-	// MaxPlaces, so that an account has places left when its turn begins.
+	// MaxPlaces, so that a busy account has places left when its turn begins.
 	enough = MaxPlaces / 2
 )
 

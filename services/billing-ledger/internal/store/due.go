@@ -11,7 +11,6 @@ import (
 	"svc.internal/services/billing-ledger/internal/enterprise"
 	"svc.internal/services/billing-ledger/internal/mail"
 	"svc.internal/services/billing-ledger/internal/operator"
-	"svc.internal/services/billing-ledger/internal/passbook"
 	"svc.internal/services/billing-ledger/internal/stats"
 	"svc.internal/services/billing-ledger/internal/user"
 )
@@ -29,8 +28,6 @@ const (
 	DueHolds
 	DueSlices
 	DuePublications
-	DuePassbook
-	DueStats
 	ExpiredClaims
 	ExpiredVisitors
 	ExpiredVisitorSessions
@@ -76,8 +73,6 @@ var dues = map[Work]string{
 	DueHolds:        `SELECT min(expires_at) FROM hold WHERE state = 'open'`,
 	DueSlices:       sample(`coalesce(reclaim_at, alive_until)`, `slice`),
 	DuePublications: least("orphan_review", "next_at"),
-	DuePassbook:     foldDue(passbookBehind, "passbook_fold"),
-	DueStats:        foldDue(statsBehind, "stats_fold"),
 
 	ExpiredClaims:           `SELECT min(expires_at) FROM idempotency_claim`,
 	ExpiredVisitors:         `SELECT min(expires_at) FROM visitor`,
@@ -115,12 +110,6 @@ func least(table, column string) string {
 func sample(at, rows string) string {
 	return fmt.Sprintf(`SELECT CASE WHEN count(*) < %d THEN min(at) ELSE '-infinity' END FROM (SELECT %s AS at FROM %s
 		LIMIT %[1]d) s`, dueSample, at, rows)
-}
-
-// foldDue is when a fold is due: at once where something is recorded that it is behind.
-func foldDue(behind, fold string) string {
-	return fmt.Sprintf(`SELECT CASE WHEN %s THEN '-infinity' ELSE until_at + %s END FROM %s f`, behind,
-		seconds(passbook.IdleInterval), fold)
 }
 
 func expiredStats() string {

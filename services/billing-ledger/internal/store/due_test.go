@@ -35,8 +35,6 @@ func stills(t *testing.T, st *store.Store) map[store.Work]*clock.Still {
 func TestALedgerInWhichNothingHappensHasNoWork(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
-	e.exec(t, `UPDATE passbook_fold SET until_at = now()`)
-	e.exec(t, `UPDATE stats_fold SET until_at = now()`)
 	if got, want := due(t, stills(t, e.store)), []store.Work{store.DueCards}; !slices.Equal(got, want) {
 		t.Errorf("due: got %v, want %v", got, want)
 	}
@@ -46,8 +44,6 @@ func TestALedgerInWhichNothingHappensHasNoWork(t *testing.T) {
 func TestALoopLooksWhenItsWorkIsDue(t *testing.T) {
 	t.Parallel()
 	e := setup(t, unlimited)
-	e.exec(t, `UPDATE passbook_fold SET until_at = now()`)
-	e.exec(t, `UPDATE stats_fold SET until_at = now()`)
 	e.exec(t, `INSERT INTO card_listing (processor, due_at) VALUES ('sandbox', now() + interval '1 hour')`)
 	all := stills(t, e.store)
 	if got := due(t, all); len(got) > 0 {
@@ -62,8 +58,6 @@ func TestALoopLooksWhenItsWorkIsDue(t *testing.T) {
 		{store.ExpiredVisitors, `INSERT INTO visitor (address, taken_at, expires_at) VALUES (sha256('a'), '{}', now())`},
 		{store.ExpiredAttempts, `INSERT INTO sign_in_count (email_sha256, network, full_at)
 			VALUES (sha256('a'), sha256('b'), now())`},
-		{store.DuePassbook, `UPDATE passbook_fold SET until_at = now() - interval '16 seconds'`},
-		{store.DueStats, `UPDATE stats_fold SET until_at = now() - interval '16 seconds'`},
 	} {
 		e.exec(t, c.do)
 		for deadline := time.Now().Add(time.Minute); all[c.work].Holds(t.Context()); {

@@ -26,15 +26,15 @@ func (p Passbook) Mark(ctx context.Context, lag time.Duration) (passbook.Mark, e
 
 // Due asks for the first of each kind by the index on its time; see passbook.FoldStore.
 func (p Passbook) Due(ctx context.Context) (bool, error) {
-	return p.isFoldDue(ctx, `SELECT until_at < now() - $1::interval OR `+passbookBehind+` FROM passbook_fold f`)
+	return p.foldDue(ctx, `SELECT until_at < now() - $1::interval
+			OR (SELECT at FROM entry WHERE at >= f.until_at ORDER BY at LIMIT 1) IS NOT NULL
+			OR (SELECT settled_at FROM usage_settlement WHERE settled_at >= f.until_at
+				ORDER BY settled_at LIMIT 1) IS NOT NULL
+		FROM passbook_fold f`)
 }
 
-// passbookBehind is whether something is recorded that the fold f is behind.
-const passbookBehind = `((SELECT at FROM entry WHERE at >= f.until_at ORDER BY at LIMIT 1) IS NOT NULL
-	OR (SELECT settled_at FROM usage_settlement WHERE settled_at >= f.until_at ORDER BY settled_at LIMIT 1) IS NOT NULL)`
-
-// isFoldDue asks whether a fold is due; $1 is passbook.IdleInterval.
-func (s *Store) isFoldDue(ctx context.Context, sql string) (due bool, err error) {
+// foldDue asks whether a fold is due; $1 is passbook.IdleInterval.
+func (s *Store) foldDue(ctx context.Context, sql string) (due bool, err error) {
 	if err := s.pool.QueryRow(ctx, sql, passbook.IdleInterval).Scan(&due); err != nil {
 		return false, fmt.Errorf("look behind the fold: %w", err)
 	}

@@ -24,12 +24,11 @@ type Stats struct{ *Store }
 
 // Due asks for the first report by the index on its time; see passbook.FoldStore.
 func (s Stats) Due(ctx context.Context) (bool, error) {
-	return s.isFoldDue(ctx, `SELECT until_at < now() - $1::interval OR `+statsBehind+` FROM stats_fold f`)
+	return s.foldDue(ctx, `SELECT until_at < now() - $1::interval
+			OR (SELECT recorded_at FROM request_report WHERE (recorded_at, request_id) > (f.until_at, f.last)
+				ORDER BY recorded_at, request_id LIMIT 1) IS NOT NULL
+		FROM stats_fold f`)
 }
-
-// statsBehind is whether something is recorded that the fold f is behind.
-const statsBehind = `(SELECT recorded_at FROM request_report WHERE (recorded_at, request_id) > (f.until_at, f.last)
-	ORDER BY recorded_at, request_id LIMIT 1) IS NOT NULL`
 
 // Mark makes a mark; see passbook.FoldStore.
 func (s Stats) Mark(ctx context.Context, lag time.Duration) (passbook.Mark, error) {

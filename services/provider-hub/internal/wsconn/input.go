@@ -78,6 +78,7 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 	if in.Buffered() == 0 {
 		if len(p) >= busyBytes {
+			in.giveBack()
 			return in.from.Read(p)
 		}
 		if err := in.fill(); err != nil {
