@@ -29,10 +29,10 @@ const (
 	// readTimeout bounds one reading, because all loops of a service wait for it.
 	readTimeout = 2 * time.Second
 	// slow is when the question what is due has become slow, by a table that many look at or that was not vacuumed for
-	// long. Then costly times as long passes until the next question, so that questions take a hundredth of the time
+	// long. Then costly times as long passes until the next question, so that questions take a twentieth of the time
 	// at most. Meanwhile no look is left out.
 	slow   = 50 * time.Millisecond
-	costly = 100
+	costly = 20
 )
 
 // Lull spares loops that look for work in tables their looks while there is nothing to find. An idle process has one

@@ -227,7 +227,7 @@ func TestASlowQuestionIsNotAskedSoonAgain(t *testing.T) {
 		asked int
 	}{
 		"quick":  {49 * time.Millisecond, nil, 20},
-		"slow":   {50 * time.Millisecond, nil, 4},
+		"slow":   {50 * time.Millisecond, nil, 10},
 		"failed": {0, errors.New("no such table"), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
