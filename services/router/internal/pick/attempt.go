@@ -65,9 +65,14 @@ func (p *Picker) Ended(a Attempt) {
 		p.probed(a, now)
 		return
 	}
+	p.learn(&a, now)
 	if seat := p.deps.View.Find(a.Provider, a.Node, a.Epoch, a.Model); seat != nil {
-		p.free(seat, &a, now)
+		p.free(seat, &a, now) // last, because a request that it wakes chooses by what is known
 	}
+}
+
+// learn takes note of how an attempt went.
+func (p *Picker) learn(a *Attempt, now time.Time) {
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
 	}
@@ -87,7 +92,7 @@ func (p *Picker) Ended(a Attempt) {
 		return
 	}
 	rec.Window.Record(window.Sample{
-		At: now, Served: a.Outcome == Served, Account: a.Account, TokensPerSecond: speed(a),
+		At: now, Served: a.Outcome == Served, Account: a.Account, TokensPerSecond: speed(*a),
 		FirstContent: a.FirstContent, Prompt: a.Prompt, Pace: p.deps.Health.Pace(a.Model),
 	})
 }
