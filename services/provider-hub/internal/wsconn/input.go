@@ -1,6 +1,7 @@
 package wsconn
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"syscall"
@@ -8,12 +9,14 @@ import (
 
 // input buffers what a connection reads. A connection that waits has no buffer, because many wait
 // and few read. It borrows a buffer when something is there, and gives it back when all of that is
-// read. A connection that is no socket of the system borrows the buffer before it waits.
+// read, or when what is left is less than the reader needs: a peer that sends the beginning of a
+// frame and no more would hold it for long. A connection that is no socket of the system borrows the buffer before it waits.
 type input struct {
 	from source
 	pool *Pool
 	lent *[]byte // nil while nothing is buffered
 	r, w int     // what is buffered lies between them
+	part []byte  // was buffered when the buffer was given back; a frame's head or control payload at most
 
 	raw syscall.RawConn       // nil for no socket of the system
 	try func(fd uintptr) bool // attempt, as a value that is made once
@@ -95,11 +98,14 @@ const maxEmpty = 100
 
 // fill reads what is there behind the bytes that are buffered.
 func (in *input) fill() error {
-	if in.Buffered() == 0 {
-		in.giveBack()
-		if in.raw != nil {
-			return in.await()
+	if in.raw != nil {
+		if in.Buffered() > 0 {
+			in.part = bytes.Clone((*in.lent)[in.r:in.w])
 		}
+		in.giveBack()
+		return in.await()
+	}
+	if in.lent == nil {
 		in.lent = in.pool.inputs.Get().(*[]byte)
 	}
 	in.w = copy(*in.lent, (*in.lent)[in.r:in.w])
@@ -137,7 +143,8 @@ func (in *input) await() error {
 		return io.EOF
 	}
 	in.from.heard()
-	in.w = in.n
+	in.w = len(in.part) + in.n
+	in.part = nil
 	return nil
 }
 
@@ -145,8 +152,9 @@ func (in *input) await() error {
 // buffer, while nothing is there.
 func (in *input) attempt(fd uintptr) bool {
 	in.lent = in.pool.inputs.Get().(*[]byte)
+	kept := copy(*in.lent, in.part)
 	for {
-		in.n, in.err = syscall.Read(int(fd), *in.lent)
+		in.n, in.err = syscall.Read(int(fd), (*in.lent)[kept:])
 		if in.err != syscall.EINTR { //nolint:errorlint // a system call's error is not wrapped
 			break
 		}

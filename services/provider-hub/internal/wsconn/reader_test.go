@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -256,6 +257,38 @@ func TestASocketThatWaitsKeepsNoBuffer(t *testing.T) {
 	}
 	if c.out.reads.Load() == 0 {
 		t.Error("reads are no sign of life: got 0, want some")
+	}
+}
+
+func TestASocketThatWaitsForTheRestOfAHeadKeepsNoBuffer(t *testing.T) {
+	c, peer := sockets(t)
+	if _, err := peer.Write([]byte{finBit | opText}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.br.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.out.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.br.Peek(2); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the rest of a head: got the error %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	if c.br.lent != nil {
+		t.Error("a buffer is kept for half of a head")
+	}
+	if err := c.out.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Write([]byte{maskBit}); err != nil {
+		t.Fatal(err)
+	}
+	head, err := c.br.Peek(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []byte{finBit | opText, maskBit}; !bytes.Equal(head, want) {
+		t.Errorf("the head: got %x, want %x", head, want)
 	}
 }
 
