@@ -110,7 +110,7 @@ func (r row) Scan(into ...any) error {
 		return r.of.asks
 	}
 	if len(into) > 1 {
-		time.Sleep(r.of.takes)
+		_ = clock.Sleep(context.Background(), r.of.takes)
 		*into[1].(*float64) = float64(time.Now().UnixMicro()) / 1e6
 		*into[2].(*[]*float64) = slices.Clone(r.of.due)
 	}
@@ -237,7 +237,7 @@ func TestASlowQuestionIsNotAskedSoonAgain(t *testing.T) {
 				for range 20 {
 					still.Holds(t.Context())
 					db.write()
-					time.Sleep(time.Second - c.takes)
+					_ = clock.Sleep(t.Context(), time.Second-c.takes)
 				}
 				if db.asked != c.asked {
 					t.Errorf("questions in 20 s: got %d, want %d", db.asked, c.asked)

@@ -141,11 +141,6 @@ func (w *positionWork) run(ctx context.Context) {
 	}
 }
 
-// pass makes one look.
-func (w *positionWork) pass(ctx context.Context) error {
-	return errors.Join(w.followAll(ctx), w.move(ctx))
-}
-
 // followAll follows what stands behind providers.
 func (w *positionWork) followAll(ctx context.Context) error {
 	var faults []error

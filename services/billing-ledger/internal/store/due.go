@@ -59,7 +59,7 @@ func Works() []Work {
 const dueSample = 200
 
 // dues say when the first work of a kind is due, as pg.Lull.Until wants it.
-var dues = map[Work]string{
+var dues = map[Work]string{ //nolint:gosec // statements, no credentials
 	DueLetters: fmt.Sprintf(`SELECT min(due_at) FROM mail_outbox WHERE tries < %d`, mail.MaxTries),
 	DueTurns: first(`SELECT '-infinity'::timestamptz FROM account_event WHERE pending LIMIT 1`,
 		sample(`greatest(next_at, busy_until, paused_until)`, `webhook WHERE next_at IS NOT NULL`)),

@@ -39,7 +39,7 @@ func readClaimed(event []byte) (c claimed, ok bool) {
 		}
 		value := event[n : n+size]
 		event = event[n+size:]
-		switch kind {
+		switch kind { //nolint:exhaustive // what else there is is skipped
 		case protowire.BytesType:
 			body, _ := protowire.ConsumeBytes(value)
 			if !c.setText(number, body) {
@@ -75,7 +75,7 @@ func (c *claimed) setText(number protowire.Number, body []byte) bool {
 }
 
 func (c *claimed) setNumber(number protowire.Number, v uint64) {
-	switch number {
+	switch number { //nolint:exhaustive // what else there is is skipped
 	case 10:
 		c.billablePrompt = int64(v)
 	case 11:
@@ -114,7 +114,7 @@ func (c *claimed) setRates(rates []byte) bool {
 }
 
 func (c *claimed) setRate(number protowire.Number, v uint64) {
-	switch rate := money.PicoUSD(v); number {
+	switch rate := money.PicoUSD(v); number { //nolint:exhaustive // what else there is is skipped
 	case 1:
 		c.rates.Input = rate
 	case 2:
