@@ -10,7 +10,8 @@ import (
 // input buffers what a connection reads. A connection that waits has no buffer, because many wait
 // and few read. It borrows a buffer when something is there, and gives it back when all of that is
 // read, or when what is left is less than the reader needs: a peer that sends the beginning of a
-// frame and no more would hold it for long. A connection that is no socket of the system borrows the buffer before it waits.
+// frame and no more would hold it for long. A connection that is no socket of the system borrows
+// the buffer before it waits.
 type input struct {
 	from source
 	pool *Pool
