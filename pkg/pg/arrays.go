@@ -92,7 +92,7 @@ func (p pointersPlan[T]) Encode(value any, buf []byte) ([]byte, error) {
 	if values == nil {
 		return nil, nil
 	}
-	nulls := len(buf) + 4 // the second word of the head tells whether an element is NULL
+	nulls := len(buf) + 4 // the second word of the head is 1 where an element is NULL
 	buf = appendArrayHead(buf, p.element, len(values))
 	for _, v := range values {
 		if v == nil {

@@ -60,7 +60,7 @@ func first(queries ...string) string { return `SELECT least((` + strings.Join(qu
 // any1 is a time that has passed where there is a row.
 func any1(rows string) string { return `SELECT '-infinity'::timestamptz FROM ` + rows + ` LIMIT 1` }
 
-// unsent is when the hub is told of the first fact that it was not told of.
+// unsent is when the first of the facts that the hub has not received is sent again.
 func unsent(table string) string {
 	return fmt.Sprintf(`SELECT coalesce(tried_at + make_interval(secs => %f), '-infinity') FROM %s
 		WHERE told_at IS NULL ORDER BY tried_at NULLS FIRST LIMIT 1`, collateral.RetryAfter.Seconds(), table)
