@@ -28,7 +28,7 @@ const (
 	// pollHeartbeat is how often the server says that it still has the request. Two that stay
 	// away end the request, so a consumer waits for at most two on a request that another
 	// server lost. A request that is lost with this connection is made again at once.
-	pollHeartbeat = 2 * time.Second
+	pollHeartbeat = 4 * time.Second
 	maxAckPending = 1000
 
 	defaultRetryMin = 500 * time.Millisecond

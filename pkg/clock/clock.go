@@ -9,7 +9,9 @@ package clock
 import (
 	"context"
 	"iter"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -63,17 +65,51 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Every yields the time at each interval of d until ctx ends. The first time comes
-// after d. A caller that takes longer than d misses the times in between.
+// phase is by how much the ticks of this process come after those of a process that begins in no phase.
+var phase atomic.Int64
+
+// longestPhase is more than the intervals of the loops that look often. Ticks that are further apart come at moments
+// of their own in each process all the same, because their phase is a part of it.
+const longestPhase = time.Minute
+
+// Spread has the loops of this process tick at other moments than those of other processes, which may look at the
+// same database. It is for the beginning of a program: who ticks already goes on as before.
+func Spread() { phase.Store(rand.Int64N(int64(longestPhase))) }
+
+// ToTick returns the time from now to the next tick of interval d, more than 0 and at most d. Ticks of all loops of a
+// process with the same interval, or a multiple of it, come at the same moments: an idle processor is woken once for
+// all of them, and what one of them has asked a database the others need not ask.
+func ToTick(d time.Duration) time.Duration {
+	since := time.Duration((time.Now().UnixNano() - phase.Load()) % int64(d))
+	if since < 0 {
+		since += d
+	}
+	return d - since
+}
+
+// afterTick is ToTick just after a tick. A clock that is set back a little meanwhile makes no second tick of it.
+func afterTick(d time.Duration) time.Duration {
+	to := ToTick(d)
+	if to <= d/2 {
+		to += d
+	}
+	return to
+}
+
+// Every yields the time at each tick of interval d (see ToTick) until ctx ends. A caller that takes longer than d
+// misses the ticks in between.
 func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		ticker := time.NewTicker(d)
+		ticker := time.NewTicker(ToTick(d))
 		defer ticker.Stop()
-		for {
+		for first := true; ; first = false {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
+				if first {
+					ticker.Reset(afterTick(d))
+				}
 				if !yield(now) {
 					return
 				}
@@ -115,6 +151,20 @@ func Both(a, b *Still) *Still {
 			}
 		}
 	})
+}
+
+// WithinMinute holds until c shows another minute than at the last look. It is for a loop whose work becomes due by
+// a clock that may be set to another time: within a minute it can rely on what else it knows.
+func WithinMinute(c Clock) *Still {
+	var looked time.Time
+	return NewStill(func(context.Context) bool {
+		now := c.Now().Truncate(time.Minute)
+		if now.Equal(looked) {
+			return true
+		}
+		looked = now
+		return false
+	}, nil)
 }
 
 // EveryUnless is Every without the times at which still holds.

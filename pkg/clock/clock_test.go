@@ -138,3 +138,73 @@ func TestAWakeIsNotLeftOut(t *testing.T) {
 		t.Error("a tick at which nothing is to be found: got a look, want none")
 	}
 }
+
+func TestLoopsOfAnIntervalTickTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		ticks := make(chan []time.Duration)
+		for _, late := range []time.Duration{0, 300 * time.Millisecond, 1700 * time.Millisecond} {
+			go func() {
+				var at []time.Duration
+				if clock.Sleep(ctx, late) == nil {
+					for range clock.Every(ctx, time.Second) {
+						at = append(at, time.Since(began))
+					}
+				}
+				ticks <- at
+			}()
+		}
+		for range 3 {
+			for _, at := range <-ticks {
+				if at%time.Second != 0 {
+					t.Errorf("a tick of a second: got %v after the first second began, want a whole number", at)
+				}
+			}
+		}
+	})
+}
+
+func TestTheNextTickIsAheadAndWithinTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct{ after, want time.Duration }{
+			{0, time.Second}, {1, time.Second - 1}, {time.Second - 2, 1}, {1, time.Second},
+		} {
+			_ = clock.Sleep(t.Context(), c.after)
+			if got := clock.ToTick(time.Second); got != c.want {
+				t.Errorf("the time to the next tick: got %v, want %v", got, c.want)
+			}
+		}
+	})
+}
+
+func TestAProcessThatSpreadsKeepsItsInterval(t *testing.T) {
+	t.Cleanup(clock.InPhase)
+	clock.Spread()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var last time.Time
+		for now := range clock.Every(ctx, time.Second) {
+			if !last.IsZero() && now.Sub(last) != time.Second {
+				t.Errorf("two ticks: got %v between them, want 1s", now.Sub(last))
+			}
+			last = now
+		}
+	})
+}
+
+func TestALookIsLeftOutWithinAMinute(t *testing.T) {
+	c := clock.NewManual(time.Date(2026, 12, 1, 9, 30, 10, 0, time.UTC))
+	still := clock.WithinMinute(c)
+	for _, step := range []struct {
+		by   time.Duration
+		want bool
+	}{{0, false}, {49 * time.Second, true}, {time.Second, false}, {-time.Hour, false}, {time.Second, true}} {
+		c.Advance(step.by)
+		if got := still.Holds(t.Context()); got != step.want {
+			t.Errorf("at %v: got %v, want %v", c.Now(), got, step.want)
+		}
+	}
+}

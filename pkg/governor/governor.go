@@ -9,7 +9,7 @@
 // The governor takes half of the processors away when fewer have been enough for a second, and again until one is
 // left. It waits for longer, up to a minute, after the process has needed them back soon. It gives all of them
 // back at the first look at which the process uses most of what it has, or its goroutines wait for a processor.
-// Looks are 50 ms apart, and 100 ms while the process does next to nothing.
+// Looks are 50 ms apart, and 500 ms while the process does next to nothing, at the ticks of its other loops.
 //
 // Where the environment sets GOMAXPROCS, the operator has decided, and the governor does nothing.
 package governor
@@ -19,13 +19,15 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 const (
 	// period is the pause between two looks at the process, and restPeriod the pause while it
 	// does next to nothing.
 	period     = 50 * time.Millisecond
-	restPeriod = 100 * time.Millisecond
+	restPeriod = 500 * time.Millisecond
 	// rest is the use below which the process does next to nothing. A use is CPU time by time, so
 	// 1 is one processor that is always busy.
 	rest = 0.05
@@ -96,7 +98,7 @@ func run(ctx context.Context, read func() (totals, error), set func(n int) (all 
 			set(s.procs)
 		}
 		if pause = period; seen.use < rest {
-			pause = restPeriod
+			pause = clock.ToTick(restPeriod)
 		}
 	}
 }

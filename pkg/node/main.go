@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/governor"
 	"svc.internal/pkg/memory"
@@ -41,6 +42,7 @@ func Main(name string, program Program) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	clock.Spread()
 	memory.Fit()
 	go governor.Run(ctx)
 	return run(ctx, name, os.Args[1:], os.Environ(), program, os.Stdout, os.Stderr)

@@ -26,8 +26,9 @@ const LongRest = time.Minute
 const (
 	// sharedFor is for how long one reading serves all loops, which look at the same moments.
 	sharedFor = 250 * time.Millisecond
-	// readTimeout bounds one reading, because all loops of a service wait for it.
-	readTimeout = 2 * time.Second
+	// readTimeout bounds one reading, because all loops of a service wait for it. A reading that is given up
+	// costs its connection.
+	readTimeout = 5 * time.Second
 	// slow is when the question what is due has become slow, by a table that many look at or that was not vacuumed for
 	// long. Then costly times as long passes until the next question, so that questions take a twentieth of the time
 	// at most. Meanwhile no look is left out.

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,8 +31,11 @@ import (
 const (
 	defaultStatementTimeout = 10 * time.Second
 	defaultMaxConns         = 10
-	// connectTimeout bounds one dial when the URL names no connect_timeout.
-	connectTimeout = 5 * time.Second
+	// dialTimeout bounds the way to a server, and connectTimeout all until the server is ready for
+	// statements, when the URL names no connect_timeout. A server that is short of time may take seconds to
+	// make a process for a connection. Who gives up before has it make another one for the next try.
+	dialTimeout    = 5 * time.Second
+	connectTimeout = 20 * time.Second
 	// idleInTransaction ends a transaction whose client vanished, so that its locks do
 	// not outlive the client by the TCP keep-alive time.
 	idleInTransaction = time.Minute
@@ -139,9 +143,7 @@ func parseURL(url string) (*pgx.ConnConfig, error) {
 }
 
 func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Duration) {
-	if cc.ConnectTimeout == 0 {
-		cc.ConnectTimeout = connectTimeout
-	}
+	boundConnect(cc)
 	cc.RuntimeParams["search_path"] = quoteName(schema)
 	cc.RuntimeParams["TimeZone"] = "UTC"
 	cc.RuntimeParams["statement_timeout"] = millis(statementTimeout)
@@ -153,6 +155,14 @@ func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Du
 	// Partitions are pruned by their bounds. To rule them out by their CHECKs, too, the server
 	// would read each CHECK of each partition whenever it plans.
 	cc.RuntimeParams["constraint_exclusion"] = "off"
+}
+
+// boundConnect bounds how long a connection takes to make, unless the URL does.
+func boundConnect(cc *pgx.ConnConfig) {
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectTimeout
+		cc.DialFunc = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 }
 
 // millis renders d for a server setting in milliseconds. It rounds a positive d below one

@@ -130,9 +130,7 @@ func connectAdmin(ctx context.Context, url string) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cc.ConnectTimeout == 0 {
-		cc.ConnectTimeout = connectTimeout
-	}
+	boundConnect(cc)
 	cc.RuntimeParams["application_name"] = "logins"
 	cc.RuntimeParams["lock_timeout"] = millis(migrationLockTimeout)
 	conn, err := pgx.ConnectConfig(ctx, cc)

@@ -104,7 +104,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB)
 	s := &Service{cfg: cfg, deps: deps, store: st}
-	s.changes = &change.Scheduler{Store: st, Clock: deps.Clock, Random: deps.Random, Log: deps.Log}
+	s.changes = &change.Scheduler{Store: st, Clock: deps.Clock, Random: deps.Random, Log: deps.Log,
+		Still: clock.Both(clock.WithinMinute(deps.Clock), st.ChangeDue())}
 	s.keeper = snapshot.NewKeeper(
 		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry,
 			RepairInterval: cfg.RepairInterval},

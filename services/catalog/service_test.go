@@ -527,7 +527,7 @@ func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
 		break
 	}
 	idle, err := New(t.Context(), DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler),
-		Meters: noop.NewMeterProvider(), Clock: b.clock})
+		Meters: noop.NewMeterProvider(), Clock: b.clock, DB: b.pool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,8 @@ type Scheduler struct {
 	Clock  clock.Clock
 	Random io.Reader
 	Log    *slog.Logger
+	// Still leaves out looks that find nothing. It may be nil.
+	Still *clock.Still
 
 	// undecided are the changes that could not be decided when they were looked at last.
 	undecided map[ids.ChangeID]bool
@@ -117,14 +119,14 @@ func (s *Scheduler) List(ctx context.Context, modelID string) ([]Change, error) 
 // Run applies changes when they are due, until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	failing := s.look(ctx, false)
-	for range clock.Every(ctx, Interval) {
+	for range clock.EveryUnless(ctx, Interval, s.Still) {
 		failing = s.look(ctx, failing)
 	}
 }
 
 // look applies what is due. It logs once that changes cannot be read, and reports whether that failed.
 func (s *Scheduler) look(ctx context.Context, failing bool) bool {
-	err := s.ApplyDue(ctx)
+	err := s.Still.Learn(s.ApplyDue(ctx))
 	if ctx.Err() != nil {
 		return failing
 	}

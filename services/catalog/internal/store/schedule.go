@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/actor"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
@@ -108,6 +109,11 @@ func (s *Store) Cancel(
 		return auditChange(ctx, tx, cancelChange, done)
 	})
 	return done, err
+}
+
+// ChangeDue is for the loop that looks for changes that are due; see pg.Lull.Until.
+func (s *Store) ChangeDue() *clock.Still {
+	return s.lull.Until(`SELECT min(effective_from) FROM model_change WHERE state = 'scheduled'`)
 }
 
 // Due implements change.Store.

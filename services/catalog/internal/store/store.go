@@ -36,10 +36,13 @@ const CatalogFull fault.Reason = "catalog_full"
 var Migrations embed.FS
 
 // Store reads and writes the catalog's tables.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool *pgxpool.Pool
+	lull *pg.Lull
+}
 
 // New returns a store on a pool opened for Schema and Role.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+func New(pool *pgxpool.Pool) *Store { return &Store{pool, pg.NewLull(pool)} }
 
 const selectRevision = `SELECT revision FROM revision`
 

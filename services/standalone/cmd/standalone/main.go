@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/governor"
 	"svc.internal/pkg/memory"
 	"svc.internal/pkg/node"
@@ -64,6 +65,7 @@ func run(ctx context.Context, args []string) error {
 	if done, err := options.Read(&cfg, os.Environ(), os.Stdout); err != nil || done {
 		return err
 	}
+	clock.Spread()
 	memory.Fit()
 	go governor.Run(ctx)
 	return standalone.Run(ctx, cfg, standalone.Streams{Out: os.Stdout, Log: os.Stderr})

@@ -66,15 +66,20 @@ type waiver struct {
 // Run tells hubs until ctx ends.
 func (w *Waived) Run(ctx context.Context) {
 	w.Log.InfoContext(ctx, "benchmarks_waived: every provider counts as benchmarked, and nobody is asked anything")
-	for clock.Sleep(ctx, waivedInterval) == nil {
-		warn(ctx, w.Log, "hubs were not told of waived benchmarks, and will be", w.Pass(ctx))
-		rest := time.NewTimer(waivedRetry)
+	rest := time.NewTimer(waivedInterval)
+	defer rest.Stop()
+	for {
 		select {
-		case <-w.Offers.Heard():
-		case <-rest.C:
 		case <-ctx.Done():
+			return
+		case <-w.Offers.Heard():
+			if clock.Sleep(ctx, waivedInterval) != nil {
+				return
+			}
+		case <-rest.C:
 		}
-		rest.Stop()
+		warn(ctx, w.Log, "hubs were not told of waived benchmarks, and will be", w.Pass(ctx))
+		rest.Reset(clock.ToTick(waivedRetry))
 	}
 }
 
