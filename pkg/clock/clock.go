@@ -74,7 +74,9 @@ const longestPhase = time.Minute
 
 // Spread has the loops of this process tick at other moments than those of other processes, which may look at the
 // same database. It is for the beginning of a program: who ticks already goes on as before.
-func Spread() { phase.Store(rand.Int64N(int64(longestPhase))) }
+func Spread() {
+	phase.Store(rand.Int64N(int64(longestPhase))) //nolint:gosec // a moment, and no secret
+}
 
 // ToTick returns the time from now to the next tick of interval d, more than 0 and at most d. Ticks of all loops of a
 // process with the same interval, or a multiple of it, come at the same moments: an idle processor is woken once for
