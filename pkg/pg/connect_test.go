@@ -7,8 +7,7 @@ import (
 	"svc.internal/pkg/pg"
 )
 
-// A server that is short of time takes longer to make a process than the way to it may take.
-func TestAConnectionMayTakeLongerToMakeThanTheWayToItsServer(t *testing.T) {
+func TestTheMakingOfAConnectionIsBoundedByTheURLOrAt20Seconds(t *testing.T) {
 	for url, want := range map[string]time.Duration{
 		"postgres://svc@127.0.0.1:1/x":                   20 * time.Second,
 		"postgres://svc@127.0.0.1:1/x?connect_timeout=3": 3 * time.Second,

@@ -36,6 +36,8 @@ const (
 	// make a process for a connection. Who gives up before has it make another one for the next try.
 	dialTimeout    = 5 * time.Second
 	connectTimeout = 20 * time.Second
+	// keepAlive is the pause between two probes of an idle connection, as the driver has it.
+	keepAlive = 5 * time.Minute
 	// idleInTransaction ends a transaction whose client vanished, so that its locks do
 	// not outlive the client by the TCP keep-alive time.
 	idleInTransaction = time.Minute
@@ -161,7 +163,7 @@ func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Du
 func boundConnect(cc *pgx.ConnConfig) {
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout
-		cc.DialFunc = (&net.Dialer{Timeout: dialTimeout}).DialContext
+		cc.DialFunc = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
 	}
 }
 

@@ -315,7 +315,8 @@ func (c *Server) explain(err error, mark int64) error {
 func (c *Server) settings() ([]string, error) {
 	set := []string{
 		"listen_addresses=127.0.0.1", "max_connections=200", "timezone=UTC", "log_timezone=UTC",
-		// Two processes of the server would look five times a second for what nobody waits for.
+		// The background writer and the WAL writer would wake five times a second. Checkpoints write the pages
+		// of the first, and each commit flushes the log of the second.
 		"bgwriter_lru_maxpages=0", "wal_writer_delay=1s",
 		"password_encryption=scram-sha-256",
 	}
