@@ -65,12 +65,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// phase is by how much the ticks of this process come after those of a process that begins in no phase.
+// phase is by how many nanoseconds the ticks of this process come after those of a process that has not called Spread.
 var phase atomic.Int64
 
-// longestPhase is more than the intervals of the loops that look often. Ticks that are further apart come at moments
-// of their own in each process all the same, because their phase is a part of it.
-const longestPhase = time.Minute
+// longestPhase is as long as the longest interval of a loop, so that hourly work of several processes is spread, too.
+const longestPhase = 24 * time.Hour
 
 // Spread has the loops of this process tick at other moments than those of other processes, which may look at the
 // same database. It is for the beginning of a program: who ticks already goes on as before.

@@ -157,7 +157,11 @@ func TestLoopsOfAnIntervalTickTogether(t *testing.T) {
 			}()
 		}
 		for range 3 {
-			for _, at := range <-ticks {
+			all := <-ticks
+			if len(all) == 0 {
+				t.Error("a loop: got no tick, want some")
+			}
+			for _, at := range all {
 				if at%time.Second != 0 {
 					t.Errorf("a tick of a second: got %v after the first second began, want a whole number", at)
 				}
@@ -186,11 +190,16 @@ func TestAProcessThatSpreadsKeepsItsInterval(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var last time.Time
+		ticks := 0
 		for now := range clock.Every(ctx, time.Second) {
 			if !last.IsZero() && now.Sub(last) != time.Second {
 				t.Errorf("two ticks: got %v between them, want 1s", now.Sub(last))
 			}
 			last = now
+			ticks++
+		}
+		if ticks < 9 {
+			t.Errorf("ticks in 10 s: got %d, want 9 or more", ticks)
 		}
 	})
 }

@@ -168,6 +168,29 @@ func TestAChangeHoldsFromItsMomentAndNotBefore(t *testing.T) {
 	}
 }
 
+func TestALookForChangesIsLeftOutOnlyWhileNoneIsDue(t *testing.T) {
+	r := setup(t)
+	p := r.planner(t)
+	st := New(r.app)
+	still := st.ChangeDue()
+	still.Holds(t.Context()) // the first look is made
+	for _, step := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"without a change", func() {}, true},
+		{"with a change whose moment has passed on the server", func() { p.schedule(t) }, false},
+		{"after it was applied", func() { p.clock.Advance(time.Hour); p.applyDue(t) }, true},
+	} {
+		step.do()
+		st.lull.Wrote()
+		if got := still.Holds(t.Context()); got != step.want {
+			t.Errorf("%s: got a look left out %v, want %v", step.name, got, step.want)
+		}
+	}
+}
+
 func TestAPriceToComeIsLoadedWithTheModel(t *testing.T) {
 	r := setup(t)
 	p := r.planner(t)

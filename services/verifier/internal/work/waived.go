@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// waivedInterval is the least pause between two looks at the live view.
+	// waivedInterval is the pause before a look at the live view when the view has changed.
 	waivedInterval = 50 * time.Millisecond
 	// waivedFor is how long a waived benchmark of an active provider is left alone. It counts
 	// for 30 days.
